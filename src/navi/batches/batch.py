@@ -1,0 +1,142 @@
+"""What the model takes: packed rows, what to predict in them, and what to align."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+# Shape suffixes: R rows, S segments, T tokens (packed), A attributes, M targets.
+
+SLOT_NONE, SLOT_UNKNOWN, FIRST_SLOT = 0, 1, 2
+"""Rows of the attribute table: no attribute ([CLS]), the unknown attribute, then the attributes of the batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensors:
+    """A group of tensors that travel together."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return the group on another device; copies from pinned memory do not wait."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pin(self) -> Self:
+        """Return the group in pinned memory, from where copies to a GPU are fast."""
+        return self._map(Tensor.pin_memory)
+
+    def _map(self, change: Any) -> Self:
+        changed: dict[str, Any] = {}
+        for field in fields(self):
+            member = getattr(self, field.name)
+            if isinstance(member, Tensor):
+                changed[field.name] = change(member)
+            elif isinstance(member, Tensors):
+                changed[field.name] = member._map(change)
+        return replace(self, **changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sequences(Tensors):
+    """Tokens of several sequences, one after the other, and where each begins."""
+
+    token_ids: Tensor
+    """(T,) tokens."""
+    token_position: Tensor
+    """(T,) position of each token."""
+    starts: Tensor
+    """(N + 1,) int32, first token of each sequence, and the end."""
+    max_length: int
+    """Tokens of the longest sequence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(Sequences):
+    """Packed rows, ready for the encoder."""
+
+    token_slot: Tensor
+    """(T,) row of the attribute table that is added to each token."""
+    token_span: Tensor
+    """(T,) 2s for the header of segment s, 2s + 1 for its value, 2S for everything else."""
+    local_starts: Tensor
+    """(R + S + 1,) int32, first token of each [CLS] and of each segment."""
+    max_local: int
+    """Tokens of the longest segment."""
+    segment_slot: Tensor
+    """(S,) row of the attribute table for each segment."""
+    segment_row: Tensor
+    """(S,) row of each segment."""
+    attributes: Sequences
+    """The distinct attributes that the slots stand for, packed."""
+    attribute_ids: Tensor
+    """(A,) the attributes, as the corpus numbers them."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return len(self.starts) - 1
+
+    @property
+    def num_segments(self) -> int:
+        """Number of segments in all rows."""
+        return len(self.segment_slot)
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens in all rows."""
+        return len(self.token_ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Targets(Tensors):
+    """The masked tokens: where they stand and what they were."""
+
+    position: Tensor
+    """(M,) place on the token axis."""
+    token: Tensor
+    """(M,) the token that stood there."""
+    kind: Tensor
+    """(M,) masking regime: header, value or vanilla."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alignment(Tensors):
+    """The segments that entropy-driven alignment pulls on, with everything that says who is whose negative."""
+
+    low_segment: Tensor
+    """(L,) segments of low-entropy columns."""
+    low_anchor: Tensor
+    """(L,) each one's own anchor."""
+    low_table: Tensor
+    """(L,) each one's table, from 0 in the batch."""
+    anchor_slot: Tensor
+    """(K,) row of the attribute table of each anchor: one for each low-entropy attribute of each table."""
+    anchor_table: Tensor
+    """(K,) each anchor's table."""
+    high_segment: Tensor
+    """(H,) segments of high-entropy columns."""
+    high_column: Tensor
+    """(H,) each one's column: those of the same column are each other's negatives."""
+    high_value: Tensor
+    """(H,) each one's value, to tell apart rows that hold the same."""
+    high_table: Tensor
+    """(H,) each one's table, from 0 in the batch."""
+    num_tables: int
+    """Tables in the batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch(Tensors):
+    """One training batch: the masked copy of each row, then, if alignment is on, the plain copy."""
+
+    rows: Rows
+    """All copies, packed."""
+    targets: Targets
+    """What is masked in the masked copy."""
+    alignment: Alignment | None
+    """What to align in the plain copy."""
+    row_ids: Tensor
+    """(R,) the rows of one copy, as the corpus numbers them."""
+    num_tokens: int
+    """Tokens of one copy."""

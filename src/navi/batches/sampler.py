@@ -1,0 +1,86 @@
+"""The order in which an epoch visits the rows: every row once, a few tables a step, small tables spread evenly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from navi.batches.counter import fold, make_key, permute, uniform
+from navi.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerConfig:
+    """How many rows of how many tables make a step."""
+
+    rows_per_batch: int = 128
+    """Rows of a step (the paper: 32)."""
+    tables_per_batch: int = 8
+    """Tables that a step draws from; each gives about rows_per_batch / tables_per_batch rows."""
+    tokens_per_batch: int | None = None
+    """Close a batch early when it holds this many tokens; None for no such limit."""
+
+    def __post_init__(self) -> None:
+        if self.rows_per_batch < 1 or self.tables_per_batch < 1:
+            raise ConfigError(
+                "rows_per_batch and tables_per_batch must be at least 1, "
+                f"got {self.rows_per_batch} and {self.tables_per_batch}."
+            )
+        if self.tokens_per_batch is not None and self.tokens_per_batch < 1:
+            raise ConfigError(f"tokens_per_batch must be at least 1 or None, got {self.tokens_per_batch}.")
+
+    @property
+    def rows_per_table(self) -> int:
+        """Rows that one table gives to a step, at most."""
+        return max(1, self.rows_per_batch // self.tables_per_batch)
+
+
+def plan_epoch(
+    rows: NDArray[np.int64],
+    row_table: NDArray[np.int32],
+    config: SamplerConfig,
+    *,
+    seed: int,
+    epoch: int,
+    row_tokens: NDArray[np.int64] | None = None,
+) -> list[NDArray[np.int64]]:
+    """Return the rows of each batch of an epoch, every row of `rows` exactly once.
+
+    Each table's rows are shuffled and cut into nearly equal strata; stratum i of n gets a random place in the i-th
+    n-th of the epoch, so that large and small tables alike are spread over all of it. `row_table` and `row_tokens`
+    are those of the whole corpus, `rows` the ones to visit.
+    """
+    key = make_key(seed, epoch)
+    strata: list[NDArray[np.int64]] = []
+    places: list[NDArray[np.float64]] = []
+    for table in np.unique(row_table[rows]):
+        table_key = fold(key, np.array([table]))[0]
+        members = rows[row_table[rows] == table]
+        members = members[permute(table_key, len(members))]
+        count = -(-len(members) // config.rows_per_table)
+        strata.extend(np.array_split(members, count))
+        places.append((np.arange(count) + uniform(fold(table_key, np.arange(count) + len(members)))) / count)
+    order = np.argsort(np.concatenate(places), kind="stable") if places else np.array([], dtype=np.int64)
+    return _group([strata[i] for i in order], config, row_tokens)
+
+
+def _group(
+    strata: list[NDArray[np.int64]], config: SamplerConfig, row_tokens: NDArray[np.int64] | None
+) -> list[NDArray[np.int64]]:
+    batches: list[NDArray[np.int64]] = []
+    pending: list[NDArray[np.int64]] = []
+    pending_tokens = 0
+    limit = config.tokens_per_batch if row_tokens is not None else None
+    for stratum in strata:
+        tokens = int(row_tokens[stratum].sum()) if row_tokens is not None else 0
+        full = len(pending) == config.tables_per_batch
+        if pending and (full or (limit is not None and pending_tokens + tokens > limit)):
+            batches.append(np.concatenate(pending))
+            pending, pending_tokens = [], 0
+        pending.append(stratum)
+        pending_tokens += tokens
+    if pending:
+        batches.append(np.concatenate(pending))
+    return batches

@@ -1,0 +1,44 @@
+"""Every error that NAVI raises on purpose.
+
+NaviError
+├── TableError          (ValueError)    a file or frame that cannot be read as a table
+├── CorpusError         (ValueError)    a directory that is not a corpus, or not one this version reads
+├── ConfigError         (ValueError)    a setting out of range, or settings that contradict each other
+├── ModelError          (ValueError)    a model or backbone that cannot be loaded or does not fit
+├── TrainingError       (RuntimeError)  a run that cannot go on
+└── MissingExtraError   (ImportError)   an optional dependency that is not installed
+"""
+
+from __future__ import annotations
+
+
+class NaviError(Exception):
+    """The parent of every error that NAVI raises on purpose; the command line shows it as one line."""
+
+
+class TableError(NaviError, ValueError):
+    """A file or frame that cannot be read as a table."""
+
+
+class CorpusError(NaviError, ValueError):
+    """A directory that is not a corpus, or one that this version cannot read."""
+
+
+class ConfigError(NaviError, ValueError):
+    """A setting out of range, or settings that contradict each other."""
+
+
+class ModelError(NaviError, ValueError):
+    """A model or backbone that cannot be loaded, or does not fit what it is used with."""
+
+
+class TrainingError(NaviError, RuntimeError):
+    """A training run that cannot go on."""
+
+
+class MissingExtraError(NaviError, ImportError):
+    """An optional dependency that is not installed; the message names the extra that brings it."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an extra: pip install 'navi-tables[{extra}]'.")
+        self.extra = extra

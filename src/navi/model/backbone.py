@@ -1,0 +1,92 @@
+"""A NAVI model that starts from a BERT-architecture backbone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from navi.backbones import WEIGHTS_FILE, find_backbone
+from navi.errors import ModelError
+from navi.model.config import NaviConfig
+from navi.model.encoder import NaviModel
+
+NEW_PARAMETERS = ("projection.", "unknown_attribute", "attribute_scale")
+"""Prefixes of the parameters that no backbone brings; they start cold and learn at a rate of their own."""
+HEAD = "head."
+
+
+def load_backbone(name: str | Path, **settings: Any) -> NaviModel:
+    """Return a NAVI model with the weights of a backbone; `settings` go to its `NaviConfig`.
+
+    The attribute encoder starts as a copy of two of the backbone's layers. A backbone without a head for masked tokens
+    gets one tied to its word embeddings. Nothing is unpickled and no code of the backbone is run.
+    """
+    folder = find_backbone(name)
+    model = NaviModel(_read_config(folder, settings))
+    weights = _rename(_read_weights(folder), model.config)
+    missing, _ = model.load_state_dict(weights, strict=False)
+    lost = [key for key in missing if not key.startswith((*NEW_PARAMETERS, HEAD)) and "position_ids" not in key]
+    if lost:
+        raise ModelError(
+            f"The backbone in {folder} lacks {len(lost)} weights, {lost[0]} among them. "
+            "Expected a BERT-architecture checkpoint."
+        )
+    model.tie_weights()
+    with torch.no_grad():
+        length = model.embeddings.word_embeddings.weight.norm(dim=1).mean()
+        model.attribute_scale.copy_(length)
+    return model
+
+
+def is_new(name: str) -> bool:
+    """Tell whether a parameter starts cold when the backbone has no head: head, projection, unknown attribute, gate."""
+    return name.startswith((*NEW_PARAMETERS, HEAD))
+
+
+def _read_config(folder: Path, settings: dict[str, Any]) -> NaviConfig:
+    file = folder / "config.json"
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, json.JSONDecodeError) as error:
+        raise ModelError(f"Cannot read {file}: {error}. A backbone folder holds config.json and weights.") from error
+    if found.get("model_type") != "bert":
+        raise ModelError(
+            f"The backbone in {folder} is of type '{found.get('model_type')}'. Expected a BERT-architecture checkpoint."
+        )
+    kept = {key: entry for key, entry in found.items() if key not in ("architectures", "model_type", "_name_or_path")}
+    return NaviConfig(**{**kept, **settings})
+
+
+def _read_weights(folder: Path) -> dict[str, Tensor]:
+    file = folder / WEIGHTS_FILE
+    if not file.is_file():
+        raise ModelError(f"No {WEIGHTS_FILE} in {folder}. Pickled weights are never loaded; convert them first.")
+    try:
+        return {name: tensor.float() for name, tensor in load_file(file).items()}
+    except SafetensorError as error:
+        raise ModelError(f"Cannot read {file}: {error}.") from error
+
+
+def _rename(weights: dict[str, Tensor], config: NaviConfig) -> dict[str, Tensor]:
+    """Give the backbone's weights the names they have here, and the attribute encoder its copies."""
+    renamed: dict[str, Tensor] = {}
+    for full_name, tensor in weights.items():
+        name = full_name.removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
+        if name.startswith("embeddings.") and "position_ids" not in name:
+            renamed[name] = tensor
+            renamed[f"attribute_encoder.{name}"] = tensor.clone()
+        elif name.startswith("encoder.layer."):
+            number, rest = name.removeprefix("encoder.layer.").split(".", 1)
+            renamed[f"layers.{number}.{rest}"] = tensor
+            if int(number) in config.attribute_layers:
+                place = config.attribute_layers.index(int(number))
+                renamed[f"attribute_encoder.layers.{place}.{rest}"] = tensor.clone()
+        elif name.startswith("cls.predictions."):
+            renamed[HEAD + name.removeprefix("cls.predictions.")] = tensor
+    return renamed

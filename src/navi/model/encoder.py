@@ -1,0 +1,186 @@
+"""The NAVI encoder: BERT layers over packed rows, an attribute encoder, and the projection of segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer, BertLMPredictionHead
+
+from navi.batches.batch import Rows, Sequences
+from navi.model.attention import PACKED_ATTENTION, Boundaries, Packing
+from navi.model.config import NaviConfig
+from navi.model.pooling import pool_sequences, pool_spans
+
+# Shape suffixes: R rows, S segments, T tokens (packed), A attributes, M targets, D hidden size, V vocabulary.
+
+
+@dataclass(frozen=True)
+class NaviOutput:
+    """Everything the model says about some packed rows."""
+
+    tokens: Tensor
+    """(T, D) contextual token embeddings."""
+    rows: Tensor
+    """(R, D) row embeddings: the state of [CLS]."""
+    headers: Tensor
+    """(S, D) contextual header embeddings e^(h)."""
+    values: Tensor
+    """(S, D) contextual value embeddings e^(v)."""
+    attribute_table: Tensor
+    """(A + 2, D) no attribute, the unknown one, then the context-free attribute embeddings e_a."""
+
+
+class AttributeEncoder(nn.Module):
+    """The light encoder f of attributes: embeddings and two layers of the backbone, trained as their own copy."""
+
+    def __init__(self, config: NaviConfig) -> None:
+        super().__init__()
+        self.embeddings = BertEmbeddings(config)
+        self.layers = nn.ModuleList(BertLayer(config, layer_idx=i) for i in range(len(config.attribute_layers)))
+        self.num_heads: int = config.num_attention_heads
+
+    def forward(self, attributes: Sequences) -> Tensor:
+        """Return (A, D): the mean of each attribute's token states."""
+        packing = Packing(((self.num_heads, Boundaries(attributes.starts, attributes.max_length)),))
+        hidden = embed_tokens(self.embeddings, attributes.token_ids, attributes.token_position).unsqueeze(0)
+        for layer in self.layers:
+            hidden = layer(hidden, packing=packing)
+        return pool_sequences(hidden[0], attributes.starts)
+
+
+class Projection(nn.Module):
+    """The projection g from attribute, header and value to one segment embedding."""
+
+    def __init__(self, config: NaviConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.expand = nn.Linear(3 * width, 2 * width)
+        self.inner_norm = nn.LayerNorm(2 * width)
+        self.dropout = nn.Dropout(config.projection_dropout)
+        self.compress = nn.Linear(2 * width, width)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, joined: Tensor) -> Tensor:
+        """Return (S, D) for (S, 3D)."""
+        inner = self.inner_norm(F.gelu(self.expand(joined)))
+        projected: Tensor = self.norm(self.compress(self.dropout(inner)))
+        return projected
+
+
+class NaviModel(PreTrainedModel):  # type: ignore[misc]
+    """Encodes packed rows; see `NaviOutput` for what comes back.
+
+    The order of a row's columns leaves no trace: positions restart in each segment and attention sees a set.
+    """
+
+    config_class = NaviConfig
+    base_model_prefix = "navi"
+    supports_gradient_checkpointing = True
+    _supports_attention_backend = True
+    _supports_sdpa = True
+    _no_split_modules = ("BertLayer",)
+    _tied_weights_keys = {  # noqa: RUF012
+        "head.decoder.weight": "embeddings.word_embeddings.weight",
+        "head.decoder.bias": "head.bias",
+    }
+
+    def __init__(self, config: NaviConfig) -> None:
+        config._attn_implementation = PACKED_ATTENTION
+        super().__init__(config)
+        self.embeddings = BertEmbeddings(config)
+        self.layers = nn.ModuleList(BertLayer(config, layer_idx=i) for i in range(config.num_hidden_layers))
+        self.attribute_encoder = AttributeEncoder(config)
+        self.projection = Projection(config)
+        self.head = BertLMPredictionHead(config)
+        self.unknown_attribute = nn.Parameter(torch.zeros(config.hidden_size))
+        self.attribute_scale = nn.Parameter(torch.ones(()))
+        self.post_init()
+
+    def forward(self, rows: Rows, attribute_table: Tensor | None = None) -> NaviOutput:
+        """Encode packed rows; a table of attribute embeddings made earlier saves encoding them again."""
+        if attribute_table is None:
+            attribute_table = self.embed_attributes(rows.attributes)
+        hidden = self._embed(rows, attribute_table).unsqueeze(0)
+        packing = self._pack(rows)
+        for layer in self.layers:
+            hidden = layer(hidden, packing=packing)
+        tokens_TD = hidden[0]
+        spans = pool_spans(tokens_TD, rows.token_span, 2 * rows.num_segments)
+        return NaviOutput(
+            tokens=tokens_TD,
+            rows=tokens_TD[rows.starts[:-1].long()].float(),
+            headers=spans[0::2],
+            values=spans[1::2],
+            attribute_table=attribute_table,
+        )
+
+    def embed_attributes(self, attributes: Sequences) -> Tensor:
+        """Return the attribute table of `NaviOutput`: (A + 2, D)."""
+        embedded_AD = self.attribute_encoder(attributes)
+        none = embedded_AD.new_zeros(1, embedded_AD.shape[1])
+        return torch.cat([none, self.unknown_attribute.to(embedded_AD.dtype).unsqueeze(0), embedded_AD])
+
+    def embed_segments(self, output: NaviOutput, rows: Rows, chosen: Tensor | None = None) -> Tensor:
+        """Return the segment embeddings σ of all segments, or of those chosen: (S, D)."""
+        attributes, headers, values = output.attribute_table[rows.segment_slot], output.headers, output.values
+        if chosen is not None:
+            attributes, headers, values = attributes[chosen], headers[chosen], values[chosen]
+        projected: Tensor = self.projection(torch.cat([attributes, headers, values], dim=1))
+        return projected.float()
+
+    def predict_tokens(self, output: NaviOutput, positions: Tensor) -> Tensor:
+        """Return token logits at these places of the token axis alone: (M, V)."""
+        logits: Tensor = self.head(output.tokens[positions])
+        return logits
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the word embeddings, to which the head is tied."""
+        words: nn.Module = self.embeddings.word_embeddings
+        return words
+
+    def get_output_embeddings(self) -> nn.Module:
+        """Return the output layer of the head."""
+        decoder: nn.Module = self.head.decoder
+        return decoder
+
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if isinstance(module, NaviModel):
+            nn.init.zeros_(module.unknown_attribute)
+            nn.init.ones_(module.attribute_scale)
+
+    def _embed(self, rows: Rows, attribute_table: Tensor) -> Tensor:
+        added = None
+        if self.config.attribute_embedding:
+            if self.config.attribute_gate:
+                known = F.normalize(attribute_table[2:].float(), dim=1) * self.attribute_scale
+                attribute_table = torch.cat([attribute_table[:2].float(), known])
+            added = F.embedding(rows.token_slot, attribute_table)
+        return embed_tokens(self.embeddings, rows.token_ids, rows.token_position, added)
+
+    def _pack(self, rows: Rows) -> Packing:
+        wide = Boundaries(rows.starts, rows.max_length)
+        num_local = self.config.num_local_heads
+        if num_local == 0:
+            return Packing(((self.config.num_attention_heads, wide),))
+        local = Boundaries(rows.local_starts, rows.max_local)
+        return Packing(((self.config.num_attention_heads - num_local, wide), (num_local, local)))
+
+
+def embed_tokens(embeddings: Any, token_ids: Tensor, token_position: Tensor, added_TD: Tensor | None = None) -> Tensor:
+    """Return word + position (+ what is added), normalised as the backbone does it: (T, D)."""
+    summed = embeddings.word_embeddings(token_ids) + embeddings.position_embeddings(token_position)
+    summed = summed + embeddings.token_type_embeddings.weight[0]
+    if added_TD is not None:
+        summed = summed + added_TD
+    embedded: Tensor = embeddings.dropout(embeddings.LayerNorm(summed))
+    return embedded
+
+
+AutoConfig.register("navi", NaviConfig)
+AutoModel.register(NaviConfig, NaviModel)

@@ -1,0 +1,194 @@
+"""Running a model over many rows: batched by length, in input order, equal rows once, smaller batches when memory ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from navi.batches import BatchBuilder, Layout, Masks, Rows, SpecialTokens, lay_out, prefetch
+from navi.errors import ConfigError, ModelError
+from navi.model.encoder import NaviModel, NaviOutput
+from navi.segments.arrays import SegmentArrays
+
+# Shape suffixes: R rows, S segments, D hidden size.
+
+logger = logging.getLogger(__name__)
+PARTS = ("rows", "headers", "values", "segments", "means")
+"""What can be asked for: [CLS] states, the three states of each segment, and the mean of a row's segments."""
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+Read = Callable[[NaviOutput, Rows, Layout], dict[str, Tensor]]
+Mask = Callable[[Layout], Masks]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One batch on its way through the model."""
+
+    places: NDArray[np.int64]
+    """Where the batch's rows stand in the order asked for."""
+    layout: Layout
+    """Their tokens before masking."""
+    rows: Rows
+    """What the encoder takes."""
+
+
+class Runner:
+    """Sends rows through a model, a token budget at a time."""
+
+    def __init__(
+        self,
+        model: NaviModel,
+        special: SpecialTokens,
+        *,
+        device: str | torch.device | None = None,
+        precision: str | None = None,
+        tokens_per_batch: int | None = None,
+        workers: int = 1,
+    ) -> None:
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.precision = precision or ("bfloat16" if self.device.type == "cuda" else "float32")
+        if self.precision not in PRECISIONS:
+            raise ConfigError(f"Unknown precision '{self.precision}'. Expected one of {', '.join(PRECISIONS)}.")
+        self.model = model.to(self.device, PRECISIONS[self.precision]).eval()
+        self.special = special
+        self.tokens_per_batch = tokens_per_batch or (65536 if self.device.type == "cuda" else 4096)
+        self.workers = workers
+
+    def run(
+        self,
+        arrays: SegmentArrays,
+        rows: NDArray[np.int64],
+        read: Read,
+        *,
+        mask: Mask | None = None,
+        batch_size: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterable[tuple[NDArray[np.int64], Layout, dict[str, NDArray[np.float32]]]]:
+        """Yield (places in `rows`, layout, what `read` took from the output) for batches of rows of like length.
+
+        `mask` may mask a layout before it is encoded. A batch that does not fit in memory is tried again in halves.
+        """
+        builder = BatchBuilder(arrays, self.special, align=False)
+        lengths = arrays.count_row_tokens()[rows]
+
+        def make(places: NDArray[np.int64]) -> Pass:
+            layout = lay_out(arrays, rows[places], self.special)
+            packed = builder.pack_layout(layout, mask(layout) if mask else None)
+            return Pass(places=places, layout=layout, rows=packed)
+
+        groups = group_by_length(lengths, self.tokens_per_batch, batch_size)
+        for one in prefetch(groups, make, workers=self.workers):
+            for part, found in self._encode(one, make, read):
+                yield part.places, part.layout, found
+                if progress:
+                    progress(len(part.places))
+
+    def _encode(
+        self, one: Pass, make: Callable[[NDArray[np.int64]], Pass], read: Read
+    ) -> Iterable[tuple[Pass, dict[str, NDArray[np.float32]]]]:
+        waiting = [one]
+        while waiting:
+            current = waiting.pop()
+            try:
+                found = self._forward(current, read)
+            except torch.OutOfMemoryError as error:
+                count = len(current.places)
+                if count == 1:
+                    raise ModelError(
+                        f"One row of {current.rows.num_tokens} tokens does not fit in the memory of {self.device}. "
+                        "Lower max_tokens, or use another device."
+                    ) from error
+                logger.warning("Out of memory with %d rows; trying again with half as many.", count)
+                self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
+                torch.cuda.empty_cache()
+                waiting.extend(make(half) for half in np.array_split(current.places, 2)[::-1])
+                continue
+            yield current, found
+
+    @torch.inference_mode()
+    def _forward(self, one: Pass, read: Read) -> dict[str, NDArray[np.float32]]:
+        rows = one.rows.to(self.device)
+        output = self.model(rows)
+        return {name: tensor.float().cpu().numpy() for name, tensor in read(output, rows, one.layout).items()}
+
+    def embed(
+        self,
+        arrays: SegmentArrays,
+        rows: NDArray[np.int64] | None = None,
+        *,
+        parts: Sequence[str] = ("rows",),
+        row_hash: NDArray[np.uint64] | None = None,
+        mask: Mask | None = None,
+        batch_size: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> dict[str, NDArray[np.float32]]:
+        """Return the asked-for embeddings in the order of `rows`: (R, D) for rows and means, (S, D) for the others.
+
+        With `row_hash`, equal rows are encoded once. Embeddings of segments stand row after row, in row order.
+        """
+        rows = np.arange(arrays.num_rows) if rows is None else rows
+        distinct, inverse = _find_distinct(rows, row_hash if "rows" in parts and len(parts) == 1 else None)
+        counts_R = np.diff(arrays.row_offsets)[distinct]
+        first_R = np.cumsum(counts_R) - counts_R
+        width = self.model.config.hidden_size
+        sizes = {part: len(distinct) if part in ("rows", "means") else int(counts_R.sum()) for part in parts}
+        gathered = {part: np.zeros((size, width), dtype=np.float32) for part, size in sizes.items()}
+        read = self._reader(parts)
+        for places, layout, found in self.run(
+            arrays, distinct, read, mask=mask, batch_size=batch_size, progress=progress
+        ):
+            segment_places = first_R[places][layout.segment_row] + layout.segment_rank
+            for part, embedded in found.items():
+                gathered[part][places if part in ("rows", "means") else segment_places] = embedded
+        return gathered if inverse is None else {part: array[inverse] for part, array in gathered.items()}
+
+    def _reader(self, parts: Sequence[str]) -> Read:
+        unknown = set(parts) - set(PARTS)
+        if unknown:
+            raise ConfigError(f"Unknown part '{sorted(unknown)[0]}'. Expected some of {', '.join(PARTS)}.")
+
+        def read(output: NaviOutput, rows: Rows, _: Layout) -> dict[str, Tensor]:
+            found = {"rows": output.rows, "headers": output.headers, "values": output.values}
+            if "segments" in parts or "means" in parts:
+                found["segments"] = self.model.embed_segments(output, rows)
+            if "means" in parts:
+                joined = (output.headers + output.values) / 2
+                sums = torch.zeros_like(output.rows).index_add(0, rows.segment_row, joined)
+                counts = torch.bincount(rows.segment_row, minlength=rows.num_rows).clamp(min=1)
+                found["means"] = sums / counts[:, None]
+            return {part: found[part] for part in parts}
+
+        return read
+
+
+def group_by_length(
+    lengths: NDArray[np.int64], tokens_per_batch: int, batch_size: int | None = None
+) -> list[NDArray[np.int64]]:
+    """Return groups of places with like lengths, each within the token budget (or with one row)."""
+    order = np.argsort(lengths, kind="stable")
+    groups: list[NDArray[np.int64]] = []
+    start = 0
+    running = np.concatenate([[0], np.cumsum(lengths[order])])
+    while start < len(order):
+        end = int(np.searchsorted(running, running[start] + tokens_per_batch, side="right")) - 1
+        end = max(end, start + 1)
+        if batch_size is not None:
+            end = min(end, start + batch_size)
+        groups.append(order[start:end])
+        start = end
+    return groups
+
+
+def _find_distinct(
+    rows: NDArray[np.int64], row_hash: NDArray[np.uint64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    if row_hash is None:
+        return rows, None
+    _, first, inverse = np.unique(row_hash[rows], return_index=True, return_inverse=True)
+    return rows[first], inverse

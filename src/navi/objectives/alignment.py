@@ -1,0 +1,84 @@
+"""Entropy-driven segment alignment: anchors for stable columns, instances for identifying ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from navi.batches.batch import Alignment
+from navi.errors import ConfigError
+
+# Shape suffixes: L low-entropy segments, K anchors, H high-entropy segments, D hidden size.
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignmentConfig:
+    """The two contrastive losses and their weight."""
+
+    weight: float = 0.0125
+    """λ, the weight of alignment in the total loss; 0 switches alignment and the unmasked pass off."""
+    temperature_low: float = 0.1
+    """τ of the low-entropy loss."""
+    temperature_high: float = 0.02
+    """τ of the high-entropy loss."""
+    low_negatives: Literal["table", "batch"] = "batch"
+    """Anchors that compete: those of the segment's own table (the paper), or of all tables of the batch."""
+    same_value_negatives: bool = False
+    """Whether rows with the same value are each other's negatives (the paper does not exclude them)."""
+    random_routing: bool = False
+    """Deal roles out at random instead of by entropy: the paper's ablation."""
+
+    def __post_init__(self) -> None:
+        if self.weight < 0:
+            raise ConfigError(f"The weight of alignment must be 0 or more, got {self.weight}.")
+        if self.temperature_low <= 0 or self.temperature_high <= 0:
+            raise ConfigError(f"Temperatures must be positive, got {self.temperature_low} and {self.temperature_high}.")
+        if self.low_negatives not in ("table", "batch"):
+            raise ConfigError(f"low_negatives must be 'table' or 'batch', got '{self.low_negatives}'.")
+
+
+def align_low(segments_LD: Tensor, anchors_KD: Tensor, alignment: Alignment, config: AlignmentConfig) -> Tensor:
+    """Return Σ_t L_low^t: segments of low-entropy columns drawn to their attribute, away from the other anchors.
+
+    InfoNCE with query σ, positive e_a and negatives e_a' of the other low-entropy attributes. The mean over a table's
+    segments is summed over tables.
+    """
+    similarity_LK = F.normalize(segments_LD, dim=1) @ F.normalize(anchors_KD, dim=1).T / config.temperature_low
+    own_L = alignment.low_anchor
+    rival_LK = alignment.anchor_slot[None, :] != alignment.anchor_slot[own_L][:, None]
+    if config.low_negatives == "table":
+        rival_LK = rival_LK & (alignment.anchor_table[None, :] == alignment.low_table[:, None])
+    rival_LK = rival_LK.scatter(1, own_L[:, None], True)
+    losses_L = _contrast(similarity_LK, own_L, rival_LK)
+    return _sum_table_means(losses_L, alignment.low_table, alignment.num_tables)
+
+
+def align_high(segments_HD: Tensor, values_HD: Tensor, alignment: Alignment, config: AlignmentConfig) -> Tensor:
+    """Return Σ_t L_high^t: segments of high-entropy columns drawn to their own value, away from other rows' values.
+
+    InfoNCE with query σ, positive e^(v) of the same row and negatives e^(v) of the same column in other rows.
+    """
+    similarity_HH = F.normalize(segments_HD, dim=1) @ F.normalize(values_HD, dim=1).T / config.temperature_high
+    own_H = torch.arange(len(segments_HD), device=segments_HD.device)
+    rival_HH = alignment.high_column[None, :] == alignment.high_column[:, None]
+    if not config.same_value_negatives:
+        rival_HH = rival_HH & (alignment.high_value[None, :] != alignment.high_value[:, None])
+    rival_HH = rival_HH.scatter(1, own_H[:, None], True)
+    losses_H = _contrast(similarity_HH, own_H, rival_HH)
+    return _sum_table_means(losses_H, alignment.high_table, alignment.num_tables)
+
+
+def _contrast(similarity: Tensor, own: Tensor, candidates: Tensor) -> Tensor:
+    """Return InfoNCE of each query: its own candidate against all of its candidates."""
+    allowed = similarity.masked_fill(~candidates, -torch.inf)
+    return torch.logsumexp(allowed, dim=1) - similarity.gather(1, own[:, None]).squeeze(1)
+
+
+def _sum_table_means(losses: Tensor, table: Tensor, num_tables: int) -> Tensor:
+    sums = losses.new_zeros(num_tables).index_add(0, table, losses)
+    counts = losses.new_zeros(num_tables).index_add(0, table, torch.ones_like(losses))
+    return (sums / counts.clamp(min=1.0)).sum()

@@ -1,0 +1,74 @@
+"""Rows, segments and tokens as flat integer arrays: what every batch is gathered from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROLES = ("mid", "low", "high")
+"""Names of the role codes in `SegmentArrays.column_role`."""
+ROLE_MID, ROLE_LOW, ROLE_HIGH = 0, 1, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentArrays:
+    """A corpus, or a frame on its way through a model, as integers alone.
+
+    Lists of lists are kept as one flat array and offsets: the segments of row r are
+    `row_segments[row_offsets[r]:row_offsets[r + 1]]`, and likewise for tokens. On disk the arrays are memory-mapped.
+
+    **Shape**: R rows, C cells, S distinct segments, H headers, V values, A attributes, K columns (table, header).
+    """
+
+    row_offsets: NDArray[np.int64]
+    """(R + 1,) where each row begins in `row_segments`."""
+    row_segments: NDArray[np.int32]
+    """(C,) segment of each cell, row after row."""
+    row_table: NDArray[np.int32]
+    """(R,) table of each row."""
+    segment_attribute: NDArray[np.int32]
+    """(S,) attribute of each segment."""
+    segment_header: NDArray[np.int32]
+    """(S,) header of each segment."""
+    segment_value: NDArray[np.int32]
+    """(S,) value of each segment."""
+    header_offsets: NDArray[np.int64]
+    """(H + 1,) where each header's tokens begin."""
+    header_tokens: NDArray[np.int32]
+    """Tokens of all headers, at least one each."""
+    value_offsets: NDArray[np.int64]
+    """(V + 1,) where each value's tokens begin."""
+    value_tokens: NDArray[np.int32]
+    """Tokens of all values, at least one each, cut at the setting `max_value_tokens`."""
+    attribute_offsets: NDArray[np.int64]
+    """(A + 1,) where each attribute's tokens begin."""
+    attribute_tokens: NDArray[np.int32]
+    """Tokens of all attributes, at least one each."""
+    column_table: NDArray[np.int32]
+    """(K,) table of each column; columns are sorted by (table, header)."""
+    column_header: NDArray[np.int32]
+    """(K,) header of each column."""
+    column_attribute: NDArray[np.int32]
+    """(K,) attribute of each column."""
+    column_role: NDArray[np.int8]
+    """(K,) role of each column: ROLE_MID, ROLE_LOW or ROLE_HIGH."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return len(self.row_table)
+
+    @property
+    def num_segments(self) -> int:
+        """Number of distinct segments."""
+        return len(self.segment_value)
+
+    def count_row_tokens(self) -> NDArray[np.int64]:
+        """Tokens of each row as the encoder sees it: [CLS], then header, colon, value and [SEP] of each segment."""
+        lengths_S = (
+            np.diff(self.header_offsets)[self.segment_header] + np.diff(self.value_offsets)[self.segment_value] + 2
+        )
+        running = np.concatenate([[0], np.cumsum(lengths_S[self.row_segments], dtype=np.int64)])
+        return 1 + running[self.row_offsets[1:]] - running[self.row_offsets[:-1]]

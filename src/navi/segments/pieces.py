@@ -1,0 +1,107 @@
+"""A piece: a chunk of rows turned into segments and tokens, all numbers local to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from navi.segments.config import PrepareConfig
+from navi.segments.hashing import hash_rows, hash_texts, mix
+from navi.segments.tokens import TokenLists, tokenise
+from navi.segments.vocabulary import FieldCount, count_fields
+from navi.tables import Chunk
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Some rows of a table as lists of segments, with the tokens of every value.
+
+    **Shape**: R rows, C cells, S distinct segments, H headers, V distinct values.
+    """
+
+    headers: tuple[str, ...]
+    """(H,) distinct headers."""
+    values: pa.StringArray
+    """(V,) distinct values."""
+    value_hash: NDArray[np.uint64]
+    """(V,) hash of each value's text."""
+    value_tokens: TokenLists
+    """Tokens of each value."""
+    segment_header: NDArray[np.int32]
+    """(S,) header of each segment."""
+    segment_value: NDArray[np.int32]
+    """(S,) value of each segment."""
+    row_offsets: NDArray[np.int64]
+    """(R + 1,) where each row begins in `row_segments`."""
+    row_segments: NDArray[np.int32]
+    """(C,) segment of each cell, row after row."""
+    row_number: NDArray[np.int64]
+    """(R,) place of each row in its source."""
+    row_hash: NDArray[np.uint64]
+    """(R,) hash of each row's cells as they were read, whatever their order."""
+    fields: FieldCount
+    """What the vocabulary check found."""
+    num_beyond: int
+    """Cells left out because their rows were longer than `max_tokens`."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return len(self.row_number)
+
+
+def encode_chunk(chunk: Chunk, tokenizer: Tokenizer, config: PrepareConfig) -> Piece:
+    """Return the segments of a chunk; each distinct value is hashed and tokenised once."""
+    encoded = pc.dictionary_encode(chunk.cell_value)
+    values, cell_value = encoded.dictionary, encoded.indices.to_numpy()
+    texts = values.to_pylist()
+    value_hash = hash_texts(texts)
+    tokens = tokenise(texts, tokenizer, config.max_value_tokens)
+    row_offsets = _count_offsets(chunk.cell_row, chunk.num_rows)
+    cell_hash = mix(hash_texts(chunk.headers)[chunk.cell_header], value_hash[cell_value])
+    header_length = tokenise(chunk.headers, tokenizer, config.max_header_tokens).lengths
+    cell_length = header_length[chunk.cell_header] + tokens.lengths[cell_value] + 2
+    kept = _fits(cell_length, row_offsets, config.max_tokens)
+    segments, row_segments = _find_segments(chunk.cell_header[kept], cell_value[kept], len(values))
+    return Piece(
+        headers=chunk.headers,
+        values=values,
+        value_hash=value_hash,
+        value_tokens=tokens,
+        segment_header=(segments // max(len(values), 1)).astype(np.int32),
+        segment_value=(segments % max(len(values), 1)).astype(np.int32),
+        row_offsets=_count_offsets(chunk.cell_row[kept], chunk.num_rows),
+        row_segments=row_segments,
+        row_number=chunk.row_number,
+        row_hash=hash_rows(cell_hash, row_offsets),
+        fields=count_fields(values, cell_value, tokens, config.max_unknown_share),
+        num_beyond=int(len(kept) - np.count_nonzero(kept)),
+    )
+
+
+def _count_offsets(cell_row: NDArray[np.int32], num_rows: int) -> NDArray[np.int64]:
+    counts = np.bincount(cell_row, minlength=num_rows)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def _fits(cell_length: NDArray[np.int64], row_offsets: NDArray[np.int64], max_tokens: int) -> NDArray[np.bool_]:
+    running = np.concatenate([np.zeros(1, np.int64), np.cumsum(cell_length)])
+    before_row = np.repeat(running[row_offsets[:-1]], np.diff(row_offsets))
+    fits: NDArray[np.bool_] = 1 + running[1:] - before_row <= max_tokens
+    return fits
+
+
+def _find_segments(
+    cell_header: NDArray[np.int32], cell_value: NDArray[np.int32], num_values: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    pairs = cell_header.astype(np.int64) * num_values + cell_value
+    encoded = pc.dictionary_encode(pa.array(pairs))
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()

@@ -1,4 +1,4 @@
-"""The token sequence of some rows, packed on one axis: [CLS] header : value [SEP] header : value [SEP] …"""
+"""The token sequence of rows, packed on one axis: [CLS], then header, colon, value and [SEP] of each segment."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Layout:
 
     @property
     def local_starts(self) -> NDArray[np.int32]:
-        """(R + S + 1,) first token of each [CLS] and of each segment: what heads bound to their segment attend within."""
+        """(R + S + 1,) first token of each [CLS] and of each segment: what local heads attend within."""
         starts = np.concatenate([self.row_starts[:-1], self.segment_starts.astype(np.int32), self.row_starts[-1:]])
         return np.sort(starts)
 

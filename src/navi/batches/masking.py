@@ -81,7 +81,8 @@ def mask_layout(layout: Layout, config: MaskingConfig, special: SpecialTokens, *
     token_keys[inside] = fold(segment_keys[layout.token_segment[inside]], layout.token_position[inside])
 
     regime_S = _draw_regimes(layout, config, row_keys, segment_keys)
-    regime_T = np.where(inside, regime_S[layout.token_segment], REGIME_VANILLA).astype(np.int8)
+    regime_T = np.full(len(inside), REGIME_VANILLA, dtype=np.int8)
+    regime_T[inside] = regime_S[layout.token_segment[inside]]
     chosen = uniform(fold(token_keys, _CHOOSE)) < config.token_share
     masked = np.where(
         regime_T == REGIME_HEADER,
@@ -89,10 +90,9 @@ def mask_layout(layout: Layout, config: MaskingConfig, special: SpecialTokens, *
         np.where(regime_T == REGIME_VALUE, layout.token_part == PART_VALUE, chosen & (layout.token_part != PART_NONE)),
     )
     # A whole span shares one draw, so that no kept token of it gives the others away.
-    span_draw = uniform(fold(segment_keys, _REPLACE))
-    draw = np.where(
-        regime_T == REGIME_VANILLA, uniform(fold(token_keys, _REPLACE)), span_draw[np.maximum(layout.token_segment, 0)]
-    )
+    whole = regime_T != REGIME_VANILLA
+    draw = uniform(fold(token_keys, _REPLACE))
+    draw[whole] = uniform(fold(segment_keys, _REPLACE))[layout.token_segment[whole]]
     random_ids = special.regular[fold(token_keys, _RANDOM) % np.uint64(len(special.regular))]
     token_ids = np.where(masked & (draw < config.mask_rate), special.mask, layout.token_ids)
     swap = masked & (draw >= config.mask_rate) & (draw < config.mask_rate + config.random_rate)

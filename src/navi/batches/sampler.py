@@ -20,7 +20,7 @@ class SamplerConfig:
     tables_per_batch: int = 8
     """Tables that a step draws from; each gives about rows_per_batch / tables_per_batch rows."""
     tokens_per_batch: int | None = None
-    """Close a batch early when it holds this many tokens; None for no such limit."""
+    """Close a batch before it holds more tokens than this, one row alone excepted; None for no such limit."""
 
     def __post_init__(self) -> None:
         if self.rows_per_batch < 1 or self.tables_per_batch < 1:
@@ -73,6 +73,8 @@ def _group(
     pending: list[NDArray[np.int64]] = []
     pending_tokens = 0
     limit = config.tokens_per_batch if row_tokens is not None else None
+    if row_tokens is not None and limit is not None:
+        strata = [piece for stratum in strata for piece in _cut(stratum, row_tokens, limit)]
     for stratum in strata:
         tokens = int(row_tokens[stratum].sum()) if row_tokens is not None else 0
         full = len(pending) == config.tables_per_batch
@@ -84,3 +86,15 @@ def _group(
     if pending:
         batches.append(np.concatenate(pending))
     return batches
+
+
+def _cut(stratum: NDArray[np.int64], row_tokens: NDArray[np.int64], limit: int) -> list[NDArray[np.int64]]:
+    """Cut a stratum that holds more tokens than the limit; a row beyond it stands alone."""
+    pieces: list[NDArray[np.int64]] = []
+    first = running = 0
+    for place, tokens in enumerate(row_tokens[stratum].tolist()):
+        if place > first and running + tokens > limit:
+            pieces.append(stratum[first:place])
+            first, running = place, 0
+        running += tokens
+    return [*pieces, stratum[first:]]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -23,8 +23,20 @@ class Boundaries:
 
     starts: Tensor
     """(N + 1,) int32."""
-    max_length: int
-    """Tokens of the longest sequence."""
+    num_tokens: int
+    """Tokens of all sequences."""
+
+    @cached_property
+    def limits(self) -> tuple[Tensor, Tensor]:
+        """(T,) int32 each: where the sequence of each token begins and ends."""
+        lengths = (self.starts[1:] - self.starts[:-1]).long()
+        repeated = [torch.repeat_interleave(edge, lengths, output_size=self.num_tokens) for edge in self.edges]
+        return repeated[0], repeated[1]
+
+    @property
+    def edges(self) -> tuple[Tensor, Tensor]:
+        """Beginnings and ends of the sequences."""
+        return self.starts[:-1], self.starts[1:]
 
     @cached_property
     def shelves(self) -> list[tuple[Tensor, Tensor | None]]:
@@ -48,10 +60,20 @@ class Boundaries:
 
 @dataclass(frozen=True)
 class Packing:
-    """What each group of heads may see."""
+    """What each head may see: the first `num_wide` heads their row, the others their own segment."""
 
-    groups: tuple[tuple[int, Boundaries], ...]
-    """(number of heads, their boundaries), over all heads in order."""
+    num_wide: int
+    """Heads that see the whole row."""
+    wide: Boundaries
+    """Where each row begins."""
+    local: Boundaries | None = None
+    """Where each segment begins; None when all heads see the row."""
+
+    @cached_property
+    def limits(self) -> tuple[Tensor, Tensor]:
+        """(2, T) int32 each: the first token that a token sees, and the end; for wide heads, then for local ones."""
+        groups = [self.wide.limits, (self.local or self.wide).limits]
+        return torch.stack([first for first, _ in groups]), torch.stack([end for _, end in groups])
 
 
 def packed_attention(
@@ -66,39 +88,30 @@ def packed_attention(
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Attend within the sequences of each head group; takes (1, H, T, E) tensors, gives (1, T, H, E)."""
-    attend = choose_kernel(query)
-    states = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]  # each (T, H, E)
-    outputs, first = [], 0
-    for num_heads, boundaries in packing.groups:
-        part = [state[:, first : first + num_heads] for state in states]
-        outputs.append(attend(part[0], part[1], part[2], boundaries, scaling))
-        first += num_heads
-    mixed = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
-    return mixed.unsqueeze(0), None
+    query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    if use_triton(query):
+        from navi.model.kernels import packed_attention as attend_tiles
+
+        mixed: Tensor = attend_tiles(query, key, value, *packing.limits, packing.num_wide, scaling)[0]
+        return mixed.unsqueeze(0), None
+    if packing.local is None:
+        return attend_padded(query, key, value, packing.wide, scaling).unsqueeze(0), None
+    heads = [slice(0, packing.num_wide), slice(packing.num_wide, None)]
+    parts = [
+        attend_padded(query[:, some], key[:, some], value[:, some], boundaries, scaling)
+        for some, boundaries in zip(heads, (packing.wide, packing.local), strict=True)
+    ]
+    return torch.cat(parts, dim=1).unsqueeze(0), None
 
 
-def choose_kernel(query: Tensor) -> Callable[[Tensor, Tensor, Tensor, Boundaries, float], Tensor]:
-    """Return the fastest kernel for these tensors: variable lengths on CUDA in half precision, else padded shelves."""
-    if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
-        return attend_varlen
-    return attend_padded
+def use_triton(query: Tensor) -> bool:
+    """Tell whether the tiled kernel serves: half precision on CUDA, with Triton there."""
+    return query.is_cuda and query.dtype in (torch.bfloat16, torch.float16) and _has_triton()
 
 
-def attend_varlen(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundaries, scaling: float) -> Tensor:
-    """Attend over variable lengths by the flash kernel; (T, H, E) in and out."""
-    from torch.nn.attention.varlen import varlen_attn
-
-    mixed: Tensor = varlen_attn(
-        query.contiguous(),
-        key.contiguous(),
-        value.contiguous(),
-        boundaries.starts,
-        boundaries.starts,
-        boundaries.max_length,
-        boundaries.max_length,
-        scale=scaling,
-    )
-    return mixed
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 def attend_padded(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundaries, scaling: float) -> Tensor:
@@ -107,11 +120,12 @@ def attend_padded(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundar
     width = query.shape[1:]
     for places_NP, real_NP in boundaries.shelves:
         flat = places_NP.reshape(-1)
-        padded = [
+        query_P, key_P, value_P = (
             state.index_select(0, flat).view(*places_NP.shape, *width).transpose(1, 2) for state in (query, key, value)
-        ]
+        )
         mask = None if real_NP is None else real_NP[:, None, None, :]
-        out = F.scaled_dot_product_attention(*padded, attn_mask=mask, scale=scaling).transpose(1, 2).flatten(0, 1)
+        out = F.scaled_dot_product_attention(query_P, key_P, value_P, attn_mask=mask, scale=scaling)
+        out = out.transpose(1, 2).flatten(0, 1)
         if real_NP is not None:
             keep = real_NP.reshape(-1)
             flat, out = flat[keep], out[keep]

@@ -30,6 +30,7 @@ def load_backbone(name: str | Path, **settings: Any) -> NaviModel:
     folder = find_backbone(name)
     model = NaviModel(_read_config(folder, settings))
     weights = _rename(_read_weights(folder), model.config)
+    _check_shapes(weights, model.state_dict(), folder)
     missing, _ = model.load_state_dict(weights, strict=False)
     lost = [key for key in missing if not key.startswith((*NEW_PARAMETERS, HEAD)) and "position_ids" not in key]
     if lost:
@@ -73,6 +74,15 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         raise ModelError(f"Cannot read {file}: {error}.") from error
 
 
+def _check_shapes(weights: dict[str, Tensor], expected: dict[str, Tensor], folder: Path) -> None:
+    for name, tensor in weights.items():
+        if name in expected and tensor.shape != expected[name].shape:
+            raise ModelError(
+                f"The backbone in {folder} has {name} of shape {tuple(tensor.shape)}, but its config.json asks "
+                f"for {tuple(expected[name].shape)}. Take both from the same checkpoint."
+            )
+
+
 def _rename(weights: dict[str, Tensor], config: NaviConfig) -> dict[str, Tensor]:
     """Give the backbone's weights the names they have here, and the attribute encoder its copies."""
     renamed: dict[str, Tensor] = {}
@@ -84,9 +94,9 @@ def _rename(weights: dict[str, Tensor], config: NaviConfig) -> dict[str, Tensor]
         elif name.startswith("encoder.layer."):
             number, rest = name.removeprefix("encoder.layer.").split(".", 1)
             renamed[f"layers.{number}.{rest}"] = tensor
-            if int(number) in config.attribute_layers:
-                place = config.attribute_layers.index(int(number))
-                renamed[f"attribute_encoder.layers.{place}.{rest}"] = tensor.clone()
-        elif name.startswith("cls.predictions."):
+            for place, chosen in enumerate(config.attribute_layers):
+                if chosen == int(number):
+                    renamed[f"attribute_encoder.layers.{place}.{rest}"] = tensor.clone()
+        elif name.startswith("cls.predictions.") and not name.endswith("decoder.weight"):  # the word embeddings serve
             renamed[HEAD + name.removeprefix("cls.predictions.")] = tensor
     return renamed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -46,7 +46,9 @@ class AttributeEncoder(nn.Module):
 
     def forward(self, attributes: Sequences) -> Tensor:
         """Return (A, D): the mean of each attribute's token states."""
-        packing = Packing(((self.num_heads, Boundaries(attributes.starts, attributes.max_length)),))
+        if attributes.max_length == 0:  # rows without cells have no attributes, and BERT layers take no empty sequence
+            return self.embeddings.word_embeddings.weight.new_zeros(0, self.embeddings.word_embeddings.embedding_dim)
+        packing = Packing(self.num_heads, Boundaries(attributes.starts, len(attributes.token_ids)))
         hidden = embed_tokens(self.embeddings, attributes.token_ids, attributes.token_position).unsqueeze(0)
         for layer in self.layers:
             hidden = layer(hidden, packing=packing)
@@ -101,6 +103,12 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         self.attribute_scale = nn.Parameter(torch.ones(()))
         self.post_init()
 
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Self:
+        """Load a model from safetensors alone: pickled weights are refused, whatever the caller asks for."""
+        model: Self = super().from_pretrained(*args, **{**kwargs, "use_safetensors": True})
+        return model
+
     def forward(self, rows: Rows, attribute_table: Tensor | None = None) -> NaviOutput:
         """Encode packed rows; a table of attribute embeddings made earlier saves encoding them again."""
         if attribute_table is None:
@@ -130,7 +138,8 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         attributes, headers, values = output.attribute_table[rows.segment_slot], output.headers, output.values
         if chosen is not None:
             attributes, headers, values = attributes[chosen], headers[chosen], values[chosen]
-        projected: Tensor = self.projection(torch.cat([attributes, headers, values], dim=1))
+        joined = torch.cat([attributes, headers, values], dim=1).to(self.projection.expand.weight.dtype)
+        projected: Tensor = self.projection(joined)
         return projected.float()
 
     def predict_tokens(self, output: NaviOutput, positions: Tensor) -> Tensor:
@@ -164,12 +173,10 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         return embed_tokens(self.embeddings, rows.token_ids, rows.token_position, added)
 
     def _pack(self, rows: Rows) -> Packing:
-        wide = Boundaries(rows.starts, rows.max_length)
+        wide = Boundaries(rows.starts, rows.num_tokens)
         num_local = self.config.num_local_heads
-        if num_local == 0:
-            return Packing(((self.config.num_attention_heads, wide),))
-        local = Boundaries(rows.local_starts, rows.max_local)
-        return Packing(((self.config.num_attention_heads - num_local, wide), (num_local, local)))
+        local = Boundaries(rows.local_starts, rows.num_tokens) if num_local else None
+        return Packing(self.config.num_attention_heads - num_local, wide, local)
 
 
 def embed_tokens(embeddings: Any, token_ids: Tensor, token_position: Tensor, added_TD: Tensor | None = None) -> Tensor:
@@ -177,7 +184,7 @@ def embed_tokens(embeddings: Any, token_ids: Tensor, token_position: Tensor, add
     summed = embeddings.word_embeddings(token_ids) + embeddings.position_embeddings(token_position)
     summed = summed + embeddings.token_type_embeddings.weight[0]
     if added_TD is not None:
-        summed = summed + added_TD
+        summed = summed + added_TD.to(summed.dtype)
     embedded: Tensor = embeddings.dropout(embeddings.LayerNorm(summed))
     return embedded
 

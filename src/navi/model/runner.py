@@ -1,4 +1,4 @@
-"""Running a model over many rows: batched by length, in input order, equal rows once, smaller batches when memory ends."""
+"""Running a model over many rows: by length, in input order, equal rows once, in halves when memory ends."""
 
 from __future__ import annotations
 

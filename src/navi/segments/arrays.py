@@ -71,4 +71,5 @@ class SegmentArrays:
             np.diff(self.header_offsets)[self.segment_header] + np.diff(self.value_offsets)[self.segment_value] + 2
         )
         running = np.concatenate([[0], np.cumsum(lengths_S[self.row_segments], dtype=np.int64)])
-        return 1 + running[self.row_offsets[1:]] - running[self.row_offsets[:-1]]
+        tokens: NDArray[np.int64] = 1 + running[self.row_offsets[1:]] - running[self.row_offsets[:-1]]
+        return tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,11 +43,29 @@ class GrowingMemory:
         return np.concatenate(self._parts) if self._parts else np.zeros(0, self._dtype)
 
 
+class ScratchFolder:
+    """Makes growing arrays that are written to files of a folder and read back as memory maps."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self.files: dict[int, Path] = {}
+        """Address in memory of each finished array, and the file that holds the same."""
+
+    def make(self, name: str, dtype: DTypeLike) -> Growing:
+        """Make an empty growing array in a file of that name."""
+        return GrowingFile(self._folder / name, dtype, self.files)
+
+    def remove(self) -> None:
+        """Delete the folder; arrays that are still in use stay readable."""
+        shutil.rmtree(self._folder)
+
+
 class GrowingFile:
     """A growing array that is written to a scratch file and read back as a memory map."""
 
-    def __init__(self, path: Path, dtype: DTypeLike) -> None:
-        self._path = path
+    def __init__(self, path: Path, dtype: DTypeLike, files: dict[int, Path]) -> None:
+        self._path, self._files = path, files
         self._dtype = np.dtype(dtype)
         self._file = path.open("wb")
 
@@ -59,12 +78,9 @@ class GrowingFile:
         self._file.close()
         if self._path.stat().st_size == 0:
             return np.zeros(0, self._dtype)
-        return np.memmap(self._path, self._dtype, mode="r")
-
-
-def grow_in_folder(folder: Path) -> MakeGrowing:
-    """Return a maker of growing arrays whose scratch files lie in the folder."""
-    return lambda name, dtype: GrowingFile(folder / name, dtype)
+        array: NDArray[Any] = np.memmap(self._path, self._dtype, mode="r")
+        self._files[array.ctypes.data] = self._path
+        return array
 
 
 class GrowingLists:
@@ -97,9 +113,11 @@ class GrowingTexts:
 
     def append(self, texts: pa.StringArray, lengths: NDArray[np.int64], tokens: NDArray[np.int32]) -> None:
         """Add texts, the number of tokens of each, and these tokens laid out flat."""
+        if not len(texts):
+            return
         _, offsets, data = texts.buffers()
         places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-        content = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+        content = np.frombuffer(data, np.uint8)
         self._bytes.append(np.diff(places), content[places[0] : places[-1]])
         self._tokens.append(lengths, tokens)
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.segments.arrays import SegmentArrays
-from navi.segments.config import PrepareConfig
 from navi.segments.summary import ColumnSummary
-from navi.tables import Chunk
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,23 +52,3 @@ class Encoded:
     def column_distinct(self) -> NDArray[np.int64]:
         """(K,) number of distinct values of each column."""
         return self.columns.distinct
-
-
-def encode_tables(
-    tables: Mapping[str, Iterable[Chunk]], tokenizer: Tokenizer, config: PrepareConfig | None = None
-) -> Encoded:
-    """Return tables as segments, without disk, splits or workers; roles come from all the rows given."""
-    from navi.segments.columns import GrowingMemory
-    from navi.segments.merge import Merger
-    from navi.segments.pieces import encode_chunk
-
-    config = config or PrepareConfig()
-    merger = Merger(GrowingMemory, tokenizer, config)
-    for name, chunks in tables.items():
-        merger.begin_table(name)
-        for chunk in chunks:
-            if chunk.num_rows:
-                piece = encode_chunk(chunk, tokenizer, config)
-                merger.add(piece, np.zeros(piece.num_rows, np.int8))
-        merger.end_table()
-    return merger.finish()

@@ -8,6 +8,9 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from navi.errors import CorpusError
+
+_MOST_IDS = np.iinfo(np.int32).max
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
@@ -17,7 +20,7 @@ def hash_texts(texts: Iterable[str]) -> NDArray[np.uint64]:
     """Return one 64-bit hash for each text.
 
     >>> hash_texts(["drama", "comedy", "drama"])[[0, 2]].tolist()
-    [16239379440903306009, 16239379440903306009]
+    [13222706444115469365, 13222706444115469365]
     """
     digests = b"".join([blake2b(text.encode(), digest_size=8).digest() for text in texts])
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64, copy=False)
@@ -69,6 +72,8 @@ class HashIndex:
         new = np.flatnonzero(ids < 0)
         ids[new] = np.arange(self._size, self._size + len(new), dtype=np.int32)
         self._size += len(new)
+        if self._size > _MOST_IDS:
+            raise CorpusError(f"More than {_MOST_IDS} distinct values or segments; set total_rows or largest_tables.")
         is_new = ids_sorted < 0
         self._push(hashes[order[is_new]], ids[order[is_new]])
         return ids, new

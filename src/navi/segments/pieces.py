@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from navi.segments.config import PrepareConfig
 from navi.segments.hashing import hash_rows, hash_texts, mix
-from navi.segments.tokens import TokenLists, tokenise
+from navi.segments.tokens import TextTokenizer, TokenLists
 from navi.segments.vocabulary import FieldCount, count_fields
 from navi.tables import Chunk
 
@@ -47,6 +47,8 @@ class Piece:
     """(R,) place of each row in its source."""
     row_hash: NDArray[np.uint64]
     """(R,) hash of each row's cells as they were read, whatever their order."""
+    row_tokens: NDArray[np.int64]
+    """(R,) tokens of each row as the encoder sees it."""
     fields: FieldCount
     """What the vocabulary check found."""
     num_beyond: int
@@ -57,34 +59,51 @@ class Piece:
         """Number of rows."""
         return len(self.row_number)
 
+    @property
+    def num_segments(self) -> int:
+        """Number of distinct segments."""
+        return len(self.segment_header)
+
+
+class ChunkEncoder:
+    """Turns chunks into pieces, and remembers words from one chunk to the next."""
+
+    def __init__(self, tokenizer: Tokenizer, config: PrepareConfig) -> None:
+        self._tokenizer, self._config = TextTokenizer(tokenizer), config
+
+    def encode(self, chunk: Chunk) -> Piece:
+        """Return the segments of a chunk; each distinct value is hashed and tokenised once."""
+        config = self._config
+        encoded = pc.dictionary_encode(chunk.cell_value)
+        values, cell_value = encoded.dictionary, encoded.indices.to_numpy()
+        texts = values.to_pylist()
+        value_hash = hash_texts(texts)
+        tokens = self._tokenizer.tokenise(texts, config.max_value_tokens)
+        header_length = self._tokenizer.tokenise(chunk.headers, config.max_header_tokens).lengths
+        cell_length = header_length[chunk.cell_header] + tokens.lengths[cell_value] + 2
+        cell_hash = mix(hash_texts(chunk.headers)[chunk.cell_header], value_hash[cell_value])
+        row_offsets = _count_offsets(chunk.cell_row, chunk.num_rows)
+        kept = _fits(cell_length, row_offsets, config.max_tokens)
+        segments, row_segments = _find_segments(chunk.cell_header[kept], cell_value[kept], len(values))
+        return Piece(
+            headers=chunk.headers,
+            values=values,
+            value_hash=value_hash,
+            value_tokens=tokens,
+            **segments,
+            row_offsets=_count_offsets(chunk.cell_row[kept], chunk.num_rows),
+            row_segments=row_segments,
+            row_number=chunk.row_number,
+            row_hash=hash_rows(cell_hash, row_offsets),
+            row_tokens=1 + np.bincount(chunk.cell_row[kept], cell_length[kept], chunk.num_rows).astype(np.int64),
+            fields=count_fields(values, cell_value, tokens, config.max_unknown_share),
+            num_beyond=len(kept) - len(row_segments),
+        )
+
 
 def encode_chunk(chunk: Chunk, tokenizer: Tokenizer, config: PrepareConfig) -> Piece:
-    """Return the segments of a chunk; each distinct value is hashed and tokenised once."""
-    encoded = pc.dictionary_encode(chunk.cell_value)
-    values, cell_value = encoded.dictionary, encoded.indices.to_numpy()
-    texts = values.to_pylist()
-    value_hash = hash_texts(texts)
-    tokens = tokenise(texts, tokenizer, config.max_value_tokens)
-    row_offsets = _count_offsets(chunk.cell_row, chunk.num_rows)
-    cell_hash = mix(hash_texts(chunk.headers)[chunk.cell_header], value_hash[cell_value])
-    header_length = tokenise(chunk.headers, tokenizer, config.max_header_tokens).lengths
-    cell_length = header_length[chunk.cell_header] + tokens.lengths[cell_value] + 2
-    kept = _fits(cell_length, row_offsets, config.max_tokens)
-    segments, row_segments = _find_segments(chunk.cell_header[kept], cell_value[kept], len(values))
-    return Piece(
-        headers=chunk.headers,
-        values=values,
-        value_hash=value_hash,
-        value_tokens=tokens,
-        segment_header=(segments // max(len(values), 1)).astype(np.int32),
-        segment_value=(segments % max(len(values), 1)).astype(np.int32),
-        row_offsets=_count_offsets(chunk.cell_row[kept], chunk.num_rows),
-        row_segments=row_segments,
-        row_number=chunk.row_number,
-        row_hash=hash_rows(cell_hash, row_offsets),
-        fields=count_fields(values, cell_value, tokens, config.max_unknown_share),
-        num_beyond=int(len(kept) - np.count_nonzero(kept)),
-    )
+    """Return the segments of one chunk; for several, a `ChunkEncoder` is quicker."""
+    return ChunkEncoder(tokenizer, config).encode(chunk)
 
 
 def _count_offsets(cell_row: NDArray[np.int32], num_rows: int) -> NDArray[np.int64]:
@@ -93,6 +112,7 @@ def _count_offsets(cell_row: NDArray[np.int32], num_rows: int) -> NDArray[np.int
 
 
 def _fits(cell_length: NDArray[np.int64], row_offsets: NDArray[np.int64], max_tokens: int) -> NDArray[np.bool_]:
+    """Tell which cells end within their row's first `max_tokens` tokens."""
     running = np.concatenate([np.zeros(1, np.int64), np.cumsum(cell_length)])
     before_row = np.repeat(running[row_offsets[:-1]], np.diff(row_offsets))
     fits: NDArray[np.bool_] = 1 + running[1:] - before_row <= max_tokens
@@ -101,7 +121,9 @@ def _fits(cell_length: NDArray[np.int64], row_offsets: NDArray[np.int64], max_to
 
 def _find_segments(
     cell_header: NDArray[np.int32], cell_value: NDArray[np.int32], num_values: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    pairs = cell_header.astype(np.int64) * num_values + cell_value
-    encoded = pc.dictionary_encode(pa.array(pairs))
-    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+) -> tuple[dict[str, NDArray[np.int32]], NDArray[np.int32]]:
+    """Return header and value of the distinct segments, in order of first use, and the segment of each cell."""
+    pairs = pc.dictionary_encode(pa.array(cell_header.astype(np.int64) * num_values + cell_value))
+    header, value = np.divmod(pairs.dictionary.to_numpy(), max(num_values, 1))
+    segments = {"segment_header": header.astype(np.int32), "segment_value": value.astype(np.int32)}
+    return segments, pairs.indices.to_numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +51,12 @@ class TableCounter:
     """Counts the segments of one table, piece by piece, until its columns can be summed up."""
 
     def __init__(self) -> None:
-        self._segments: list[NDArray[np.int64]] = []
+        self.num_rows = 0
+        self.is_unseen = False
+        self._segments: list[NDArray[np.int32]] = []
         self._tokens: list[NDArray[np.int64]] = []
 
-    def add(self, segments: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
+    def add(self, segments: NDArray[Any], tokens: NDArray[np.int64], num_rows: int) -> None:
         """Count a piece.
 
         **Shape**: `segments` is (5, S): number, header, value, cells and cells that train of each distinct segment;
@@ -61,23 +64,19 @@ class TableCounter:
         """
         self._segments.append(segments.astype(np.int32))
         self._tokens.append(tokens)
+        self.num_rows += num_rows
 
-    def sum_up(self, num_rows: int, use_all: bool, normalise: str) -> dict[str, NDArray[Any]]:
-        """Return the fields of a `ColumnSummary` that can be had from counts alone, columns sorted by header.
-
-        `use_all` takes the entropy over all rows instead of those that train.
-        """
+    def sum_up(self, normalise: str) -> dict[str, NDArray[Any]]:
+        """Return what counts alone tell of the columns, sorted by header, under the names of `ColumnSummary`."""
         number, header, value, cells, train_cells = np.concatenate(self._segments, axis=1)
         _, first, place = np.unique(number, return_index=True, return_inverse=True)
         headers, column = np.unique(header[first], return_inverse=True)
         counts = np.bincount(place, weights=cells).astype(np.int64)
         train_counts = np.bincount(place, weights=train_cells).astype(np.int64)
-        num_cells = np.bincount(column, weights=counts)
-        entropy = measure_entropy(column, counts if use_all else train_counts, len(headers), normalise)
         return {
             "header": headers,
-            "entropy": entropy,
-            "fill": num_cells / num_rows,
+            "entropy": measure_entropy(column, counts if self.is_unseen else train_counts, len(headers), normalise),
+            "fill": np.bincount(column, weights=counts) / self.num_rows,
             "distinct": np.bincount(column),
             "examples": _choose_examples(column, counts, value[first], len(headers)),
         } | self._average_tokens(headers)
@@ -99,3 +98,27 @@ def _choose_examples(
     examples = np.full((num_columns, NUM_EXAMPLES), -1, np.int32)
     examples[column[chosen], rank[rank < NUM_EXAMPLES]] = value[chosen]
     return examples
+
+
+_TYPES = {
+    "table": np.int32,
+    "header": np.int32,
+    "attribute": np.int32,
+    "role": np.int8,
+    "entropy": np.float64,
+    "fill": np.float64,
+    "distinct": np.int64,
+    "mean_tokens": np.float64,
+    "unknown": np.float64,
+    "cut": np.float64,
+}
+
+
+def join_columns(tables: Sequence[Mapping[str, NDArray[Any]]]) -> ColumnSummary:
+    """Return the columns of all tables, one table after another."""
+    examples = [np.zeros((0, NUM_EXAMPLES), np.int32), *(table["examples"] for table in tables)]
+    facts = {
+        name: np.concatenate([np.zeros(0, dtype), *(table[name] for table in tables)]).astype(dtype)
+        for name, dtype in _TYPES.items()
+    }
+    return ColumnSummary(**facts, examples=np.concatenate(examples))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.errors import ModelError
+from navi.segments.words import WordTokenizer, encode, find_unknown, is_word_by_word
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -38,31 +38,38 @@ class TokenLists:
         return np.diff(self.offsets)
 
 
-def find_unknown(tokenizer: Tokenizer) -> int:
-    """Return the id of the tokenizer's [UNK]."""
-    for name in (getattr(tokenizer.model, "unk_token", None), "[UNK]", "<unk>"):
-        token = None if name is None else tokenizer.token_to_id(name)
-        if token is not None:
-            return int(token)
-    raise ModelError("The tokenizer has no token for the unknown; expected [UNK] or <unk> in its vocabulary.")
+class TextTokenizer:
+    """Tokenises texts in bulk, and remembers the words it has met where that is possible."""
 
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._unknown = find_unknown(tokenizer)
+        self._words = WordTokenizer(tokenizer) if is_word_by_word(tokenizer) else None
 
-def tokenise(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> TokenLists:
-    """Return the first `max_tokens` tokens of each text; a text without any becomes one [UNK].
+    def tokenise(self, texts: Sequence[str], max_tokens: int) -> TokenLists:
+        """Return the first `max_tokens` tokens of each text; a text without any becomes one [UNK].
 
-    Text that spells a special token, such as `[SEP]`, is read as plain text.
-    """
-    unknown_id = find_unknown(tokenizer)
-    limit = max_tokens * _CHARACTERS_A_TOKEN
-    long = [place for place, text in enumerate(texts) if len(text) > limit]
-    heads = list(texts)
-    for place in long:
-        heads[place] = _take_head(texts[place], limit)
-    ids = _encode(heads, tokenizer)
-    short = [place for place in long if len(ids[place]) <= max_tokens]
-    for place, whole in zip(short, _encode([texts[place] for place in short], tokenizer), strict=True):
-        ids[place] = whole
-    return _collect([each or [unknown_id] for each in ids], max_tokens, unknown_id)
+        Text that spells a special token, such as `[SEP]`, is read as plain text.
+        """
+        limit = max_tokens * _CHARACTERS_A_TOKEN
+        heads = [text if len(text) <= limit else _take_head(text, limit) for text in texts]
+        lengths, tokens = self._encode(heads)
+        # Where the head gave too few tokens, the rest matters after all.
+        short = [
+            place for place in np.flatnonzero(lengths <= max_tokens).tolist() if len(heads[place]) < len(texts[place])
+        ]
+        if short:
+            for place in short:
+                heads[place] = texts[place]
+            lengths, tokens = self._encode(heads)
+        return _cut(*_fill(lengths, tokens, self._unknown), max_tokens, self._unknown)
+
+    def _encode(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        if self._words is not None:
+            return self._words.encode(texts)
+        ids = encode(texts, self._tokenizer)
+        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+        return lengths, np.fromiter(chain.from_iterable(ids), np.int32, int(lengths.sum()))
 
 
 def _take_head(text: str, limit: int) -> str:
@@ -70,21 +77,24 @@ def _take_head(text: str, limit: int) -> str:
     return text[:limit].rpartition(" ")[0] or text
 
 
-def _encode(texts: list[str], tokenizer: Tokenizer) -> list[list[int]]:
-    tokenizer.encode_special_tokens = True
-    return [encoding.ids for encoding in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+def _fill(
+    lengths: NDArray[np.int64], tokens: NDArray[np.int32], unknown: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Give texts without tokens one [UNK]."""
+    empty = np.flatnonzero(lengths == 0)
+    ends = np.cumsum(lengths)
+    return np.maximum(lengths, 1), np.insert(tokens, ends[empty], unknown)
 
 
-def _collect(ids: list[list[int]], max_tokens: int, unknown_id: int) -> TokenLists:
-    whole = np.fromiter(map(len, ids), np.int64, len(ids))
-    lengths = np.minimum(whole, max_tokens)
-    kept = chain.from_iterable(each[:max_tokens] for each in ids)
-    tokens = np.fromiter(kept, np.int32, int(lengths.sum()))
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    unknown = np.concatenate([np.zeros(1, np.int32), np.cumsum(tokens == unknown_id, dtype=np.int32)])
+def _cut(lengths: NDArray[np.int64], tokens: NDArray[np.int32], max_tokens: int, unknown: int) -> TokenLists:
+    """Keep the first `max_tokens` tokens of each text."""
+    place = np.arange(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    tokens = tokens[place < max_tokens]
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.minimum(lengths, max_tokens))])
+    running = np.concatenate([np.zeros(1, np.int32), np.cumsum(tokens == unknown, dtype=np.int32)])
     return TokenLists(
         offsets=offsets,
         tokens=tokens,
-        unknown=unknown[offsets[1:]] - unknown[offsets[:-1]],
-        cut=whole > max_tokens,
+        unknown=running[offsets[1:]] - running[offsets[:-1]],
+        cut=lengths > max_tokens,
     )

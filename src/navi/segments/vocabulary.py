@@ -1,4 +1,4 @@
-"""The vocabulary check: does the tokenizer know the language of a table?"""
+"""The vocabulary check: whether the tokenizer knows the language of a table."""
 
 from __future__ import annotations
 

@@ -32,12 +32,15 @@ class Draws:
 
     def bits(self, name: str, index: ArrayLike) -> NDArray[np.uint64]:
         """64 random bits for each index (the SplitMix64 mixer over a counter)."""
-        counter = np.atleast_1d(np.asarray(index, dtype=np.int64)).astype(np.uint64)
-        x = counter * _STEP + _key(self.seed, name)
-        x = (x ^ (x >> np.uint64(30))) * _FIRST
-        x = (x ^ (x >> np.uint64(27))) * _SECOND
-        mixed: NDArray[np.uint64] = x ^ (x >> np.uint64(31))
-        return mixed
+        x = np.atleast_1d(np.asarray(index, dtype=np.int64)).astype(np.uint64)
+        x *= _STEP
+        x += _key(self.seed, name)
+        x ^= x >> np.uint64(30)
+        x *= _FIRST
+        x ^= x >> np.uint64(27)
+        x *= _SECOND
+        x ^= x >> np.uint64(31)
+        return x
 
     def uniform(self, name: str, index: ArrayLike) -> NDArray[np.float64]:
         """A number in [0, 1) for each index."""
@@ -45,20 +48,22 @@ class Draws:
 
     def below(self, name: str, index: ArrayLike, bound: ArrayLike) -> NDArray[np.int64]:
         """A whole number in [0, bound) for each index; `bound` is one number or one for each index."""
-        return (self.uniform(name, index) * np.asarray(bound)).astype(np.int64)
+        places: NDArray[np.int64] = (self.uniform(name, index) * np.asarray(bound)).astype(np.int64)
+        return places
 
     def normal(self, name: str, index: ArrayLike) -> NDArray[np.float64]:
         """A number of mean 0 and deviation 1, bell-shaped and never beyond 3.5, for each index."""
         bits = self.bits(name, index)
         parts = [(bits >> np.uint64(shift)) & np.uint64(0xFFFF) for shift in (0, 16, 32, 48)]
-        total: NDArray[np.float64] = np.sum(parts, axis=0, dtype=np.float64)
-        return (total / 65536.0 - 2.0) * 3.0**0.5
+        total = sum(part.astype(np.float64) for part in parts)
+        centred: NDArray[np.float64] = (total / 65536.0 - 2.0) * 3.0**0.5
+        return centred
 
     def choice(self, name: str, index: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
         """A place in `weights` for each index, as likely as its weight."""
         edges = np.cumsum(np.asarray(weights, dtype=np.float64))
-        places = np.searchsorted(edges, self.uniform(name, index) * edges[-1], side="right")
-        return np.minimum(places, len(edges) - 1).astype(np.int64)
+        places: NDArray[np.int64] = np.searchsorted(edges, self.uniform(name, index) * edges[-1], side="right")
+        return np.minimum(places, len(edges) - 1)
 
     def one(self, name: str, bound: int) -> int:
         """A single whole number in [0, bound)."""
@@ -71,3 +76,24 @@ class Draws:
     def order(self, name: str, size: int) -> list[int]:
         """The numbers 0 to size - 1 in random order."""
         return [int(place) for place in np.argsort(self.uniform(name, np.arange(size)), kind="stable")]
+
+    def shuffle(self, name: str, index: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        """The number at each index of a random order of 0 to size - 1, without making that order.
+
+        A bijection of the next power of two, walked on until it falls below `size`.
+        """
+        bits = max(4, (size - 1).bit_length())
+        places = index.astype(np.uint64)
+        outside = np.ones(len(places), dtype=bool)
+        while outside.any():
+            places[outside] = self._permute(name, places[outside], bits)
+            outside = places >= np.uint64(size)
+        return places.astype(np.int64)
+
+    def _permute(self, name: str, places: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+        mask = np.uint64(2**bits - 1)
+        for turn in range(3):
+            key = _key(self.seed, f"{name} turn {turn}")
+            places = (places * (key | np.uint64(1)) + (key >> np.uint64(7))) & mask
+            places = places ^ (places >> np.uint64(bits // 2 - turn % 2))
+        return places

@@ -126,30 +126,30 @@ class Formats:
     """What stands between the members of a joined list."""
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "date": tuple(DATES),
-    "money": tuple(MONEY),
-    "duration": tuple(DURATIONS),
-    "score": tuple(SCORES),
-    "count": tuple(COUNTS),
-    "certificate": tuple(CERTIFICATES),
-    "country": ("name", "code", "short", "name"),
-    "language": ("name", "code", "name", "lower"),
-    "color": tuple(COLORS),
-    "title": ("plain", "plain", "article last", "plain", "with year", "plain"),
-    "genre": ("name", "alias", "first", "lower"),
-    "person": ("plain", "plain", "plain", "surname first", "plain"),
-    "id": ("number", "prefixed", "padded", "hex"),
-    "separator": (", ", "|", "; ", " / "),
+_CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "date": ("release_date", tuple(DATES)),
+    "money": ("revenue", tuple(MONEY)),
+    "duration": ("runtime", tuple(DURATIONS)),
+    "score": ("user_score", tuple(SCORES)),
+    "count": ("vote_count", tuple(COUNTS)),
+    "certificate": ("certificate", tuple(CERTIFICATES)),
+    "country": ("country", ("name", "code", "short", "name")),
+    "language": ("language", ("name", "code", "name", "lower")),
+    "color": ("color", tuple(COLORS)),
+    "title": ("title", ("plain", "plain", "article last", "plain", "with year", "plain")),
+    "genre": ("genre", ("name", "alias", "first", "lower")),
+    "person": ("director", ("plain", "plain", "plain", "surname first", "plain")),
+    "id": ("id", ("number", "prefixed", "padded", "hex")),
+    "separator": ("actor", (", ", "|", "; ", " / ")),
 }
 
 
-def choose_formats(draws: Draws, place: int) -> Formats:
-    """The formats of the catalogue at `place`; neighbours differ, so that a few catalogues show every way."""
+def choose_formats(draws: Draws, turns: dict[str, int]) -> Formats:
+    """The formats of a catalogue, from its turn among those that hold each concept: together they show every way."""
     chosen = {}
-    for field, ways in _CHOICES.items():
+    for field, (concept, ways) in _CHOICES.items():
         order = draws.order(f"ways of {field}", len(ways))
-        chosen[field] = ways[order[place % len(ways)]]
+        chosen[field] = ways[order[turns[concept] % len(ways)]]
     if chosen["person"] == "surname first" and chosen["separator"] == ", ":
         chosen["separator"] = "; "
     return Formats(**chosen)

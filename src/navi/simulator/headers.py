@@ -10,14 +10,18 @@ HEADERS: dict[str, tuple[str, ...]] = {
         "source": "source|catalogue|provider|data source|database|origin",
         "title_type": "type|kind|title type|category|media type|format",
         "title": "title|movie name|film|name|film title|movie title|primary title",
-        "original_title": "original title|original name|foreign title|native title|title in original language|orig title",
+        "original_title": (
+            "original title|original name|foreign title|native title|title in original language|orig title"
+        ),
         "series": "series|franchise|collection|saga|belongs to collection|part of series",
         "release_year": "year|release year|yr|production year|year released|start year",
         "release_date": "release date|released|premiere|date published|opening date|released on|first shown",
         "runtime": "runtime|duration|length|running time|minutes|run time",
         "genre": "genre|genres|category|listed in|film genre|style|main genre",
         "director": "director|directed by|directors|film director|filmmaker|helmed by",
-        "director_nationality": "director nationality|director country|nationality|director origin|nationality of director",
+        "director_nationality": (
+            "director nationality|director country|nationality|director origin|nationality of director"
+        ),
         "director_birth_year": "director born|director birth year|born|director year of birth|birth year",
         "writer": "writer|written by|screenplay|screenwriter|author|script",
         "composer": "composer|music by|music|score by|original music|soundtrack",

@@ -68,7 +68,8 @@ LANGUAGES = (
     _language(
         "French",
         "fr",
-        "Adèle Bastien Camille Didier Elodie Fabien Gaspard Hélène Isaure Jules Lucie Maxime Noémie Octave Perrine Rémi "
+        "Adèle Bastien Camille Didier Elodie Fabien Gaspard Hélène Isaure Jules Lucie Maxime Noémie Octave Perrine "
+        "Rémi "
         "Solène Thibault Ursule Violette Yann Zélie",
         "Beau Mont Val Cler Dur Fav Lam Roch Ser Tour Vaud Garn",
         "court reau ier elle ard igny ande",
@@ -79,7 +80,8 @@ LANGUAGES = (
     _language(
         "German",
         "de",
-        "Anselm Birgit Clemens Dorothea Emil Frieda Gerlinde Henning Ilse Jannik Katrin Ludger Merle Nils Ottilie Ruprecht "
+        "Anselm Birgit Clemens Dorothea Emil Frieda Gerlinde Henning Ilse Jannik Katrin Ludger Merle Nils Ottilie "
+        "Ruprecht "
         "Svenja Tilman Uta Volker Wiebke Yannick",
         "Stein Brand Lind Hart Eich Rosen Falken Birken Grau Wald Sonnen Alt",
         "ner bach mann hof feld thal berger",
@@ -90,7 +92,8 @@ LANGUAGES = (
     _language(
         "Italian",
         "it",
-        "Agnese Bruno Chiara Dario Elettra Fausto Ginevra Ilario Lavinia Matteo Nerina Ottavio Piera Renzo Silvana Tullio "
+        "Agnese Bruno Chiara Dario Elettra Fausto Ginevra Ilario Lavinia Matteo Nerina Ottavio Piera Renzo Silvana "
+        "Tullio "
         "Ugo Viola Zeno Orsola",
         "Bel Mar Cast Fer Ros Vand Lom Gall Pel Tor Brav",
         "etti ini ardo elli ovani ucci esani",
@@ -101,7 +104,8 @@ LANGUAGES = (
     _language(
         "Spanish",
         "es",
-        "Alba Benito Carmela Darío Estela Fermín Graciela Horacio Inés Joaquín Lucero Marcelo Nieves Octavio Paloma Ramiro "
+        "Alba Benito Carmela Darío Estela Fermín Graciela Horacio Inés Joaquín Lucero Marcelo Nieves Octavio Paloma "
+        "Ramiro "
         "Soledad Tadeo Úrsula Ximena",
         "Al Cor Mon Ver Sal Bar Cal Mal Ri Val Ar",
         "dero tejo rales mendi vado banda quez",
@@ -112,7 +116,8 @@ LANGUAGES = (
     _language(
         "Portuguese",
         "pt",
-        "Aline Bento Caetana Davi Eunice Flávio Glória Heitor Iara Jonas Luzia Moacir Nádia Otávio Raquel Severino Tainá "
+        "Aline Bento Caetana Davi Eunice Flávio Glória Heitor Iara Jonas Luzia Moacir Nádia Otávio Raquel Severino "
+        "Tainá "
         "Ubirajara Vicente Zilda",
         "Al Cam Per Sil Bran Fon Mour Tei Vas",
         "meida pos eira veira dão seca xeiro",
@@ -133,7 +138,8 @@ LANGUAGES = (
     _language(
         "Hindi",
         "hi",
-        "Aarti Bhuvan Charu Devika Eshan Farida Girija Harish Indu Jatin Kavita Lalit Meera Naveen Ojas Padma Rohan Sunita "
+        "Aarti Bhuvan Charu Devika Eshan Farida Girija Harish Indu Jatin Kavita Lalit Meera Naveen Ojas Padma Rohan "
+        "Sunita "
         "Tarun Urmi Varun Yamini",
         "Chand Ragh Dev Mal Sur Bhat Kul Nar Pra Vish",
         "ani avan kar wala endra ekar oria",
@@ -154,7 +160,8 @@ LANGUAGES = (
     _language(
         "Korean",
         "ko",
-        "Ara-min Bo-reum Da-hyeok Eun-sae Ga-ram Ha-jun In-hwa Ji-ro Kyu-ri Min-soul Na-bin Seo-ram Tae-ran Woo-jae Ye-dan",
+        "Ara-min Bo-reum Da-hyeok Eun-sae Ga-ram Ha-jun In-hwa Ji-ro Kyu-ri Min-soul Na-bin Seo-ram Tae-ran Woo-jae "
+        "Ye-dan",
         "Ba Cha Do Gam Hwa Mok Nam Sa Tak Yeo",
         "n ng m k",
         "Film|Pictures|Cine|Works",
@@ -164,7 +171,8 @@ LANGUAGES = (
     _language(
         "Mandarin",
         "zh",
-        "Aihua Baolin Chunmei Daifu Enming Fenglan Guowei Huilin Jingyi Kaiwen Lifang Mingze Nianzu Peizhen Ruolan Shuchen "
+        "Aihua Baolin Chunmei Daifu Enming Fenglan Guowei Huilin Jingyi Kaiwen Lifang Mingze Nianzu Peizhen Ruolan "
+        "Shuchen "
         "Tianyu Wenjun Xiaobo Yulan Zhihao",
         "B Ch D F H L M Q Sh T W Zh",
         "ai an eng ing uo ao",
@@ -175,7 +183,8 @@ LANGUAGES = (
     _language(
         "Swedish",
         "sv",
-        "Alva Birger Cajsa Dag Elin Folke Gunnel Hjalmar Ingrid Jonte Kerstin Love Märta Nore Pontus Ragna Sixten Tuva Ulrik",
+        "Alva Birger Cajsa Dag Elin Folke Gunnel Hjalmar Ingrid Jonte Kerstin Love Märta Nore Pontus Ragna Sixten "
+        "Tuva Ulrik",
         "Lind Berg Sjö Ek Ny Sand Hall Ög Strand Al",
         "qvist ström gren lund dahl mark",
         "Film|Filmindustri|Produktion|Ateljé",

@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
 import numpy as np
 
 from navi.simulator.countries import COUNTRIES
-from navi.simulator.films import CAST, DISTRIBUTORS, Cinema, Films, Ints
+from navi.simulator.films import CAST, DISTRIBUTORS, Cinema, Films
 from navi.simulator.genres import CHARACTERS, GENRES, TIMES
 from navi.simulator.languages import LANGUAGES
+from navi.simulator.population import Ints
 
 _STRIDE = 7919  # a prime that divides no pool's size, so that counting in its steps meets every pair of names once
 _LANGUAGE_C = np.array([country.language for country in COUNTRIES])
 _FIRST_C = np.array([[c.language for c in COUNTRIES].index(country.language) for country in COUNTRIES])
+_POOL_SIZE = np.array([len(language.given) * len(language.surnames) for language in LANGUAGES])
+_POOL_START = np.cumsum(_POOL_SIZE) - _POOL_SIZE
 _ROMAN = ("", "", "II", "III", "IV", "V")
-_DISTRIBUTOR_WORDS = tuple("Meridian Corvus Halcyon Beacon Tidewater Vesper Alder Pinnacle Rosewood Argent Solstice".split())
+_DISTRIBUTOR_WORDS = (
+    *("Meridian", "Corvus", "Halcyon", "Beacon", "Tidewater", "Vesper"),
+    *("Alder", "Pinnacle", "Rosewood", "Argent", "Solstice"),
+)
 _DISTRIBUTOR_KINDS = ("Releasing", "Distribution", "Screen Partners", "International", "Media Group", "Home Cinema")
-_GIVEN_IN_TITLES = tuple(tuple(name for name in language.given if "-" not in name) for language in LANGUAGES)
 
 
 class Phrases:
     """Everything of a world that is read rather than counted."""
 
     def __init__(self, cinema: Cinema) -> None:
-        self.cinema = cinema
+        self.population = cinema.population
         self.draws = cinema.draws
-        self._pool_start_C = cinema.person_start_CR[:, 0][_FIRST_C]
-        self._brand_start_C = cinema.studio_start_C[_FIRST_C]
+        self._pool_start_C = cinema.population.person_start_CR[:, 0][_FIRST_C]
+        self._brand_start_C = cinema.population.studio_start_C[_FIRST_C]
 
     def names(self, people: Ints, *, surname_first: bool = False) -> list[str]:
         """The name of each person; no two of one language are alike while its pool and initials last."""
-        country = self.cinema.country_of_person(people)
+        country = self.population.country_of_person(people)
         place = people - self._pool_start_C[country]
-        columns = (_LANGUAGE_C[country].tolist(), place.tolist())
-        make = _catalogued_name if surname_first else _name
-        return [make(language, place) for language, place in zip(*columns, strict=True)]
+        language = _LANGUAGE_C[country]
+        lap, place = np.divmod(place, _POOL_SIZE[language])
+        pool = _name_pool(surname_first)
+        names = [pool[index] for index in (_POOL_START[language] + place).tolist()]
+        for index in np.flatnonzero(lap).tolist():
+            names[index] = _with_initials(names[index], int(lap[index]), surname_first=surname_first)
+        return names
 
     def studios(self, studios: Ints) -> list[str]:
         """The name of each studio."""
-        country = self.cinema.country_of_studio(studios)
+        country = self.population.country_of_studio(studios)
         place = studios - self._brand_start_C[country]
         columns = (_LANGUAGE_C[country].tolist(), place.tolist())
         return [_studio_name(language, place) for language, place in zip(*columns, strict=True)]
@@ -56,17 +69,17 @@ class Phrases:
         )
         return [_title(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
 
-    def original_titles(self, films: Films) -> list[str]:
+    def original_titles(self, films: Films, titles: list[str]) -> list[str]:
         """The title of each film in the language it was made in; English films keep theirs."""
         bits = (self.draws.bits("original title", films.root) >> np.uint64(1)).tolist()
-        columns = (self.titles(films), films.language.tolist(), bits, films.instalment.tolist())
+        columns = (titles, films.language.tolist(), bits, films.instalment.tolist())
         return [_original_title(*values) for values in zip(*columns, strict=True)]
 
     def series(self, films: Films) -> list[str | None]:
         """The series of each film, None for one that stands alone."""
-        first = Films(**{**films.__dict__, "instalment": np.zeros_like(films.instalment)})
-        stems = self.titles(first)
-        return [stem if member else None for stem, member in zip(stems, films.instalment.tolist(), strict=True)]
+        members = films.take(np.flatnonzero(films.instalment))
+        stems = iter(self.titles(replace(members, instalment=np.ones_like(members.instalment))))
+        return [next(stems) if member else None for member in films.instalment.tolist()]
 
     def plots(self, films: Films) -> list[str]:
         """One sentence about each film."""
@@ -81,8 +94,10 @@ class Phrases:
 
     def casts(self, films: Films, *, surname_first: bool = False) -> list[list[str]]:
         """The names of each film's actors, lead first."""
-        flat = iter(self.names(films.cast[films.cast >= 0], surname_first=surname_first))
-        return [[next(flat) for _ in range(size)] for size in (films.cast >= 0).sum(axis=1).tolist()]
+        present = films.cast >= 0
+        names = self.names(films.cast[present], surname_first=surname_first)
+        ends = np.cumsum(present.sum(axis=1)).tolist()
+        return [names[start:end] for start, end in pairwise([0, *ends])]
 
     def characters(self, films: Films) -> list[list[str]]:
         """What each of the first actors plays: a name or a kind of person."""
@@ -107,27 +122,29 @@ def _distributor_name(place: int) -> str:
 _DISTRIBUTORS = tuple(_distributor_name(place) for place in range(DISTRIBUTORS * len(COUNTRIES)))
 
 
-def _name_parts(language: int, place: int) -> tuple[str, str]:
-    """Given name (with initials, once the plain pairs are used up) and family name."""
-    words = LANGUAGES[language]
-    given, surnames = words.given, words.surnames
-    lap, place = divmod(place, len(given) * len(surnames))
-    pair = place * _STRIDE % (len(given) * len(surnames))
-    first = given[pair % len(given)]
+@cache
+def _name_pool(surname_first: bool) -> tuple[str, ...]:
+    """Every plain name, language by language, in an order that mixes given and family names."""
+    names = []
+    for language in LANGUAGES:
+        given, surnames = language.given, language.surnames
+        size = len(given) * len(surnames)
+        pairs = (divmod(place * _STRIDE % size, len(given)) for place in range(size))
+        parts = ((given[first], surnames[last]) for last, first in pairs)
+        names += [f"{last}, {first}" if surname_first else f"{first} {last}" for first, last in parts]
+    return tuple(names)
+
+
+def _with_initials(name: str, lap: int, *, surname_first: bool) -> str:
+    """The name with the initials that tell its bearer of a later lap through the pool from the earlier ones."""
+    initials = ""
     while lap:
         lap, letter = divmod(lap - 1, 26)
-        first = f"{first} {chr(65 + letter)}."
-    return first, surnames[pair // len(given)]
-
-
-def _name(language: int, place: int) -> str:
-    first, last = _name_parts(language, place)
-    return f"{first} {last}"
-
-
-def _catalogued_name(language: int, place: int) -> str:
-    first, last = _name_parts(language, place)
-    return f"{last}, {first}"
+        initials += f" {chr(65 + letter)}."
+    if surname_first:
+        return name + initials
+    first, last = name.split(" ", 1)
+    return f"{first}{initials} {last}"
 
 
 def _studio_name(language: int, place: int) -> str:
@@ -136,24 +153,30 @@ def _studio_name(language: int, place: int) -> str:
     return f"{words.brands[pair // len(words.houses)]} {words.houses[pair % len(words.houses)]}"
 
 
+def _draw(words: tuple[str, ...], bits: int) -> tuple[int, str]:
+    """One of the words, and the bits that are left."""
+    bits, place = divmod(bits, len(words))
+    return bits, words[place]
+
+
 def _stem(pattern: int, genre: int, language: int, country: int, bits: int) -> str:
     """A title without a number: eight patterns over the words of its genre, country and language."""
-    words, cities, given = GENRES[genre], COUNTRIES[country].cities, _GIVEN_IN_TITLES[language]
-    quality, thing = words.qualities[bits % 10], words.things[bits // 10 % 12]
-    other, city, name = words.things[bits // 120 % 12], cities[bits // 1440 % len(cities)], given[bits // 9000 % len(given)]
-    if pattern == 0:
-        return f"The {quality} {thing}"
-    if pattern == 1:
-        return f"{quality} {thing}"
-    if pattern == 2:
-        return f"{thing} in {city}"
+    words, cities, given = GENRES[genre], COUNTRIES[country].cities, LANGUAGES[language].given
+    thing, bits = words.things[bits % len(words.things)], bits // len(words.things)
+    if pattern == 2 or pattern == 5:
+        city = cities[bits % len(cities)]
+        return f"{thing} in {city}" if pattern == 2 else f"The {thing} of {city}"
     if pattern == 3:
-        return f"{name}'s {thing}"
+        return f"{given[bits % len(given)]}'s {thing}"
     if pattern == 4:
-        return f"The {thing} of {city}" if thing == other else f"{thing} and {other}"
-    if pattern == 5:
-        return f"The {thing} of {city}"
-    return f"{name} and the {quality} {thing}" if pattern == 6 else f"The {quality} {thing} of {city}"
+        other = words.things[bits % len(words.things)]
+        return f"{thing} and {other}" if thing != other else f"The {thing}"
+    quality, bits = words.qualities[bits % len(words.qualities)], bits // len(words.qualities)
+    if pattern < 2:
+        return f"{quality} {thing}" if pattern else f"The {quality} {thing}"
+    if pattern == 6:
+        return f"{given[bits % len(given)]} and the {quality} {thing}"
+    return f"The {quality} {thing} of {cities[bits % len(cities)]}"
 
 
 def _title(pattern: int, genre: int, language: int, country: int, bits: int, more: int, instalment: int) -> str:
@@ -169,28 +192,31 @@ def _title(pattern: int, genre: int, language: int, country: int, bits: int, mor
 def _original_title(title: str, language: int, bits: int, instalment: int) -> str:
     if language == 0:
         return title
-    words = LANGUAGES[language]
-    stem = f"{words.openers[bits % len(words.openers)]} {words.closers[bits // 16 % len(words.closers)]}"
+    bits, opener = _draw(LANGUAGES[language].openers, bits)
+    stem = f"{opener} {_draw(LANGUAGES[language].closers, bits)[1]}"
     return stem if instalment < 2 else f"{stem} {instalment}"
 
 
+_PLOTS = tuple(tuple(f"{hero} {quest}" for hero in genre.heroes for quest in genre.quests) for genre in GENRES)
+
+
 def _plot(genre: int, country: int, city: int, bits: int) -> str:
-    words = GENRES[genre]
-    hero, quest = words.heroes[bits % len(words.heroes)], words.quests[bits // 8 % len(words.quests)]
-    return f"{hero} {quest} in {COUNTRIES[country].cities[city]}, {TIMES[bits // 64 % len(TIMES)]}."
+    plots = _PLOTS[genre]
+    time = TIMES[bits // len(plots) % len(TIMES)]
+    return f"{plots[bits % len(plots)]} in {COUNTRIES[country].cities[city]}, {time}."
 
 
 def _keywords(genre: int, bits: int) -> list[str]:
     words = GENRES[genre].keywords
-    start, step = bits % 8, (1, 3, 5)[bits // 8 % 3]
-    return [words[start], words[(start + step) % 8], words[(start + 2 * step) % 8]]
+    bits, start = divmod(bits, len(words))
+    step = (1, 3)[bits % 2]
+    return [words[(start + turn * step) % len(words)] for turn in range(3)]
 
 
 def _characters(language: int, bits: int) -> list[str]:
-    given = LANGUAGES[language].given
     parts = []
     for _ in range(CAST):
         bits, kind = divmod(bits, 3)
-        bits, place = divmod(bits, len(CHARACTERS) * len(given))
-        parts.append(given[place % len(given)] if kind else CHARACTERS[place % len(CHARACTERS)].capitalize())
+        bits, part = _draw(LANGUAGES[language].given if kind else CHARACTERS, bits)
+        parts.append(part)
     return parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -60,13 +61,14 @@ class ByteStream:
             yield block
             block = b"" if self.damage else self._read(BLOCK_SIZE)
 
-    def spool(self) -> IO[bytes]:
-        """Write all bytes to a temporary file that vanishes when closed, for formats that are not read in order."""
-        file = tempfile.TemporaryFile()
-        for block in self:
-            file.write(block)
-        file.seek(0)
-        return file
+    @contextmanager
+    def spool(self) -> Iterator[IO[bytes]]:
+        """Hold all bytes in a temporary file, for formats that are not read in order."""
+        with tempfile.TemporaryFile() as file:
+            for block in self:
+                file.write(block)
+            file.seek(0)
+            yield file
 
     def _open(self) -> pa.NativeFile:
         file = pa.OSFile(str(self.path), "rb")
@@ -90,10 +92,10 @@ class ByteStream:
         skip = self._position
         good = bytearray()
         try:
-            while skip:
-                skip -= len(self._stream.read(min(skip, BLOCK_SIZE)))
-            while len(good) < size:
-                good += self._stream.read(1)
+            while skip and (block := self._stream.read(min(skip, BLOCK_SIZE))):
+                skip -= len(block)
+            while len(good) < size and (byte := self._stream.read(1)):
+                good += byte
         except OSError:
             # The place of the damage, known to be here.
             pass

@@ -42,3 +42,7 @@ def _check_encoding(encoding: str) -> None:
         raise ConfigError(
             f"encoding {encoding!r} is no text encoding that Python knows; try 'utf-8' or 'cp1252'."
         ) from error
+
+
+DEFAULT = ReadConfig()
+"""Tables as they are read if nothing else is said."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
-from navi.tables.compression import ByteStream
+from navi.tables.compression import HEAD_SIZE, ByteStream
 from navi.tables.losses import DAMAGED, TOO_LONG, WRONG_ENCODING, Ledger
 
-MAX_LINE = 1 << 26
+MAX_LINE = 1 << 24
 """Bytes of the longest line that is read; a longer one cannot be a row."""
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -47,19 +48,22 @@ def detect_encoding(head: bytes) -> str:
 
 def _is_utf8(head: bytes) -> bool:
     """Tell whether a line of `head` shows UTF-8, or no line contradicts it."""
-    # The head may end within a character.
-    lines = head.split(b"\n")
-    wrong = 0
-    for number, line in enumerate(lines, 1):
+    wrong = False
+    for line in _drop_cut(head).split(b"\n"):
         if line.isascii():
             continue
         try:
             line.decode()
-        except UnicodeDecodeError as error:
-            wrong += not (number == len(lines) and error.start > len(line) - 4)
+        except UnicodeDecodeError:
+            wrong = True
         else:
             return True
     return not wrong
+
+
+def _drop_cut(head: bytes) -> bytes:
+    """Return a head without the character that its end may have cut."""
+    return head[: _last_character_end(head)] if len(head) >= HEAD_SIZE else head
 
 
 def _mend(error: UnicodeError) -> tuple[str, int]:
@@ -88,10 +92,11 @@ class TextReader:
         self.encoding = encoding or detect_encoding(stream.head)
         self._ledger = ledger
         self._line = 1
-        # Where a line end is more than one byte, the bytes are turned into UTF-8 before they are split.
-        self._wide = "\n".encode(self.encoding) != b"\n"
-        if codecs.lookup(self.encoding).name != "utf-8":
-            ledger.note(f"read as {self.encoding}")
+        self._rest = b""
+        name = codecs.lookup(self.encoding).name
+        self._usual = name == "utf-8"
+        # In these two any byte can be split from the next; all others are turned into UTF-8 before they are split.
+        self._codec = name if name in ("utf-8", "cp1252") else None
 
     def head(self) -> str:
         """Return the beginning of the text, without what is wrong in it."""
@@ -145,46 +150,47 @@ class TextReader:
 
     def _read_bytes(self) -> Iterator[bytes]:
         """Yield the bytes without a byte order mark, in an encoding whose line end is one byte."""
+        if not self._usual:
+            self._ledger.note(f"read as {self.encoding}")
         blocks = iter(self.stream)
-        if self._wide:
-            blocks = self._narrow(blocks)
+        if self._codec is None:
+            blocks = self._transcode(blocks)
         first = next(blocks, b"")
         yield first.removeprefix(codecs.BOM_UTF8)
         yield from blocks
 
-    def _narrow(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    def _transcode(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(self.encoding)("replace")
         line = 1
-        for block in blocks:
-            text = decoder.decode(block)
+        for block in chain(blocks, [b""]):
+            text = decoder.decode(block, final=not block)
             if "\ufffd" in text:
-                self._report_encoding(line + text[: text.index("\ufffd")].count("\n"), "replaced")
+                for number, part in enumerate(text.split("\n"), line):
+                    if "\ufffd" in part:
+                        self._report_encoding(number, f"not {self.encoding}, replaced")
             line += text.count("\n")
-            yield text.encode()
-        rest = decoder.decode(b"", final=True)
-        if rest:
-            self._report_encoding(line, "replaced")
-            yield rest.encode()
+            if text:
+                yield text.encode("utf-8", "replace")
 
     def _decode(self, data: bytes) -> TextBlock:
         line = self._line
         self._line += data.count(b"\n")
-        encoding = "utf-8" if self._wide else self.encoding
+        codec = self._codec or "utf-8"
         try:
-            return TextBlock(line, data.decode(encoding))
+            return TextBlock(line, data.decode(codec))
         except UnicodeDecodeError:
             lines = data.split(b"\n")
-            texts = [self._mend_line(text, encoding, number) for number, text in enumerate(lines, line)]
+            texts = [self._mend_line(text, codec, number) for number, text in enumerate(lines, line)]
             return TextBlock(line, "\n".join(texts))
 
-    def _mend_line(self, data: bytes, encoding: str, line: int) -> str:
+    def _mend_line(self, data: bytes, codec: str, line: int) -> str:
         try:
-            return data.decode(encoding)
+            return data.decode(codec)
         except UnicodeDecodeError as error:
-            utf8 = encoding == "utf-8"
-            found = error.object[error.start : error.end].hex(" ")
-            self._report_encoding(line, f"byte {found} is not {encoding}, {'read as cp1252' if utf8 else 'replaced'}")
-            return data.decode(encoding, _MEND if utf8 else "replace")
+            wrong = error.object[error.start : error.end]
+            mended = _decode_western(wrong)
+            self._report_encoding(line, f"byte {wrong.hex(' ')} is not {codec}, read as {mended!r}")
+            return data.decode(codec, _MEND)
 
     def _report_encoding(self, line: int, detail: str) -> None:
         self._ledger.change(WRONG_ENCODING, line, detail)

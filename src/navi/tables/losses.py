@@ -79,10 +79,10 @@ class Ledger:
     """The source as places name it."""
     strict: bool = False
 
-    def drop(self, reason: str, line: int, detail: str = "") -> None:
-        """Enter a row as met and lost."""
-        self.losses.read += 1
-        self.losses.dropped[reason] += 1
+    def drop(self, reason: str, line: int, detail: str = "", num_rows: int = 1) -> None:
+        """Enter a row, or several from this line on, as met and lost."""
+        self.losses.read += num_rows
+        self.losses.dropped[reason] += num_rows
         self._list(reason, f"{self.file}:{line}", detail)
 
     def change(self, reason: str, line: int, detail: str = "", num_cells: int = 1) -> None:

@@ -80,7 +80,7 @@ def _expand(path: Path) -> Iterator[tuple[Path, str | None]]:
     if path.is_dir():
         yield from _walk(path)
     elif path.exists():
-        if _reason_to_skip(path) is not None:
+        if _split_name(path)[1] not in FORMATS:
             raise TableError(
                 f"Cannot read {path}: unknown suffix {path.suffix!r}. Expected one of {_known_suffixes()}."
             )
@@ -92,14 +92,13 @@ def _expand(path: Path) -> Iterator[tuple[Path, str | None]]:
 
 
 def _match(pattern: Path) -> Iterator[tuple[Path, str | None]]:
-    matches = sorted(glob.glob(str(pattern), recursive=True))
+    root = Path(pattern.anchor)
+    matches = sorted(root.glob(str(pattern.relative_to(root))))
     if not matches:
         raise TableError(f"Cannot read {pattern}: the pattern matches no file.")
-    for match in map(Path, matches):
+    for match in matches:
         if match.is_dir():
-            # With `**` the files below are matches themselves.
-            if "**" not in str(pattern):
-                yield from _walk(match)
+            yield from _walk(match)
         else:
             yield match, _reason_to_skip(match)
 
@@ -115,7 +114,7 @@ def _walk(folder: Path) -> Iterator[tuple[Path, str | None]]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             file = Path(parent, name)
-            yield file, "hidden file" if name.startswith(".") else _reason_to_skip(file)
+            yield file, _reason_to_skip(file)
 
 
 def _refuse(error: OSError) -> None:
@@ -123,6 +122,8 @@ def _refuse(error: OSError) -> None:
 
 
 def _reason_to_skip(file: Path) -> str | None:
+    if file.name.startswith("."):
+        return "hidden file"
     if not file.is_file():
         return "not a regular file"
     _, suffix, _ = _split_name(file)
@@ -149,9 +150,7 @@ def _name_apart(sources: list[Source]) -> list[Source]:
     paths = [source.path.resolve() for source in sources]
     names = [source.name for source in sources]
     stems = Counter((path.parent, name) for path, name in zip(paths, names, strict=True))
-    names = [
-        path.name if stems[path.parent, name] > 1 else name for path, name in zip(paths, names, strict=True)
-    ]
+    names = [path.name if stems[path.parent, name] > 1 else name for path, name in zip(paths, names, strict=True)]
     for depth in range(1, max((len(path.parts) for path in paths), default=0)):
         counts = Counter(names)
         if len(counts) == len(names):

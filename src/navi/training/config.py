@@ -1,0 +1,141 @@
+"""The settings of a pretraining run, from Python, a dictionary or a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from navi.backbones import DEFAULT_BACKBONE
+from navi.batches.masking import MaskingConfig
+from navi.batches.sampler import SamplerConfig
+from navi.errors import ConfigError
+from navi.objectives.alignment import AlignmentConfig
+from navi.training.settings import override
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """What NAVI adds to its backbone."""
+
+    attribute_gate: bool = True
+    """Scale the attribute vector to a learned length (off: the plain sum of the paper)."""
+    local_head_share: float = 0.5
+    """Share of each layer's heads that attend within their own segment (the paper: 0)."""
+    attribute_embedding: bool = True
+    """Add the attribute vector to the tokens; off for the ablation without attributes."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.local_head_share < 1.0:
+            raise ConfigError(f"local_head_share must be at least 0 and less than 1, got {self.local_head_share}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How long, how fast and how safely a run learns."""
+
+    epochs: int = 2
+    """Times that every training row is seen."""
+    max_steps: int | None = None
+    """Stop after this many steps, whatever the epochs; None for no such limit."""
+    learning_rate: float = 1e-4
+    """Highest learning rate of the parameters that come from the backbone (the paper: 3e-5)."""
+    new_learning_rate: float = 5e-4
+    """Highest learning rate of the parameters that start cold: head, projection, unknown attribute, gate."""
+    weight_decay: float = 0.01
+    """Weight decay of matrices; biases, norms and scalars have none."""
+    warmup_share: float = 0.05
+    """Share of the steps in which the learning rate rises; it falls in a straight line after them."""
+    clip_norm: float = 1.0
+    """Gradients are scaled down to this norm."""
+    accumulation: int = 1
+    """Batches of the sampler that make one step."""
+    seed: int = 0
+    """Decides everything random: order, masks, dropout, cold parameters."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Arithmetic of the encoder; `auto` is bfloat16 on a GPU that has it, else float32."""
+    compile: bool = False
+    """Compile the encoder's layers with torch.compile."""
+    workers: int = 2
+    """Threads that make batches ahead of time; 0 makes them in between."""
+    checkpoint_steps: int | None = None
+    """Save a checkpoint each time this many steps are done; None for no such rhythm."""
+    checkpoint_minutes: float | None = 10.0
+    """Save a checkpoint each time this many minutes have passed; None for no such rhythm."""
+    keep_checkpoints: int = 2
+    """How many checkpoints are kept, the newest, while the run lasts; a finished run needs none."""
+    validate_rows: int = 2000
+    """Validation rows looked at before the first step and after each epoch, at most; 0 for no validation."""
+    sample_rows: int = 4
+    """Validation rows whose guesses are written to samples.txt at each validation."""
+    max_bad_steps: int = 10
+    """Stop when the loss was not finite this many steps in a row."""
+    log_every: int = 10
+    """Steps between two lines of metrics.jsonl."""
+    curves: bool = True
+    """Draw learning curves and write TensorBoard events, where the packages for them are installed."""
+
+    def __post_init__(self) -> None:
+        _check_least(self, 1, "epochs", "max_steps", "accumulation", "checkpoint_steps", "keep_checkpoints")
+        _check_least(self, 1, "max_bad_steps", "log_every")
+        _check_least(self, 0, "weight_decay", "workers", "validate_rows", "sample_rows")
+        for name in ("learning_rate", "new_learning_rate", "clip_norm", "checkpoint_minutes"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ConfigError(f"{name} must be positive, got {value}.")
+        if not 0.0 <= self.warmup_share <= 1.0:
+            raise ConfigError(f"warmup_share must lie between 0 and 1, got {self.warmup_share}.")
+        if self.precision not in PRECISIONS:
+            raise ConfigError(f"precision must be one of {', '.join(PRECISIONS)}, got '{self.precision}'.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainConfig:
+    """Everything that decides what a pretraining run learns from a corpus."""
+
+    backbone: str = DEFAULT_BACKBONE
+    """The BERT that the encoder starts from: a known name, a folder or a hub name."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """What NAVI adds to the backbone."""
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
+    """Which tokens are masked."""
+    sampler: SamplerConfig = field(default_factory=SamplerConfig)
+    """Which rows make a batch."""
+    alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
+    """The alignment losses."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """The optimiser, its schedule, and the care taken of the run."""
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any], base: Self | None = None) -> Self:
+        """Return `base` (the defaults, if none is given) with these settings put over it.
+
+        >>> PretrainConfig.from_dict({"training": {"epochs": 1}}).training.epochs
+        1
+        """
+        return override(base or cls(), settings)
+
+    @classmethod
+    def from_toml(cls, path: str | Path, base: Self | None = None) -> Self:
+        """Return `base` with the settings of a TOML file put over it; sections are named like the fields here."""
+        try:
+            settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"Cannot read the settings file {path}: {error}.") from error
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+        return cls.from_dict(settings, base)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain nested dictionaries, ready for JSON; `from_dict` reads them back."""
+        return asdict(self)
+
+
+def _check_least(config: TrainingConfig, least: int, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and value < least:
+            raise ConfigError(f"{name} must be at least {least}, got {value}.")

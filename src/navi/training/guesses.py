@@ -1,0 +1,86 @@
+"""What to beat: the accuracy of always guessing the most frequent header, or a column's most frequent value."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from navi.batches import Layout, MaskingConfig, SpecialTokens, lay_out, mask_layout
+from navi.batches.layout import gather_ranges
+from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
+from navi.segments.arrays import SegmentArrays
+
+# Shape suffixes: S segments, T tokens (packed), K columns.
+
+Ints = NDArray[np.int64]
+NO_TOKEN = -1
+
+
+def measure_guesses(
+    arrays: SegmentArrays,
+    train_rows: Ints,
+    rows: Ints,
+    special: SpecialTokens,
+    masking: MaskingConfig,
+    *,
+    seed: int,
+    epoch: int,
+) -> dict[str, float]:
+    """Return the token accuracies of both guesses on the masks that a model is measured with.
+
+    The guess for a header is the header most training rows have; for a value, the value that its column has in most
+    training rows. A guess is laid over the masked span token by token.
+    """
+    layout = lay_out(arrays, rows, special)
+    masks = mask_layout(layout, masking, special, seed=seed, epoch=epoch)
+    header, value_K = find_most_frequent(arrays, train_rows)
+    value_S = value_K[_find_columns(arrays, layout)]
+    header_length_S, _ = gather_ranges(arrays.header_offsets, arrays.segment_header[layout.segment_id])
+
+    header_T = np.flatnonzero(masks.masked & (masks.kind == REGIME_HEADER))
+    place = layout.token_position[header_T]
+    guess = _read_tokens(arrays.header_offsets, arrays.header_tokens, np.full(len(place), header), place)
+    header_hits = guess == layout.token_ids[header_T]
+
+    value_T = np.flatnonzero(masks.masked & (masks.kind == REGIME_VALUE))
+    segment = layout.token_segment[value_T]
+    place = layout.token_position[value_T] - header_length_S[segment] - 1
+    guess = _read_tokens(arrays.value_offsets, arrays.value_tokens, value_S[segment], place)
+    value_hits = guess == layout.token_ids[value_T]
+    return {
+        "most_frequent_header": float(header_hits.mean()) if len(header_hits) else 0.0,
+        "most_frequent_value": float(value_hits.mean()) if len(value_hits) else 0.0,
+    }
+
+
+def find_most_frequent(arrays: SegmentArrays, rows: Ints) -> tuple[int, Ints]:
+    """Return the header that most of the rows have, and each column's most frequent value: (K,), NO_TOKEN for none."""
+    num_headers = len(arrays.header_offsets) - 1
+    lengths, cells = gather_ranges(arrays.row_offsets, rows)
+    segment_C = arrays.row_segments[cells].astype(np.int64)
+    table_C = np.repeat(arrays.row_table[rows], lengths).astype(np.int64)
+    key, count = np.unique(table_C * arrays.num_segments + segment_C, return_counts=True)
+    table, segment = np.divmod(key, max(arrays.num_segments, 1))
+    header = arrays.segment_header[segment].astype(np.int64)
+    column = np.searchsorted(_key_columns(arrays), table * num_headers + header)
+    value_K = np.full(len(arrays.column_table), NO_TOKEN, dtype=np.int64)
+    rising = np.argsort(count, kind="stable")
+    value_K[column[rising]] = arrays.segment_value[segment[rising]]
+    return int(np.bincount(header, weights=count, minlength=1).argmax()), value_K
+
+
+def _find_columns(arrays: SegmentArrays, layout: Layout) -> Ints:
+    table_S = arrays.row_table[layout.rows][layout.segment_row].astype(np.int64)
+    num_headers = len(arrays.header_offsets) - 1
+    return np.searchsorted(_key_columns(arrays), table_S * num_headers + arrays.segment_header[layout.segment_id])
+
+
+def _key_columns(arrays: SegmentArrays) -> Ints:
+    return arrays.column_table.astype(np.int64) * (len(arrays.header_offsets) - 1) + arrays.column_header
+
+
+def _read_tokens(offsets: Ints, tokens: NDArray[np.int32], ids: Ints, place: Ints) -> Ints:
+    """Return the token at a place of each id's text; NO_TOKEN beyond its end or where there is no id."""
+    known = np.maximum(ids, 0)
+    inside = (ids >= 0) & (place < offsets[known + 1] - offsets[known])
+    return np.where(inside, tokens[np.where(inside, offsets[known] + place, 0)], NO_TOKEN)

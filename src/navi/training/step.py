@@ -1,0 +1,190 @@
+"""One step of training: its batches, forward, backward, and an update that skips what is not finite."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs
+from torch import Tensor, nn
+
+from navi.batches import Batch, BatchBuilder
+from navi.batches.counter import make_key
+from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
+from navi.model import NaviModel
+from navi.objectives import AlignmentConfig, Losses, compute_losses
+from navi.objectives.total import StepSize, measure_step
+from navi.training.config import PretrainConfig
+from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_step
+from navi.training.plan import Parts, split_rows
+
+SUMS = ("loss", "masked", "low", "high", "header_hits", "value_hits", "header_targets", "value_targets", "norm")
+"""What a step adds to a window of metrics, in this order."""
+NUM_LOSSES = 4
+
+
+class Objective(nn.Module):
+    """The encoder and its losses as one module, so that processes exchange gradients of all of it."""
+
+    def __init__(self, model: NaviModel, alignment: AlignmentConfig, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.model = model
+        self.alignment = alignment
+        self.dtype = dtype
+
+    def forward(self, batch: Batch, size: StepSize) -> Losses:
+        """Return the losses of one batch of a step."""
+        with autocast(batch.rows.token_ids.device, self.dtype):
+            return compute_losses(self.model, self.model(batch.rows), batch, self.alignment, size)
+
+
+@dataclass(frozen=True)
+class StepBatches:
+    """The batches of one step, and what is counted of them on the host."""
+
+    batches: list[Batch]
+    """The parts that the step is taken in."""
+    size: StepSize
+    """What their losses are divided by."""
+    num_rows: int
+    """Rows of the step."""
+    num_tokens: int
+    """Tokens of the step, each copy of a row counted."""
+
+
+@dataclass(frozen=True)
+class StepOutcome:
+    """What a step left behind, still on the device."""
+
+    sums: Tensor
+    """(9,) the step's share of `SUMS`."""
+    finite: Tensor
+    """Whether the step was taken: loss and gradient were finite."""
+
+
+class Stepper:
+    """Takes steps: holds the model, the optimiser and the processes' common state, and nothing random."""
+
+    def __init__(
+        self,
+        model: NaviModel,
+        builder: BatchBuilder,
+        config: PretrainConfig,
+        num_steps: int,
+        accelerator: Accelerator | None = None,
+    ) -> None:
+        self.config = config.training
+        self.alignment = config.alignment
+        self.builder = builder
+        self.num_steps = num_steps
+        self.accelerator = accelerator or make_accelerator()
+        self.device: torch.device = self.accelerator.device
+        self.dtype = choose_dtype(self.config.precision, self.device)
+        self.model = model
+        self.objective = self.accelerator.prepare(Objective(model, config.alignment, self.dtype))
+        if self.config.compile:
+            for layer in model.layers:
+                layer.compile(dynamic=True)
+        self.optimizer = make_optimizer(model, self.config)
+
+    def build(self, parts: Parts, epoch: int, max_tokens: int | None) -> StepBatches:
+        """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""
+        if max_tokens is not None:
+            parts = [part for rows in parts for part in split_rows(self.builder.arrays, rows, max_tokens)]
+        batches = [self.builder.build(rows, epoch=epoch) for rows in parts]
+        size = measure_step(batches)
+        if self.device.type == "cuda":
+            batches = [batch.pin() for batch in batches]
+        return StepBatches(
+            batches=batches,
+            size=size,
+            num_rows=sum(map(len, parts)),
+            num_tokens=sum(batch.rows.num_tokens for batch in batches),
+        )
+
+    def accumulate(self, made: StepBatches, step: int) -> Tensor:
+        """Put the step's gradients in place; return its `SUMS`, the norm left 0. It may be done over if it fails."""
+        if not self.model.training:
+            self.objective.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        sums = torch.zeros(len(SUMS), device=self.device)
+        for number, batch in enumerate(made.batches):
+            last = number == len(made.batches) - 1
+            with nullcontext() if last else self.accelerator.no_sync(self.objective):
+                sums += self._learn(batch.to(self.device), made.size, self._make_seed(step, number))
+        return sums
+
+    def update(self, sums: Tensor, step: int) -> StepOutcome:
+        """Take the step; where loss or gradient is not finite, weights and optimiser stay as they were."""
+        sums[-1] = self.accelerator.clip_grad_norm_(self.objective.parameters(), self.config.clip_norm)
+        sums = self._share(sums)
+        finite = torch.isfinite(sums).all()
+        set_rate(self.optimizer, self.scale_rate(step))
+        take_step(self.optimizer, finite)
+        return StepOutcome(sums=sums, finite=finite)
+
+    def scale_rate(self, step: int) -> float:
+        """Return what the highest learning rates are multiplied by at a step."""
+        return scale_rate(step, self.num_steps, self.config.warmup_share)
+
+    def _learn(self, batch: Batch, size: StepSize, seed: int) -> Tensor:
+        """Add one batch's gradients; return its `SUMS`, the norm left 0."""
+        torch.manual_seed(seed)
+        losses: Losses = self.objective(batch, size)
+        self.accelerator.backward(losses.total)
+        kind = batch.targets.kind
+        return torch.stack(
+            [
+                losses.total.detach(),
+                losses.masked,
+                losses.low,
+                losses.high,
+                losses.header_hits.float(),
+                losses.value_hits.float(),
+                (kind == REGIME_HEADER).sum().float(),
+                (kind == REGIME_VALUE).sum().float(),
+                torch.zeros((), device=kind.device),
+            ]
+        )
+
+    def _make_seed(self, step: int, number: int) -> int:
+        """Return a dropout seed that depends on the place in the run alone, so that there is no state to save."""
+        place = number * self.accelerator.num_processes + self.accelerator.process_index
+        return int(make_key(self.config.seed, step, place))
+
+    def _share(self, sums: Tensor) -> Tensor:
+        """Sum over processes; losses and norm, which are means already, are averaged."""
+        if self.accelerator.num_processes == 1:
+            return sums
+        means = [*range(NUM_LOSSES), len(SUMS) - 1]
+        sums[means] /= self.accelerator.num_processes
+        shared: Tensor = self.accelerator.reduce(sums, reduction="sum")
+        return shared
+
+
+def make_accelerator() -> Accelerator:
+    """Return the view of devices and processes; precision is `autocast`'s business, not Accelerate's."""
+    # Some settings leave parameters without a use (no gate, no alignment), which processes must be told to expect.
+    return Accelerator(
+        mixed_precision="no", kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)]
+    )
+
+
+def choose_dtype(precision: str, device: torch.device) -> torch.dtype:
+    """Return the arithmetic that a precision means on a device."""
+    if precision == "auto":
+        good = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        return torch.bfloat16 if good else torch.float32
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[precision]
+
+
+def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:
+    """Return the context in which the encoder computes; nothing changes in float32."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=dtype != torch.float32)
+
+
+def seed_everything(seed: int) -> None:
+    """Seed what makes cold parameters; steps seed themselves."""
+    torch.manual_seed(int(make_key(seed)))

@@ -1,0 +1,53 @@
+"""Tests of the counter-based random numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from navi.batches.counter import fold, make_key, permute, uniform
+
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.lists(INTEGERS, min_size=1, max_size=20), INTEGERS)
+def test_a_folded_key_depends_on_its_own_element_alone(data, seed):
+    together = fold(make_key(seed), np.array(data))
+    alone = [fold(make_key(seed), np.array([number]))[0] for number in data]
+    assert together.tolist() == alone
+
+
+@given(st.lists(INTEGERS, min_size=2, max_size=4, unique=True))
+def test_the_order_of_a_keys_parts_matters(parts):
+    assert make_key(*parts) != make_key(*reversed(parts))
+
+
+def test_different_data_give_different_keys():
+    keys = fold(make_key(3, 1), np.arange(200_000))
+    assert len(np.unique(keys)) == len(keys)
+
+
+def test_numbers_are_spread_evenly_over_the_unit_interval():
+    drawn = uniform(fold(make_key(5), np.arange(64_000)))
+    counts = np.histogram(drawn, bins=64, range=(0.0, 1.0))[0]
+    chi_square = float(((counts - 1000) ** 2 / 1000).sum())
+    assert counts.sum() == 64_000
+    assert chi_square < 63 + 5 * np.sqrt(2 * 63)
+
+
+def test_numbers_of_neighbouring_keys_and_of_neighbouring_seeds_are_uncorrelated():
+    first, second = (uniform(fold(make_key(seed), np.arange(20_000))) for seed in (0, 1))
+    assert abs(np.corrcoef(first[:-1], first[1:])[0, 1]) < 0.03
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.03
+
+
+@given(st.integers(0, 200), INTEGERS)
+def test_a_permutation_holds_every_number_once(count, seed):
+    assert sorted(permute(make_key(seed), count).tolist()) == list(range(count))
+
+
+@settings(max_examples=20)
+@given(INTEGERS)
+def test_permutations_of_different_keys_differ(seed):
+    assert permute(make_key(seed, 0), 50).tolist() != permute(make_key(seed, 1), 50).tolist()

@@ -1,0 +1,142 @@
+"""Tests of the plan of an epoch: every row once, few tables a step, small tables spread, budgets kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from navi.batches import SamplerConfig, plan_epoch
+from navi.errors import ConfigError
+
+CORPORA = st.lists(st.integers(0, 40), min_size=1, max_size=8)
+CONFIGS = st.builds(
+    SamplerConfig,
+    rows_per_batch=st.integers(1, 20),
+    tables_per_batch=st.integers(1, 6),
+    tokens_per_batch=st.none() | st.integers(1, 120),
+)
+
+
+def number_tables(sizes):
+    return np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
+
+
+def draw_tokens(num_rows, seed):
+    return np.random.default_rng(seed).integers(1, 30, num_rows)
+
+
+@settings(max_examples=100, deadline=None)
+@given(sizes=CORPORA, config=CONFIGS, seed=st.integers(0, 99), epoch=st.integers(0, 5), data=st.data())
+def test_every_chosen_row_is_visited_exactly_once(sizes, config, seed, epoch, data):
+    row_table = number_tables(sizes)
+    chosen = np.flatnonzero(np.random.default_rng(seed).random(len(row_table)) < data.draw(st.floats(0, 1)))
+    tokens = draw_tokens(len(row_table), seed)
+    plan = plan_epoch(chosen, row_table, config, seed=seed, epoch=epoch, row_tokens=tokens)
+    visited = np.concatenate(plan) if plan else np.array([], dtype=np.int64)
+    assert sorted(visited.tolist()) == chosen.tolist()
+    assert all(len(batch) for batch in plan)
+
+
+@settings(max_examples=100, deadline=None)
+@given(sizes=CORPORA, config=CONFIGS, seed=st.integers(0, 99))
+def test_a_batch_has_few_tables_and_few_rows_of_each(sizes, config, seed):
+    row_table = number_tables(sizes)
+    rows = np.arange(len(row_table))
+    for batch in plan_epoch(rows, row_table, config, seed=seed, epoch=0):
+        assert len(np.unique(row_table[batch])) <= config.tables_per_batch
+        assert len(batch) <= config.tables_per_batch * config.rows_per_table
+
+
+@settings(max_examples=100, deadline=None)
+@given(sizes=CORPORA, config=CONFIGS, seed=st.integers(0, 99))
+def test_the_token_budget_holds_unless_a_single_row_is_beyond_it(sizes, config, seed):
+    row_table = number_tables(sizes)
+    tokens = draw_tokens(len(row_table), seed)
+    plan = plan_epoch(np.arange(len(row_table)), row_table, config, seed=seed, epoch=0, row_tokens=tokens)
+    for batch in plan:
+        if config.tokens_per_batch is not None and len(batch) > 1:
+            assert tokens[batch].sum() <= config.tokens_per_batch
+
+
+def test_a_token_budget_fills_its_batches():
+    row_table = number_tables([300, 300])
+    config = SamplerConfig(rows_per_batch=1000, tables_per_batch=200, tokens_per_batch=500)
+    tokens = draw_tokens(600, seed=0)
+    plan = plan_epoch(np.arange(600), row_table, config, seed=0, epoch=0, row_tokens=tokens)
+    # A stratum has 5 rows, of up to 29 tokens each, that may not fit any more.
+    assert all(tokens[batch].sum() > 500 - 5 * 29 for batch in plan[:-1])
+
+
+@settings(max_examples=30, deadline=None)
+@given(sizes=CORPORA, config=CONFIGS, seed=st.integers(0, 99), epoch=st.integers(0, 5))
+def test_the_plan_is_a_pure_function_of_seed_and_epoch(sizes, config, seed, epoch):
+    row_table = number_tables(sizes)
+    tokens = draw_tokens(len(row_table), seed)
+    first, second = (
+        plan_epoch(np.arange(len(row_table)), row_table, config, seed=seed, epoch=epoch, row_tokens=tokens)
+        for _ in range(2)
+    )
+    assert [batch.tolist() for batch in first] == [batch.tolist() for batch in second]
+
+
+@pytest.mark.parametrize("other", [{"seed": 1, "epoch": 0}, {"seed": 0, "epoch": 1}], ids=["seed", "epoch"])
+def test_another_seed_or_epoch_is_another_order(other):
+    row_table = number_tables([100, 100])
+    plan = plan_epoch(np.arange(200), row_table, SamplerConfig(), seed=0, epoch=0)
+    changed = plan_epoch(np.arange(200), row_table, SamplerConfig(), **other)
+    assert [batch.tolist() for batch in plan] != [batch.tolist() for batch in changed]
+
+
+def test_a_full_batch_takes_about_as_many_rows_from_each_of_its_tables():
+    row_table = number_tables([400] * 40)
+    config = SamplerConfig(rows_per_batch=32, tables_per_batch=4)
+    plan = plan_epoch(np.arange(len(row_table)), row_table, config, seed=0, epoch=0)
+    distinct = []
+    for batch in plan:
+        tables, counts = np.unique(row_table[batch], return_counts=True)
+        assert (counts % 8 == 0).all()
+        distinct.append(len(tables))
+    assert np.mean(distinct) > 3.5
+
+
+def test_small_tables_are_spread_over_the_whole_epoch():
+    row_table = number_tables([4000] + [4] * 100)
+    config = SamplerConfig(rows_per_batch=32, tables_per_batch=4)
+    plan = plan_epoch(np.arange(len(row_table)), row_table, config, seed=0, epoch=0)
+    places = np.array([number / len(plan) for number, batch in enumerate(plan) for _ in batch[row_table[batch] > 0]])
+    quarters = np.histogram(places, bins=4, range=(0, 1))[0] / len(places)
+    assert (np.abs(quarters - 0.25) < 0.15).all()
+
+
+def test_the_rows_of_each_table_come_evenly_through_the_epoch():
+    row_table = number_tables([640, 320, 80])
+    config = SamplerConfig(rows_per_batch=16, tables_per_batch=2)
+    plan = plan_epoch(np.arange(len(row_table)), row_table, config, seed=0, epoch=0)
+    half = np.concatenate(plan[: len(plan) // 2])
+    for table, size in enumerate((640, 320, 80)):
+        assert abs(np.count_nonzero(row_table[half] == table) / size - 0.5) < 0.15
+
+
+def test_rows_of_a_table_are_shuffled():
+    plan = plan_epoch(np.arange(100), number_tables([100]), SamplerConfig(), seed=0, epoch=0)
+    order = np.concatenate(plan)
+    assert abs(np.corrcoef(order, np.arange(100))[0, 1]) < 0.4
+
+
+def test_no_rows_make_no_batches():
+    assert plan_epoch(np.array([], dtype=np.int64), number_tables([3]), SamplerConfig(), seed=0, epoch=0) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rows_per_batch": 0}, "must be at least 1, got 0 and 8"),
+        ({"tables_per_batch": 0}, "must be at least 1, got 128 and 0"),
+        ({"tokens_per_batch": 0}, "tokens_per_batch must be at least 1 or None, got 0"),
+    ],
+)
+def test_sizes_below_one_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        SamplerConfig(**settings)

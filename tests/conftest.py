@@ -1,0 +1,151 @@
+"""Fixtures of all stages: a tiny random BERT and small corpora made of integers; torch is imported only when used."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from navi.batches import SpecialTokens
+    from navi.segments.arrays import SegmentArrays
+
+# Matrices here are tiny: threads that wait for each other cost more than they bring. Read when torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+SPECIAL_WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+VOCABULARY_SIZE = 200
+WORDS = """
+title name year genre actor actors director country language price brand color size model currency rating votes runtime
+plot id url date the of a in film movie product drama comedy horror action english french german korean usa uk red green
+blue black white small large new old man woman night day love war star king house dark city 1999 2001 2010 true false
+"""
+BERT_SHAPE = {
+    "model_type": "bert",
+    "architectures": ["BertModel"],
+    "vocab_size": VOCABULARY_SIZE,
+    "hidden_size": 32,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 3,
+    "intermediate_size": 64,
+    "max_position_embeddings": 128,
+    # Ten times BERT's: with small weights attention is nearly uniform, and errors in it would hide.
+    "initializer_range": 0.2,
+}
+
+
+def list_vocabulary() -> list[str]:
+    """Return the words of the tiny tokenizer: every ASCII text can be put together from them."""
+    signs = ":,.;-_/'()&!?#%+*="
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    vocabulary = [*SPECIAL_WORDS, *signs, *letters, *(f"##{letter}" for letter in letters), *WORDS.split()]
+    vocabulary = list(dict.fromkeys(vocabulary))[:VOCABULARY_SIZE]
+    return vocabulary + [f"[unused{i}]" for i in range(VOCABULARY_SIZE - len(vocabulary))]
+
+
+@pytest.fixture(scope="session")
+def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a random BERT of three layers: config.json, tokenizer.json, model.safetensors; do not change it."""
+    import torch
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    from transformers import BertConfig, BertModel
+
+    folder = tmp_path_factory.mktemp("tiny-bert")
+    vocabulary = {word: number for number, word in enumerate(list_vocabulary())}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.add_special_tokens(list(SPECIAL_WORDS))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    shape = {key: entry for key, entry in BERT_SHAPE.items() if key != "model_type"}
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        BertModel(BertConfig(**shape), add_pooling_layer=False).save_pretrained(folder)
+    (folder / "config.json").write_text(json.dumps(BERT_SHAPE))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def special() -> SpecialTokens:
+    """The special tokens of the tiny backbone."""
+    from navi.batches import SpecialTokens
+
+    place = {word: number for number, word in enumerate(list_vocabulary())}
+    regular = np.arange(len(SPECIAL_WORDS), VOCABULARY_SIZE)
+    return SpecialTokens(
+        cls=place["[CLS]"], sep=place["[SEP]"], colon=place[":"], mask=place["[MASK]"], regular=regular
+    )
+
+
+@pytest.fixture(scope="session")
+def make_arrays() -> Callable[..., SegmentArrays]:
+    """A maker of small random corpora; see `draw_arrays` for its settings."""
+    return draw_arrays
+
+
+def draw_arrays(
+    *,
+    seed: int = 0,
+    num_tables: int = 3,
+    num_rows: int = 24,
+    num_headers: int = 9,
+    num_attributes: int = 7,
+    num_values: int = 15,
+    columns_per_table: int = 6,
+    cells: tuple[int, int] = (1, 6),
+    roles: tuple[int, ...] = (1, 1, 2, 2, 0, 0),
+    value_tokens: tuple[int, int] = (1, 6),
+) -> SegmentArrays:
+    """Return random arrays: headers share attributes, tables share headers, rows share values and leave cells out.
+
+    `cells` and `value_tokens` are the least and the most; `roles` are dealt out anew to each table's columns.
+    """
+    from navi.segments.arrays import SegmentArrays
+
+    rng = np.random.default_rng(seed)
+    row_table = rng.integers(0, num_tables, num_rows)
+    columns = [np.sort(rng.choice(num_headers, columns_per_table, replace=False)) for _ in range(num_tables)]
+    segments: dict[tuple[int, int], int] = {}
+    row_segments: list[int] = []
+    row_offsets = [0]
+    for table in row_table:
+        count = int(rng.integers(cells[0], min(cells[1], columns_per_table) + 1))
+        for header in rng.permutation(columns[table])[:count]:
+            pair = (int(header), int(rng.integers(num_values)))
+            row_segments.append(segments.setdefault(pair, len(segments)))
+        row_offsets.append(len(row_segments))
+    pairs = np.array(list(segments), dtype=np.int32).reshape(-1, 2)
+    attribute_of = (np.arange(num_headers) % num_attributes).astype(np.int32)
+    column_header = np.concatenate(columns).astype(np.int32)
+    header_offsets, header_tokens = _draw_texts(rng, num_headers, (1, 3))
+    value_offsets, drawn_value_tokens = _draw_texts(rng, num_values, value_tokens)
+    attribute_offsets, attribute_tokens = _draw_texts(rng, num_attributes, (1, 4))
+    return SegmentArrays(
+        row_offsets=np.array(row_offsets, dtype=np.int64),
+        row_segments=np.array(row_segments, dtype=np.int32),
+        row_table=row_table.astype(np.int32),
+        segment_attribute=attribute_of[pairs[:, 0]],
+        segment_header=pairs[:, 0].copy(),
+        segment_value=pairs[:, 1].copy(),
+        header_offsets=header_offsets,
+        header_tokens=header_tokens,
+        value_offsets=value_offsets,
+        value_tokens=drawn_value_tokens,
+        attribute_offsets=attribute_offsets,
+        attribute_tokens=attribute_tokens,
+        column_table=np.repeat(np.arange(num_tables, dtype=np.int32), columns_per_table),
+        column_header=column_header,
+        column_attribute=attribute_of[column_header],
+        column_role=np.concatenate([rng.permutation(roles) for _ in range(num_tables)]).astype(np.int8),
+    )
+
+
+def _draw_texts(rng: np.random.Generator, count: int, lengths: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    drawn = rng.integers(lengths[0], lengths[1] + 1, count)
+    offsets = np.concatenate([[0], np.cumsum(drawn)]).astype(np.int64)
+    return offsets, rng.integers(len(SPECIAL_WORDS) + 1, VOCABULARY_SIZE, offsets[-1]).astype(np.int32)

@@ -1,0 +1,133 @@
+"""Tests of attention over packed sequences, against one sequence at a time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from navi.model.attention import (
+    PACKED_ATTENTION,
+    Boundaries,
+    Packing,
+    attend_padded,
+    packed_attention,
+    use_triton,
+)
+
+LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=9)
+
+
+def bound(lengths):
+    starts = torch.tensor([0, *lengths]).cumsum(0).int()
+    return Boundaries(starts, sum(lengths))
+
+
+def draw_states(num_tokens, num_heads=2, width=4, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(num_tokens, num_heads, width, generator=generator) for _ in range(3)]
+
+
+def attend_slowly(query, key, value, lengths, scaling):
+    """Attend sequence by sequence and head by head."""
+    mixed, first = torch.empty_like(query), 0
+    for length in lengths:
+        within = slice(first, first + length)
+        for head in range(query.shape[1]):
+            scores = query[within, head] @ key[within, head].T * scaling
+            mixed[within, head] = scores.softmax(dim=1) @ value[within, head]
+        first += length
+    return mixed
+
+
+@settings(max_examples=40, deadline=None)
+@given(lengths=LENGTHS, seed=st.integers(0, 99))
+def test_padded_shelves_attend_as_each_sequence_alone(lengths, seed):
+    states = draw_states(sum(lengths), seed=seed)
+    expected = attend_slowly(*states, lengths, 0.5)
+    torch.testing.assert_close(attend_padded(*states, bound(lengths), 0.5), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_gradients_flow_through_the_shelves_as_through_each_sequence():
+    lengths = [3, 1, 7, 5, 8]
+    grads = []
+    for attend in (lambda *s: attend_padded(*s, bound(lengths), 0.5), lambda *s: attend_slowly(*s, lengths, 0.5)):
+        states = [state.requires_grad_() for state in draw_states(sum(lengths))]
+        (attend(*states) * torch.arange(sum(lengths))[:, None, None]).sum().backward()
+        grads.append([state.grad for state in states])
+    for found, expected in zip(*grads, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+@given(LENGTHS)
+def test_shelves_hold_each_token_once_and_are_at_least_half_full(lengths):
+    seen = []
+    for places, real in bound(lengths).shelves:
+        real = torch.ones_like(places, dtype=torch.bool) if real is None else real
+        assert 2 * int(real.sum()) >= real.numel()
+        seen += places[real].tolist()
+    assert sorted(seen) == list(range(sum(lengths)))
+
+
+@given(LENGTHS)
+def test_limits_are_the_beginning_and_end_of_each_tokens_sequence(lengths):
+    first, end = bound(lengths).limits
+    place = 0
+    for length in lengths:
+        assert first[place : place + length].tolist() == [place] * length
+        assert end[place : place + length].tolist() == [place + length] * length
+        place += length
+    assert len(first) == len(end) == place
+
+
+def pack(segments, num_wide):
+    """Return the packing of rows given as lists of segment lengths."""
+    return Packing(
+        num_wide, bound([sum(row) for row in segments]), bound([length for row in segments for length in row])
+    )
+
+
+def attend_packed(states, packing, scaling=0.5):
+    arguments = [state.transpose(0, 1).unsqueeze(0) for state in states]
+    mixed, weights = packed_attention(torch.nn.Module(), *arguments, None, packing=packing, scaling=scaling)
+    assert weights is None
+    return mixed[0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(segments=st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=4))
+def test_wide_heads_attend_within_the_row_and_local_ones_within_the_segment(segments):
+    wide, local = [sum(row) for row in segments], [length for row in segments for length in row]
+    states = draw_states(sum(wide), num_heads=3)
+    expected = [
+        attend_slowly(*(state[:, :2] for state in states), wide, 0.5),
+        attend_slowly(*(state[:, 2:] for state in states), local, 0.5),
+    ]
+    found = attend_packed(states, pack(segments, num_wide=2))
+    torch.testing.assert_close(found, torch.cat(expected, dim=1), atol=1e-6, rtol=1e-5)
+
+
+def test_without_local_heads_every_head_attends_within_the_row():
+    lengths = [4, 9, 1]
+    states = draw_states(sum(lengths), num_heads=3)
+    found = attend_packed(states, Packing(3, bound(lengths)))
+    torch.testing.assert_close(found, attend_slowly(*states, lengths, 0.5), atol=1e-6, rtol=1e-5)
+
+
+def test_the_limits_of_a_packing_are_those_of_wide_then_of_local_heads():
+    packing = pack([[2, 1], [3]], num_wide=1)
+    assert packing.limits[0].tolist() == [[0, 0, 0, 3, 3, 3], [0, 0, 2, 3, 3, 3]]
+    assert packing.limits[1].tolist() == [[3, 3, 3, 6, 6, 6], [2, 2, 3, 6, 6, 6]]
+    alone = Packing(2, packing.wide)
+    assert alone.limits[0].tolist() == [[0, 0, 0, 3, 3, 3]] * 2
+
+
+def test_transformers_knows_the_packed_attention():
+    assert ALL_ATTENTION_FUNCTIONS[PACKED_ATTENTION] is packed_attention
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_on_cpu_no_precision_takes_the_tiled_kernel(dtype):
+    assert not use_triton(torch.zeros(1, 1, 64, dtype=dtype))

@@ -1,0 +1,375 @@
+"""Tests of the encoder's laws: packed equals padded equals one by one, column order leaves no trace."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoModel, BertModel
+
+from navi.batches import BatchBuilder, MaskingConfig, lay_out, mask_layout
+from navi.batches.layout import PART_HEADER, PART_VALUE
+from navi.model import NaviModel, load_backbone
+
+TOLERANCE = {"atol": 1e-5, "rtol": 0.0}
+VARIANTS = [(0.0, False), (0.0, True), (0.5, False), (0.5, True)]
+MASKING = MaskingConfig(header_share=0.4, value_share=0.4, unknown_attribute_rate=0.6)
+GATES = pytest.mark.parametrize(("share", "gate"), VARIANTS)
+
+
+@pytest.fixture(scope="module")
+def models(tiny_backbone):
+    """One model for each (share of local heads, gate), without dropout, its unknown attribute away from zero."""
+    made = {}
+    for share, gate in VARIANTS:
+        model = load_backbone(tiny_backbone, local_head_share=share, attribute_gate=gate).eval()
+        with torch.no_grad():
+            generator = torch.Generator().manual_seed(1)
+            model.unknown_attribute.copy_(torch.randn(32, generator=generator))
+        made[share, gate] = model.requires_grad_(False)
+    return made
+
+
+def run_layer(layer, hidden_NPD, see_NHPP):
+    """Return one BERT layer's output, attention written out with an explicit mask."""
+    attention = layer.attention
+    num_sequences, length, width = hidden_NPD.shape
+    num_heads = see_NHPP.shape[1]
+
+    def split(linear):
+        return linear(hidden_NPD).view(num_sequences, length, num_heads, -1).transpose(1, 2)
+
+    query, key, value = (split(getattr(attention.self, name)) for name in ("query", "key", "value"))
+    scores = query @ key.transpose(2, 3) / math.sqrt(width / num_heads)
+    weights = scores.masked_fill(~see_NHPP, -torch.inf).softmax(dim=3)
+    mixed = (weights @ value).transpose(1, 2).reshape(num_sequences, length, width)
+    attended = attention.output.LayerNorm(attention.output.dense(mixed) + hidden_NPD)
+    inner = F.gelu(layer.intermediate.dense(attended))
+    return layer.output.LayerNorm(layer.output.dense(inner) + attended)
+
+
+def run_embeddings(embeddings, tokens, positions, added):
+    word, place = embeddings.word_embeddings.weight[tokens], embeddings.position_embeddings.weight[positions]
+    return embeddings.LayerNorm(word + place + embeddings.token_type_embeddings.weight[0] + added)
+
+
+def encode_attribute(model, arrays, attribute):
+    """Return the context-free embedding e_a of one attribute."""
+    span = slice(arrays.attribute_offsets[attribute], arrays.attribute_offsets[attribute + 1])
+    tokens = torch.from_numpy(arrays.attribute_tokens[span].astype(np.int64))
+    encoder = model.attribute_encoder
+    hidden = run_embeddings(encoder.embeddings, tokens, torch.arange(len(tokens)), torch.zeros(32)).unsqueeze(0)
+    see = torch.ones(1, 4, len(tokens), len(tokens), dtype=torch.bool)
+    for layer in encoder.layers:
+        hidden = run_layer(layer, hidden, see)
+    return hidden[0].mean(dim=0)
+
+
+def project(model, attribute, header, value):
+    """Return σ = g(e_a ‖ e_h ‖ e_v) as the appendix writes it."""
+    g = model.projection
+    inner = F.layer_norm(F.gelu(F.linear(torch.cat([attribute, header, value]), g.expand.weight, g.expand.bias)), [64])
+    return F.layer_norm(F.linear(inner, g.compress.weight, g.compress.bias), [32])
+
+
+def encode_padded(model, arrays, layout, tokens, unknown):
+    """Encode rows padded to the longest, with an explicit (H, P, P) mask each; return what `flatten` of a row holds."""
+    config = model.config
+    lengths = np.diff(layout.row_starts)
+    padded = int(lengths.max())
+    hidden = torch.zeros(len(lengths), padded, 32)
+    see = torch.zeros(len(lengths), 4, padded, padded, dtype=torch.bool)
+    see[:] = torch.eye(padded, dtype=torch.bool)  # padding sees itself, so that its softmax is defined
+    attributes = [encode_attribute(model, arrays, arrays.segment_attribute[i]) for i in layout.segment_id]
+    for row, length in enumerate(lengths):
+        span = slice(layout.row_starts[row], layout.row_starts[row] + length)
+        segment = torch.from_numpy(layout.token_segment[span])
+        added = torch.zeros(length, 32)
+        for place, number in enumerate(segment.tolist()):
+            if number >= 0:
+                added[place] = gate(model, attributes[number]) if not unknown[number] else model.unknown_attribute
+        positions = torch.from_numpy(layout.token_position[span])
+        hidden[row, :length] = run_embeddings(model.embeddings, torch.from_numpy(tokens[span]), positions, added)
+        see[row, :, :length, :length] = True
+        local = 4 - int(4 * config.local_head_share)
+        see[row, local:, :length, :length] = segment[:, None] == segment[None, :]
+    for layer in model.layers:
+        hidden = run_layer(layer, hidden, see)
+    states = [hidden[row, :length] for row, length in enumerate(lengths)]
+    return gather(model, layout, attributes, unknown, torch.cat(states))
+
+
+def gate(model, attribute):
+    if not model.config.attribute_gate:
+        return attribute
+    return attribute / attribute.norm() * model.attribute_scale
+
+
+def gather(model, layout, attributes, unknown, states_TD):
+    """Return every embedding that the model should give, from the states of the tokens."""
+    found = {"tokens": states_TD, "rows": states_TD[layout.row_starts[:-1].tolist()]}
+    headers, values, segments = [], [], []
+    for number, attribute in enumerate(attributes):
+        within = layout.token_segment == number
+        headers.append(states_TD[torch.from_numpy(within & (layout.token_part == PART_HEADER))].mean(dim=0))
+        values.append(states_TD[torch.from_numpy(within & (layout.token_part == PART_VALUE))].mean(dim=0))
+        used = model.unknown_attribute if unknown[number] else attribute
+        segments.append(project(model, used, headers[-1], values[-1]))
+    return found | {"headers": torch.stack(headers), "values": torch.stack(values), "segments": torch.stack(segments)}
+
+
+def encode(model, rows):
+    """Return the model's own embeddings, by name."""
+    output = model(rows)
+    found = {name: getattr(output, name) for name in ("tokens", "rows", "headers", "values")}
+    return found | {"segments": model.embed_segments(output, rows)}
+
+
+def assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name], **TOLERANCE, msg=lambda text, name=name: name + text)
+
+
+@GATES
+def test_packed_rows_encode_as_rows_padded_together(models, make_arrays, special, share, gate):
+    arrays, rows, model = make_arrays(seed=11), np.arange(9), models[share, gate]
+    layout = lay_out(arrays, rows, special)
+    expected = encode_padded(model, arrays, layout, layout.token_ids, np.zeros(len(layout.segment_id), dtype=bool))
+    assert_same(encode(model, BatchBuilder(arrays, special).pack_rows(rows)), expected)
+
+
+@GATES
+def test_packed_rows_encode_as_one_row_at_a_time(models, make_arrays, special, share, gate):
+    arrays, model = make_arrays(seed=12), models[share, gate]
+    packed = encode(model, BatchBuilder(arrays, special).pack_rows(np.arange(6)))
+    alone = []
+    for row in range(6):
+        layout = lay_out(arrays, np.array([row]), special)
+        hidden = np.zeros(len(layout.segment_id), dtype=bool)
+        alone.append(encode_padded(model, arrays, layout, layout.token_ids, hidden))
+    assert_same(packed, {name: torch.cat([one[name] for one in alone]) for name in packed})
+
+
+@GATES
+def test_masked_rows_with_unknown_attributes_encode_as_padded_ones(models, make_arrays, special, share, gate):
+    arrays, rows, model = make_arrays(seed=13), np.arange(6), models[share, gate]
+    layout = lay_out(arrays, rows, special)
+    masks = mask_layout(layout, MASKING, special, seed=0, epoch=0)
+    assert masks.unknown.any()
+    expected = encode_padded(model, arrays, layout, masks.token_ids, masks.unknown)
+    assert_same(encode(model, BatchBuilder(arrays, special).pack_layout(layout, masks)), expected)
+
+
+def test_the_paper_encoder_without_attributes_is_the_librarys_bert(tiny_backbone, make_arrays, special):
+    arrays, rows = make_arrays(seed=14), np.arange(8)
+    model = load_backbone(tiny_backbone, local_head_share=0.0, attribute_embedding=False).eval()
+    bert = BertModel.from_pretrained(tiny_backbone, add_pooling_layer=False).eval()
+    packed = BatchBuilder(arrays, special).pack_rows(rows)
+    tokens, lengths = model(packed).tokens, packed.starts.diff().tolist()
+    for row, (ids, positions) in enumerate(
+        zip(packed.token_ids.split(lengths), packed.token_position.split(lengths), strict=True)
+    ):
+        expected = bert(input_ids=ids[None], position_ids=positions[None]).last_hidden_state[0]
+        torch.testing.assert_close(tokens.split(lengths)[row], expected, **TOLERANCE)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**16), variant=st.sampled_from(VARIANTS))
+def test_permuting_the_columns_of_a_row_changes_no_embedding(models, make_arrays, special, seed, variant):
+    arrays, model = make_arrays(seed=seed, num_rows=6, cells=(2, 6)), models[variant]
+    rng = np.random.default_rng(seed)
+    order = np.concatenate([first + rng.permutation(last - first) for first, last in pairwise(arrays.row_offsets)])
+    permuted = replace(arrays, row_segments=arrays.row_segments[order])
+    rows = np.arange(6)
+    plain = encode(model, BatchBuilder(arrays, special).pack_rows(rows))
+    moved = encode(model, BatchBuilder(permuted, special).pack_rows(rows))
+    torch.testing.assert_close(moved["rows"], plain["rows"], **TOLERANCE)
+    for name in ("headers", "values", "segments"):
+        torch.testing.assert_close(moved[name], plain[name][torch.from_numpy(order)], **TOLERANCE)
+
+
+def test_moving_a_value_to_another_column_does_change_the_row(models, make_arrays, special):
+    """The invariance is to the order of columns, not to which value stands under which header."""
+    arrays = make_arrays(num_rows=1, num_tables=1, cells=(2, 2), num_values=40, seed=5)
+    swapped = replace(arrays, segment_value=arrays.segment_value[::-1].copy())
+    rows = np.array([0])
+    for model in models.values():
+        one, other = (encode(model, BatchBuilder(a, special).pack_rows(rows))["rows"] for a in (arrays, swapped))
+        assert (one - other).abs().max() > 1e-2
+
+
+@settings(max_examples=10, deadline=None)
+@given(others=st.lists(st.integers(0, 23), max_size=8), place=st.integers(0, 8), variant=st.sampled_from(VARIANTS))
+def test_the_rows_beside_a_row_do_not_matter(models, make_arrays, special, others, place, variant):
+    builder, model = BatchBuilder(make_arrays(seed=3), special), models[variant]
+    place = min(place, len(others))
+    rows = np.array([*others[:place], 7, *others[place:]])
+    alone, together = encode(model, builder.pack_rows(np.array([7]))), builder.pack_rows(rows)
+    found = encode(model, together)
+    within = together.segment_row == place
+    torch.testing.assert_close(found["rows"][place], alone["rows"][0], **TOLERANCE)
+    for name in ("headers", "values", "segments"):
+        torch.testing.assert_close(found[name][within], alone[name], **TOLERANCE)
+
+
+@GATES
+def test_masked_and_plain_copies_in_one_pass_equal_two_passes(models, make_arrays, special, share, gate):
+    arrays, rows, model = make_arrays(seed=15), np.arange(7), models[share, gate]
+    builder = BatchBuilder(arrays, special, masking=MASKING)
+    both = encode(model, builder.build(rows, epoch=0).rows)
+    layout = lay_out(arrays, rows, special)
+    masked = builder.pack_layout(layout, mask_layout(layout, MASKING, special, seed=0, epoch=0))
+    halves = [encode(model, masked), encode(model, builder.pack_rows(rows))]
+    assert_same(both, {name: torch.cat([half[name] for half in halves]) for name in both})
+
+
+def test_two_blind_headers_of_a_row_are_told_apart_by_local_heads_alone(models, make_arrays, special):
+    """Without the attribute, what binds a masked header to its value is the heads that see their segment."""
+    arrays = make_arrays(num_rows=1, num_tables=1, cells=(2, 2), num_values=40, seed=8)
+    one_token = np.arange(len(arrays.header_offsets), dtype=np.int64)
+    arrays = replace(arrays, header_offsets=one_token, header_tokens=arrays.header_tokens[: len(one_token) - 1])
+    layout = lay_out(arrays, np.array([0]), special)
+    blind = MaskingConfig(header_share=1.0, value_share=0.0, unknown_attribute_rate=1.0, mask_rate=1.0, random_rate=0.0)
+    masks = mask_layout(layout, blind, special, seed=0, epoch=0)
+    rows = BatchBuilder(arrays, special).pack_layout(layout, masks)
+    wide, local = (models[share, True](rows).headers for share in (0.0, 0.5))
+    torch.testing.assert_close(wide[0], wide[1], **TOLERANCE)
+    assert (local[0] - local[1]).abs().max() > 1e-2
+
+
+def test_the_gate_scales_the_attribute_but_not_the_anchor(models, make_arrays, special):
+    rows = BatchBuilder(make_arrays(), special).pack_rows(np.arange(4))
+    table = models[0.5, True](rows).attribute_table
+    stretched = torch.cat([table[:2], 3 * table[2:]])
+    for share in (0.0, 0.5):
+        gated, plain = models[share, True], models[share, False]
+        torch.testing.assert_close(gated(rows, stretched).rows, gated(rows, table).rows, **TOLERANCE)
+        assert (plain(rows, stretched).rows - plain(rows, table).rows).abs().max() > 1e-3
+    assert table[2:].norm(dim=1).std() > 1e-4
+
+
+def test_attributes_encoded_earlier_give_the_same_embeddings(models, make_arrays, special):
+    rows, model = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5)), models[0.5, True]
+    table = model.embed_attributes(rows.attributes)
+    assert table.shape == (len(rows.attribute_ids) + 2, 32)
+    assert not table[0].any()
+    assert table[1].equal(model.unknown_attribute)
+    assert model(rows, table).tokens.equal(model(rows).tokens)
+
+
+def test_without_the_attribute_embedding_attributes_leave_no_trace_in_the_tokens(tiny_backbone, make_arrays, special):
+    arrays = make_arrays()
+    other = replace(arrays, attribute_tokens=arrays.attribute_tokens[::-1].copy())
+    model = load_backbone(tiny_backbone, attribute_embedding=False).eval()
+    one, two = (model(BatchBuilder(a, special).pack_rows(np.arange(5))).tokens for a in (arrays, other))
+    assert one.equal(two)
+
+
+def test_chosen_segments_are_embedded_as_all_are(models, make_arrays, special):
+    rows, model = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5)), models[0.5, True]
+    output, chosen = model(rows), torch.tensor([4, 0, 2])
+    torch.testing.assert_close(
+        model.embed_segments(output, rows, chosen), model.embed_segments(output, rows)[chosen], **TOLERANCE
+    )
+
+
+def test_logits_come_for_the_asked_positions_alone(models, make_arrays, special):
+    rows, model = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5)), models[0.5, True]
+    output, positions = model(rows), torch.tensor([5, 1])
+    logits = model.predict_tokens(output, positions)
+    assert logits.shape == (2, 200)
+    transform = model.head.transform
+    hidden = transform.LayerNorm(F.gelu(transform.dense(output.tokens[positions])))
+    expected = hidden @ model.embeddings.word_embeddings.weight.T + model.head.bias
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-5)
+
+
+def test_rows_without_cells_have_an_embedding_too(models, make_arrays, special):
+    arrays = replace(
+        make_arrays(num_rows=2), row_offsets=np.zeros(3, dtype=np.int64), row_segments=np.zeros(0, dtype=np.int32)
+    )
+    output = models[0.5, True](BatchBuilder(arrays, special).pack_rows(np.arange(2)))
+    assert output.rows[0].equal(output.rows[1])
+    assert output.rows.isfinite().all()
+    assert output.headers.shape == (0, 32)
+
+
+def test_a_model_in_half_precision_gives_nearly_the_same_in_float32(tiny_backbone, make_arrays, special):
+    rows = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5))
+    model = load_backbone(tiny_backbone).eval()
+    exact = encode(model, rows)
+    rounded = encode(model.to(torch.bfloat16), rows)
+    assert model.predict_tokens(model(rows), torch.tensor([1])).dtype == torch.bfloat16
+    for name in ("rows", "headers", "values", "segments"):
+        assert rounded[name].dtype == torch.float32
+        assert F.cosine_similarity(rounded[name], exact[name]).min() > 0.99
+
+
+def test_gradient_checkpointing_gives_the_same_gradients(tiny_backbone, make_arrays, special):
+    rows = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5))
+    grads = []
+    for checkpointing in (False, True):
+        model = load_backbone(tiny_backbone, hidden_dropout_prob=0.0, projection_dropout=0.0).train()
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+        model(rows).rows.sum().backward()
+        grads.append(model.embeddings.word_embeddings.weight.grad)
+    torch.testing.assert_close(*grads)
+
+
+def test_a_saved_model_comes_back_bit_for_bit(models, make_arrays, special, tmp_path):
+    rows = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5))
+    for (share, gate), model in models.items():
+        folder = tmp_path / f"{share}-{gate}"
+        model.save_pretrained(folder)
+        loaded = NaviModel.from_pretrained(folder).eval()
+        assert loaded.state_dict().keys() == model.state_dict().keys()
+        for name, tensor in model.state_dict().items():
+            assert loaded.state_dict()[name].equal(tensor), name
+        for name, tensor in encode(model, rows).items():
+            assert encode(loaded, rows)[name].equal(tensor), name
+
+
+def test_a_saved_model_is_safetensors_and_configuration_alone(models, tmp_path):
+    models[0.5, True].save_pretrained(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
+
+
+def test_auto_model_loads_a_saved_model(models, tmp_path):
+    models[0.5, True].save_pretrained(tmp_path)
+    loaded = AutoModel.from_pretrained(tmp_path)
+    assert isinstance(loaded, NaviModel)
+    assert loaded.config.local_head_share == 0.5
+    assert loaded.attribute_scale.equal(models[0.5, True].attribute_scale)
+
+
+def test_the_head_is_tied_to_the_word_embeddings_after_loading(models, tmp_path):
+    models[0.5, True].save_pretrained(tmp_path)
+    loaded = NaviModel.from_pretrained(tmp_path)
+    assert loaded.head.decoder.weight is loaded.embeddings.word_embeddings.weight
+    assert loaded.head.decoder.bias is loaded.head.bias
+    assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
+    assert loaded.attribute_encoder.embeddings.word_embeddings.weight is not loaded.head.decoder.weight
+
+
+@pytest.mark.parametrize("load", [NaviModel.from_pretrained, AutoModel.from_pretrained], ids=["navi", "auto"])
+def test_a_model_with_pickled_weights_alone_is_refused(models, tmp_path, load):
+    models[0.5, True].save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(models[0.5, True].state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(OSError, match=r"no file named model.safetensors"):
+        load(tmp_path)
+
+
+def test_a_new_model_starts_with_no_unknown_attribute_and_an_open_gate(tiny_backbone):
+    model = NaviModel(load_backbone(tiny_backbone).config)
+    assert not model.unknown_attribute.any()
+    assert model.attribute_scale == 1.0

@@ -1,0 +1,145 @@
+"""Tests of running a model over many rows: order, batches, equal rows, memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navi.batches import BatchBuilder, MaskingConfig, mask_layout
+from navi.errors import ConfigError, ModelError
+from navi.model import load_backbone
+from navi.model.runner import Runner, group_by_length
+
+CLOSE = {"atol": 1e-5, "rtol": 0.0}
+
+
+@pytest.fixture(scope="module")
+def arrays(make_arrays):
+    return make_arrays(seed=41, num_rows=30, cells=(0, 6))
+
+
+@pytest.fixture
+def runner(tiny_backbone, special):
+    return Runner(load_backbone(tiny_backbone), special, device="cpu", tokens_per_batch=60, workers=0)
+
+
+def encode_directly(runner, arrays, rows):
+    """Return every part for rows in one batch, as the model gives it."""
+    packed = BatchBuilder(arrays, runner.special).pack_rows(rows)
+    with torch.no_grad():
+        output = runner.model(packed)
+        found = {name: getattr(output, name).numpy() for name in ("rows", "headers", "values")}
+        found["segments"] = runner.model.embed_segments(output, packed).numpy()
+    means = np.zeros_like(found["rows"])
+    for row in range(len(rows)):
+        within = packed.segment_row.numpy() == row
+        if within.any():
+            means[row] = ((found["headers"][within] + found["values"][within]) / 2).mean(axis=0)
+    return found | {"means": means}
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 7])
+def test_embeddings_come_in_the_order_of_the_rows_whatever_the_batches(runner, arrays, batch_size):
+    rows = np.random.default_rng(0).permutation(arrays.num_rows)
+    parts = ("rows", "headers", "values", "segments", "means")
+    found = runner.embed(arrays, rows, parts=parts, batch_size=batch_size)
+    expected = encode_directly(runner, arrays, rows)
+    assert tuple(found) == parts
+    for part in parts:
+        np.testing.assert_allclose(found[part], expected[part], **CLOSE, err_msg=part)
+
+
+def test_without_chosen_rows_all_are_embedded(runner, arrays):
+    expected = encode_directly(runner, arrays, np.arange(arrays.num_rows))["rows"]
+    np.testing.assert_allclose(runner.embed(arrays)["rows"], expected, **CLOSE)
+
+
+def test_no_rows_give_no_embeddings(runner, arrays):
+    assert runner.embed(arrays, np.array([], dtype=np.int64))["rows"].shape == (0, 32)
+
+
+def test_equal_rows_are_encoded_once(runner, arrays):
+    rows = np.array([3, 5, 3, 3, 7, 5])
+    encoded = []
+    row_hash = np.arange(arrays.num_rows).astype(np.uint64)
+    found = runner.embed(arrays, rows, row_hash=row_hash, progress=encoded.append)
+    assert sum(encoded) == 3
+    np.testing.assert_allclose(found["rows"], encode_directly(runner, arrays, rows)["rows"], **CLOSE)
+
+
+def test_a_mask_is_laid_over_the_rows_before_they_are_encoded(runner, arrays, special):
+    config = MaskingConfig(header_share=0.0, value_share=1.0, mask_rate=1.0, random_rate=0.0)
+
+    def mask(layout):
+        return mask_layout(layout, config, special, seed=0, epoch=0)
+
+    rows = np.flatnonzero(np.diff(arrays.row_offsets) > 0)
+    masked, plain = runner.embed(arrays, rows, mask=mask)["rows"], runner.embed(arrays, rows)["rows"]
+    assert (np.abs(masked - plain).max(axis=1) > 1e-3).all()
+
+
+def fail_beyond(runner, monkeypatch, limit):
+    """Make the runner run out of memory with more than `limit` rows; return the sizes that were tried."""
+    tried, forward = [], runner._forward
+
+    def run(one, read):
+        tried.append(len(one.places))
+        if len(one.places) > limit:
+            raise torch.OutOfMemoryError("no memory left")
+        return forward(one, read)
+
+    monkeypatch.setattr(runner, "_forward", run)
+    return tried
+
+
+def test_a_batch_that_does_not_fit_in_memory_is_tried_in_halves(runner, arrays, monkeypatch, caplog):
+    expected = encode_directly(runner, arrays, np.arange(arrays.num_rows))["rows"]
+    tried = fail_beyond(runner, monkeypatch, limit=2)
+    found = runner.embed(arrays, batch_size=8)["rows"]
+    assert max(tried) > 2
+    np.testing.assert_allclose(found, expected, **CLOSE)
+    assert "trying again with half as many" in caplog.text
+
+
+def test_a_single_row_that_does_not_fit_is_said(runner, arrays, monkeypatch):
+    fail_beyond(runner, monkeypatch, limit=0)
+    with pytest.raises(ModelError, match=r"One row of [0-9]+ tokens does not fit in the memory of cpu"):
+        runner.embed(arrays)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 40), max_size=30),
+    tokens=st.integers(1, 100),
+    batch_size=st.none() | st.integers(1, 5),
+)
+def test_groups_hold_each_place_once_within_the_budget_and_by_length(lengths, tokens, batch_size):
+    lengths = np.array(lengths, dtype=np.int64)
+    groups = group_by_length(lengths, tokens, batch_size)
+    order = np.concatenate(groups) if groups else np.array([], dtype=np.int64)
+    assert sorted(order.tolist()) == list(range(len(lengths)))
+    assert (np.diff(lengths[order]) >= 0).all()
+    for group in groups:
+        assert len(group) == 1 or lengths[group].sum() <= tokens
+        assert batch_size is None or len(group) <= batch_size
+
+
+def test_an_unknown_part_is_refused(runner, arrays):
+    with pytest.raises(ConfigError, match=r"Unknown part 'columns'. Expected some of rows, headers"):
+        runner.embed(arrays, parts=("rows", "columns"))
+
+
+def test_an_unknown_precision_is_refused(tiny_backbone, special):
+    with pytest.raises(ConfigError, match=r"Unknown precision 'int4'. Expected one of float32"):
+        Runner(load_backbone(tiny_backbone), special, precision="int4")
+
+
+def test_half_precision_gives_float32_embeddings_near_the_exact_ones(tiny_backbone, special, arrays):
+    exact = Runner(load_backbone(tiny_backbone), special, device="cpu").embed(arrays)["rows"]
+    runner = Runner(load_backbone(tiny_backbone), special, device="cpu", precision="bfloat16")
+    found = runner.embed(arrays)["rows"]
+    cosines = (found * exact).sum(axis=1) / np.linalg.norm(found, axis=1) / np.linalg.norm(exact, axis=1)
+    assert found.dtype == np.float32
+    assert cosines.min() > 0.99

@@ -1,0 +1,173 @@
+"""The architecture as a test: who may import whom, what each stage shows, where torch and print may stand."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import navi
+
+SOURCE = Path(navi.__file__).parent
+STAGES = (
+    "version",
+    "errors",
+    "backbones",
+    "simulator",
+    "tables",
+    "segments",
+    "batches",
+    "model",
+    "objectives",
+    "training",
+    "inference",
+    "evaluation",
+    "sklearn",
+    "cli",
+    "__init__",
+    "__main__",
+)
+RANK = {name: rank for rank, name in enumerate(STAGES)}
+WITHOUT_TORCH = ("tables", "segments", "simulator")
+MODULES = sorted(SOURCE.rglob("*.py"))
+PACKAGES = [module for module in MODULES if module.name == "__init__.py" and module.parent != SOURCE]
+
+
+def name_module(file):
+    """Return a module's path below the package, which is also how a failing test is called."""
+    return file.relative_to(SOURCE).as_posix()
+
+
+each_package = pytest.mark.parametrize("file", PACKAGES, ids=name_module)
+
+
+def find_stage(file):
+    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def parse(file):
+    return ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+
+
+def list_imports(file):
+    """Yield the full name of everything a module imports: at its top, in functions, or for type checking alone."""
+    package = ("navi", *file.relative_to(SOURCE).parent.parts)
+    for node in ast.walk(parse(file)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            home = package[: len(package) + 1 - node.level] if node.level else ()
+            origin = ".".join((*home, *([node.module] if node.module else [])))
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def test_every_module_belongs_to_a_stage():
+    assert [name_module(file) for file in MODULES if find_stage(file) not in RANK] == []
+
+
+def test_a_module_imports_only_from_its_own_stage_or_an_earlier_one():
+    offences = []
+    for file in MODULES:
+        for name in list_imports(file):
+            parts = name.split(".")
+            if parts[0] == "navi":
+                other = parts[1] if len(parts) > 1 and parts[1] in RANK else "__init__"
+                if RANK[other] > RANK[find_stage(file)]:
+                    offences.append(f"{name_module(file)} imports {name}")
+    assert offences == []
+
+
+def test_tables_segments_and_simulator_do_without_torch():
+    offences = []
+    for file in MODULES:
+        heavy = {name.split(".")[0] for name in list_imports(file)} & {"torch", "transformers", "accelerate"}
+        if heavy and find_stage(file) in WITHOUT_TORCH:
+            offences.append(f"{name_module(file)} imports {', '.join(sorted(heavy))}")
+    assert offences == []
+
+
+def test_only_the_command_line_prints():
+    offences = []
+    for file in MODULES:
+        calls = [node.func for node in ast.walk(parse(file)) if isinstance(node, ast.Call)]
+        if find_stage(file) != "cli" and any(isinstance(call, ast.Name) and call.id == "print" for call in calls):
+            offences.append(name_module(file))
+    assert offences == []
+
+
+def test_every_folder_of_modules_is_a_package():
+    folders = {module.parent for module in MODULES}
+    assert [name_module(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
+
+
+def test_the_laws_see_imports_in_functions_for_types_alone_and_relative_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "SOURCE", tmp_path)
+    file = tmp_path / "tables" / "reading.py"
+    file.parent.mkdir()
+    file.write_text("""
+import numpy as np
+from typing import TYPE_CHECKING
+from . import chunk
+from ..cli import main
+if TYPE_CHECKING:
+    from navi.model import NaviModel
+def read():
+    import torch.nn
+""")
+    assert sorted(list_imports(file)) == [
+        "navi.cli.main",
+        "navi.model.NaviModel",
+        "navi.tables.chunk",
+        "numpy",
+        "torch.nn",
+        "typing.TYPE_CHECKING",
+    ]
+
+
+def sort_key(name):
+    """Constants, then classes, then functions: the order in which ruff keeps `__all__`."""
+    kind = 0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2
+    return kind, name
+
+
+@each_package
+def test_the_public_names_of_a_stage_are_sorted_and_can_be_had(file):
+    package = importlib.import_module(".".join(("navi", *file.relative_to(SOURCE).parent.parts)))
+    assert list(package.__all__) == sorted(set(package.__all__), key=sort_key)
+    for name in package.__all__:
+        assert hasattr(package, name), name
+
+
+@each_package
+def test_the_public_names_of_a_stage_are_all_that_it_gathers_from_its_modules(file):
+    package = importlib.import_module(".".join(("navi", *file.relative_to(SOURCE).parent.parts)))
+    gathered = set()
+    for node in parse(file).body:
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("navi.")):
+            gathered |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            gathered.add(node.name)
+    assert {name for name in gathered if not name.startswith("_")} <= set(package.__all__)
+
+
+def test_the_package_shows_its_public_names_sorted():
+    names = [name for name in navi.__all__ if not name.startswith("_")]
+    assert names == sorted(names, key=sort_key)
+    assert sorted(navi.__all__) == dir(navi)
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    heavy = ("torch", "transformers", "pandas", "polars", "sklearn", "pyarrow")
+    code = f"import sys, navi; print([name for name in {heavy!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_reading_tables_and_segments_does_not_import_torch():
+    code = "import sys, navi.tables, navi.segments, navi.simulator; print('torch' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"

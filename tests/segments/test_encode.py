@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navi.segments import AttributeMapping, encode_tables
@@ -32,6 +32,7 @@ def make_tables(tables, make_chunk):
     return {name: [make_chunk(rows) for rows in chunks] for name, chunks in tables.items()}
 
 
+@settings(max_examples=40)
 @given(TABLES)
 def test_every_row_can_be_read_back(tokenizer, config, make_chunk, tables):
     encoded = encode_tables(make_tables(tables, make_chunk), tokenizer, config)
@@ -40,6 +41,7 @@ def test_every_row_can_be_read_back(tokenizer, config, make_chunk, tables):
     assert names == [name for name, chunks in tables.items() for rows in chunks for _ in rows]
 
 
+@settings(max_examples=40)
 @given(TABLES)
 def test_nothing_is_there_twice_and_everything_is_used(tokenizer, config, make_chunk, tables):
     encoded = encode_tables(make_tables(tables, make_chunk), tokenizer, config)
@@ -53,6 +55,7 @@ def test_nothing_is_there_twice_and_everything_is_used(tokenizer, config, make_c
     assert set(arrays.row_segments.tolist()) == set(range(arrays.num_segments))
 
 
+@settings(max_examples=40)
 @given(TABLES)
 def test_columns_are_those_of_the_tables(tokenizer, config, make_chunk, tables):
     encoded = encode_tables(make_tables(tables, make_chunk), tokenizer, config)
@@ -64,6 +67,7 @@ def test_columns_are_those_of_the_tables(tokenizer, config, make_chunk, tables):
     assert columns == sorted(columns)
 
 
+@settings(max_examples=40)
 @given(st.lists(ROWS, min_size=1, max_size=4))
 def test_chunks_of_a_table_give_what_one_chunk_gives(tokenizer, config, make_chunk, chunks):
     apart = encode_tables({"amber": [make_chunk(rows) for rows in chunks]}, tokenizer, config)

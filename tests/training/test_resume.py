@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from navi.segments import Corpus
-from navi.training import PretrainConfig, TrainingInterrupted, TrainingResult, pretrain
+from navi.training import PretrainConfig, StepReport, TrainingInterrupted, pretrain
 from navi.training.checkpoint import FOLDER, list_checkpoints
 from navi.training.metrics import TIMINGS
 
@@ -91,6 +91,28 @@ def test_a_run_killed_twice_and_resumed_has_the_weights_of_one_never_interrupted
     run_whole(start_process, toy_corpus, tmp_path / "whole", config)
     run_with_kills(start_process, toy_corpus, tmp_path / "killed", config, [(4, 0.03), (14, 0.0)])
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_step_saves_and_leaves_and_the_run_can_be_resumed(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, number: signal.Signals
+) -> None:
+    def send(report: StepReport) -> None:
+        if report.step == 5:
+            os.kill(os.getpid(), number)
+
+    config, before = make_config(), signal.getsignal(number)
+    with pytest.raises(TrainingInterrupted, match=rf"{number.name} after step 5 of 18.*resume") as caught:
+        pretrain(toy_corpus, tmp_path / "stopped", config, progress=send)
+    assert caught.value.exit_code == 128 + number
+    assert signal.getsignal(number) is before
+    assert [place.name for place in list_checkpoints(tmp_path / "stopped" / FOLDER)] == [
+        "step-000000000",
+        "step-000000005",
+    ]
+    pretrain(toy_corpus, tmp_path / "stopped", config, resume=True)
+    pretrain(toy_corpus, tmp_path / "whole", config)
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
 
 @pytest.mark.long

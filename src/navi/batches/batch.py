@@ -13,6 +13,9 @@ from torch import Tensor
 SLOT_NONE, SLOT_UNKNOWN, FIRST_SLOT = 0, 1, 2
 """Rows of the attribute table: no attribute ([CLS]), the unknown attribute, then the attributes of the batch."""
 
+IGNORED = -100
+"""Token of a target that counts for nothing."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tensors:
@@ -47,8 +50,6 @@ class Sequences(Tensors):
     """(T,) position of each token."""
     starts: Tensor
     """(N + 1,) int32, first token of each sequence, and the end."""
-    max_length: int
-    """Tokens of the longest sequence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +62,6 @@ class Rows(Sequences):
     """(T,) 2s for the header of segment s, 2s + 1 for its value, 2S for everything else."""
     local_starts: Tensor
     """(R + S + 1,) int32, first token of each [CLS] and of each segment."""
-    max_local: int
-    """Tokens of the longest segment."""
     segment_slot: Tensor
     """(S,) row of the attribute table for each segment."""
     segment_row: Tensor

@@ -95,7 +95,6 @@ class BatchBuilder:
             token_ids=_long(self.arrays.attribute_tokens[index]),
             token_position=_long(count_up(lengths)),
             starts=_int(np.concatenate([[0], np.cumsum(lengths)])),
-            max_length=int(lengths.max(initial=0)),
         )
 
     def _find_columns(self, layout: Layout) -> Ints:
@@ -152,16 +151,13 @@ def _join_copies(layout: Layout, copies: list[tuple[Ints, Ints]], attributes: Se
         np.where(inside, slot_S[layout.token_segment] if num_segments else 0, SLOT_NONE) for _, slot_S in copies
     ]
     local = layout.local_starts
-    lengths_R = np.diff(layout.row_starts)
     return Rows(
         token_ids=_long(np.concatenate([tokens for tokens, _ in copies])),
         token_position=_long(np.tile(layout.token_position, len(copies))),
         token_slot=_long(np.concatenate(token_slots)),
         token_span=_long(np.concatenate(spans)),
         starts=_int(_repeat_starts(layout.row_starts, num_tokens, len(copies))),
-        max_length=int(lengths_R.max(initial=0)),
         local_starts=_int(_repeat_starts(local, num_tokens, len(copies))),
-        max_local=int(layout.segment_lengths.max(initial=1)),
         segment_slot=_long(np.concatenate([slot_S for _, slot_S in copies])),
         segment_row=_long(np.concatenate([layout.segment_row + num_rows * n for n in range(len(copies))])),
         attributes=attributes,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from safetensors import SafetensorError
 
@@ -23,10 +25,25 @@ def open_model(folder: Path) -> NaviModel:
     """Return the model of a model directory, on the CPU, ready for inference."""
     check_folder(folder)
     try:
-        model: NaviModel = NaviModel.from_pretrained(folder)
+        with without_bars():
+            model = NaviModel.from_pretrained(folder)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise ModelError(f"Cannot load the model in {folder}: {error}. Pretrain it again, or copy it whole.") from error
-    return model.eval()
+    return cast("NaviModel", model.eval())
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Keep transformers from drawing progress bars of its own."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def check_folder(folder: Path) -> None:

@@ -46,9 +46,9 @@ class Boundaries:
         """
         starts = self.starts[:-1].long()
         lengths = self.starts[1:].long() - starts
-        shelf_N = torch.ceil(torch.log2(lengths.clamp(min=1).double())).long()
+        shelf_N = torch.ceil(torch.log2(lengths.double())).long()
         found = []
-        for shelf in torch.unique(shelf_N).tolist():
+        for shelf in torch.unique(shelf_N[lengths > 0]).tolist():
             chosen = shelf_N == shelf
             width = int(lengths[chosen].max())
             steps = torch.arange(width, device=starts.device)

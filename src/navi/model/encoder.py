@@ -46,8 +46,11 @@ class AttributeEncoder(nn.Module):
 
     def forward(self, attributes: Sequences) -> Tensor:
         """Return (A, D): the mean of each attribute's token states."""
-        if attributes.max_length == 0:  # rows without cells have no attributes, and BERT layers take no empty sequence
-            return self.embeddings.word_embeddings.weight.new_zeros(0, self.embeddings.word_embeddings.embedding_dim)
+        if (
+            len(attributes.token_ids) == 0
+        ):  # rows without cells have no attributes, and BERT layers take no empty sequence
+            words: Tensor = self.embeddings.word_embeddings.weight
+            return words.new_zeros(0, words.shape[1])
         packing = Packing(self.num_heads, Boundaries(attributes.starts, len(attributes.token_ids)))
         hidden = embed_tokens(self.embeddings, attributes.token_ids, attributes.token_position).unsqueeze(0)
         for layer in self.layers:
@@ -121,7 +124,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         spans = pool_spans(tokens_TD, rows.token_span, 2 * rows.num_segments)
         return NaviOutput(
             tokens=tokens_TD,
-            rows=tokens_TD[rows.starts[:-1].long()].float(),
+            rows=tokens_TD[rows.starts[:-1].long().clamp(max=len(tokens_TD) - 1)].float(),
             headers=spans[0::2],
             values=spans[1::2],
             attribute_table=attribute_table,

@@ -50,6 +50,7 @@ def align_low(segments_LD: Tensor, anchors_KD: Tensor, alignment: Alignment, con
     similarity_LK = _compare(segments_LD, anchors_KD) / config.temperature_low
     own_L = alignment.low_anchor
     rival_LK = alignment.anchor_slot[None, :] != alignment.anchor_slot[own_L][:, None]
+    rival_LK = rival_LK & (alignment.anchor_slot >= 0)  # anchors below 0 only fill a batch up
     if config.low_negatives == "table":
         rival_LK = rival_LK & (alignment.anchor_table[None, :] == alignment.low_table[:, None])
     rival_LK = rival_LK.scatter(1, own_L[:, None], True)
@@ -85,6 +86,7 @@ def _contrast(similarity: Tensor, own: Tensor, candidates: Tensor) -> Tensor:
 
 
 def _sum_table_means(losses: Tensor, table: Tensor, num_tables: int) -> Tensor:
-    sums = losses.new_zeros(num_tables).index_add(0, table, losses)
-    counts = losses.new_zeros(num_tables).index_add(0, table, torch.ones_like(losses))
-    return (sums / counts.clamp(min=1.0)).sum()
+    """Return the sum over tables of their mean losses; what belongs to table `num_tables` only fills a batch up."""
+    sums = losses.new_zeros(num_tables + 1).index_add(0, table, losses)
+    counts = losses.new_zeros(num_tables + 1).index_add(0, table, torch.ones_like(losses))
+    return (sums / counts.clamp(min=1.0))[:num_tables].sum()

@@ -17,9 +17,9 @@ from navi.objectives.masked import predict_masked
 class StepSize:
     """What the losses of a whole step are divided by, so that a step taken in parts has the same loss."""
 
-    num_targets: int
+    num_targets: int | Tensor
     """Masked tokens of the step."""
-    num_tables: int
+    num_tables: int | Tensor
     """Tables of the step, a table counted once in each part it appears in."""
 
 
@@ -44,8 +44,8 @@ class Losses:
 def measure_step(batches: list[Batch]) -> StepSize:
     """Return what the losses of a step's batches are divided by."""
     return StepSize(
-        num_targets=sum(len(batch.targets.position) for batch in batches),
-        num_tables=sum(batch.alignment.num_tables for batch in batches if batch.alignment is not None),
+        num_targets=max(1, sum(len(batch.targets.position) for batch in batches)),
+        num_tables=max(1, sum(batch.alignment.num_tables for batch in batches if batch.alignment is not None)),
     )
 
 
@@ -55,16 +55,16 @@ def compute_losses(
     """Return all losses of one batch of a step."""
     targets = batch.targets
     logits_MV = model.predict_tokens(output, targets.position)
-    masked = predict_masked(logits_MV, targets.token) / max(size.num_targets, 1)
+    masked = predict_masked(logits_MV, targets.token) / size.num_targets
     low = high = masked.new_zeros(())
     if batch.alignment is not None:
         alignment = batch.alignment
         low_LD = model.embed_segments(output, batch.rows, alignment.low_segment)
         high_HD = model.embed_segments(output, batch.rows, alignment.high_segment)
         anchors_KD = output.attribute_table[alignment.anchor_slot].float()
-        low = align_low(low_LD, anchors_KD, alignment, config) / max(size.num_tables, 1)
+        low = align_low(low_LD, anchors_KD, alignment, config) / size.num_tables
         values_HD = output.values[alignment.high_segment]
-        high = align_high(high_HD, values_HD, alignment, config) / max(size.num_tables, 1)
+        high = align_high(high_HD, values_HD, alignment, config) / size.num_tables
     with torch.no_grad():
         hit_M = logits_MV.argmax(dim=1) == targets.token
         header_hits, value_hits = (hit_M & (targets.kind == 0)).sum(), (hit_M & (targets.kind == 1)).sum()

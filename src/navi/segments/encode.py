@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,8 @@ def encode_tables(
     tables: Mapping[str, Iterable[Chunk]], tokenizer: Tokenizer, config: PrepareConfig | None = None
 ) -> Encoded:
     """Return tables as segments, without disk, splits or workers; roles come from all the rows given."""
-    config = config or PrepareConfig()
+    # The vocabulary check is for choosing what to learn from; here every table is wanted.
+    config = replace(config or PrepareConfig(), max_unknown_share=None)
     encoder = ChunkEncoder(tokenizer, config)
     merger = Merger(GrowingMemory, tokenizer, config)
     for name, chunks in tables.items():

@@ -83,10 +83,16 @@ def read_arrow(stream: ByteStream, config: ReadConfig, ledger: Ledger) -> Iterat
         headers = name_columns(batches.schema.names, ledger)
         whole: frozenset[str] = frozenset()
         if any(may_be_whole(field.type) for field in batches.schema):
-            whole = find_whole((batch.rename_columns(headers) for batch in batches.read()), config)
+            sound = (batch.rename_columns(headers) for batch in batches.read() if is_sound(batch))
+            whole = find_whole(sound, config)
         reader = ColumnReader(headers, whole, config, ledger)
-        for batch in batches.read():
-            yield from reader.read(batch)
+        for number, batch in enumerate(batches.read(), 1):
+            if is_sound(batch):
+                yield from reader.read(batch)
+            else:
+                first = reader.skip(batch.num_rows)
+                ledger.trouble(DAMAGED, f"batch {number} contradicts itself", first)
+                ledger.drop(CUT_OFF, first, f"{batch.num_rows} rows of batch {number}", batch.num_rows)
         if batches.damage is not None:
             ledger.trouble(DAMAGED, batches.damage, reader.skip(0))
 
@@ -131,6 +137,21 @@ class _ArrowBatches:
     def _read_file(file: pa.RecordBatchFileReader) -> Iterator[pa.RecordBatch]:
         for index in range(file.num_record_batches):
             yield file.get_batch(index)
+
+
+def is_sound(batch: pa.RecordBatch) -> bool:
+    """Tell whether the buffers of a batch fit together; Arrow trusts a file, and reads where they point."""
+    return all(map(_is_sound_column, batch.columns))
+
+
+def _is_sound_column(column: pa.Array) -> bool:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        # Text that is not UTF-8 can be mended, so it is judged as bytes.
+        as_bytes = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(column.type)
+        return as_bytes is not None and _is_sound_column(column.view(as_bytes))
+    return True
 
 
 @contextmanager

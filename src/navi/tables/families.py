@@ -121,12 +121,14 @@ def is_list(kind: pa.DataType) -> bool:
 def split_lists(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
     """Return where each row's members begin, how many they are, and the members of all rows; null lists are empty."""
     kind = array.type
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind)):
+    if pa.types.is_fixed_size_list(kind):
         array = array.cast(pa.large_list(kind.value_type))
     offsets = np.asarray(array.offsets).astype(np.int64)
-    length_R = np.where(np.asarray(array.is_valid()), np.diff(offsets), 0)
+    valid_R = np.asarray(array.is_valid())
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        return offsets, np.where(valid_R, np.asarray(array.sizes).astype(np.int64), 0), array.values
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-    return offsets[:-1] - first, length_R, array.values.slice(first, last - first)
+    return offsets[:-1] - first, np.where(valid_R, np.diff(offsets), 0), array.values.slice(first, last - first)
 
 
 def count_cells(array: pa.Array) -> NDArray[np.int64]:

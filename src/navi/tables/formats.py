@@ -28,6 +28,7 @@ _FOREIGN = (
     (b"BZh", "compressed by bzip2; use gzip or zstd"),
     (b"\xfd7zXZ", "compressed by xz; use gzip or zstd"),
 )
+_CONTROLS = dict.fromkeys(code for code in range(1, 32) if not chr(code).isspace())
 _MARKUP = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 
 
@@ -59,8 +60,9 @@ def _detect_binary(head: bytes, path: Path) -> str | None:
 def _refuse_foreign(head: str, path: Path) -> None:
     if _MARKUP.match(head):
         raise TableError(f"Cannot read {path}: the file is a page of HTML or XML, not a table.")
-    strange = sum(not (character.isprintable() or character.isspace()) for character in head)
-    if strange > 0.3 * len(head):
+    controls = len(head) - len(head.translate(_CONTROLS))
+    # Zeros get into text by accidents of storage; other control characters hardly do.
+    if controls > 0.05 * len(head) or head.count("\0") > 0.3 * len(head):
         raise TableError(f"Cannot read {path}: the file is binary, and of no format known here.")
 
 

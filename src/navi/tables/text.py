@@ -93,7 +93,7 @@ def _write_floats(array: pa.Array, whole: bool) -> pa.Array:
     text = pc.if_else(pc.match_substring_regex(text, "^-?[0-9]+$"), pc.binary_join_element_wise(text, ".0", ""), text)
     # Arrow turns to exponents at other sizes than Python does.
     size = np.abs(values)
-    unlike = np.flatnonzero((size >= 1e15) | ((size > 0) & (size < 1e-4)))
+    unlike = np.flatnonzero((size >= 1e10) | ((size > 0) & (size < 1e-4)))
     if len(unlike):
         texts = text.to_pylist()
         for index in unlike:

@@ -59,6 +59,8 @@ class TrainingConfig:
     """Arithmetic of the encoder; `auto` is bfloat16 on a GPU that has it, else float32."""
     compile: bool = False
     """Compile the encoder's layers with torch.compile."""
+    graphs: bool = True
+    """On one GPU, record the passes of each size of batch and replay them."""
     workers: int = 2
     """Threads that make batches ahead of time; 0 makes them in between."""
     checkpoint_steps: int | None = None

@@ -18,22 +18,26 @@ from navi.training.result import RECORD_FILE
 from navi.training.samples import SAMPLES_FILE
 
 
-def open_folder(out: Path, *, resume: bool, overwrite: bool) -> Path | None:
-    """Make sure that a run can write to `out` and harms nothing there; return the checkpoint to go on from, if any."""
+def open_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
+    """Make sure that a run can write to `out` and harms nothing there; clear away what it is to write over."""
     _check_writable(out)
-    checkpoints = list_checkpoints(out / FOLDER)
-    finished = (out / RECORD_FILE).is_file()
-    if not checkpoints and not finished:
+    latest, finished = find_latest(out), (out / RECORD_FILE).is_file()
+    if latest is None and not finished:
         _check_strangers(out)
     if resume:
-        return checkpoints[-1] if checkpoints else None
-    if not overwrite and (checkpoints or finished):
-        state = "a finished model" if finished else f"a run that stands at {checkpoints[-1].name}"
+        return
+    if not overwrite and (latest is not None or finished):
+        state = "a finished model" if latest is None else f"a run that stands at {latest.name}"
         raise ConfigError(
             f"{out} holds {state}. Resume it (--resume), overwrite it (--overwrite), or give another directory."
         )
     clear_run(out)
-    return None
+
+
+def find_latest(out: Path) -> Path | None:
+    """Return the newest complete checkpoint of a run, if it has one."""
+    checkpoints = list_checkpoints(out / FOLDER)
+    return checkpoints[-1] if checkpoints else None
 
 
 def clear_run(out: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
+from accelerate import Accelerator
 
 from navi.training.checkpoint import RunState
 from navi.training.curves import CURVES_FILE, can_draw, draw_curves
@@ -16,28 +16,27 @@ from navi.training.step import StepBatches, StepOutcome
 
 
 class Logbook:
-    """Metrics, skipped steps, pace and samples of a run; `save` and `restore` carry them over a checkpoint.
+    """Metrics, skipped steps, pace and samples of a run, from a state on; `save` puts them into the state again.
 
     Only the main process writes; the others count alike.
     """
 
-    def __init__(
-        self, out: Path, device: torch.device, state: RunState, *, writes: bool = True, curves: bool = True
-    ) -> None:
-        self.device, self.writes, self._curves = device, writes, curves
+    def __init__(self, out: Path, accelerator: Accelerator, state: RunState, *, curves: bool = True) -> None:
+        device = accelerator.device
+        self.device, self.writes, self._curves = device, bool(accelerator.is_main_process), curves
         self.metrics = MetricsLog(out, events=curves)
         self.samples = Journal(out / SAMPLES_FILE)
         self.latest: dict[str, Any] = {}
         self._window = Window(device, state.window)
         self._bad_steps = BadSteps(device, state.skipped, state.bad_run)
-        self.pace = Pace(state.seconds)
-        if writes:
+        self.pace = Pace(state.seconds, accelerator.num_processes)
+        if self.writes:
             for journal in (self.metrics.journal, self.samples):
                 journal.cut(state.sizes.get(journal.path.name, 0))
 
     def add(self, made: StepBatches, outcome: StepOutcome) -> None:
         """Count a step."""
-        self._window.add(outcome, made)
+        self._window.add(outcome)
         self._bad_steps.add(outcome.finite)
         self.pace.add(made.num_rows, made.num_tokens)
 
@@ -51,14 +50,11 @@ class Logbook:
 
     def write_train(self, step: int, entries: dict[str, Any]) -> None:
         """Write the line of the steps since the last one, and begin anew."""
-        means = self._window.summarize()
+        found = self._window.summarize()
         self.pace.mark()
-        window = self._window
         self.latest = {
             **entries,
-            **means,
-            "rows": window.num_rows,
-            "tokens": window.num_tokens,
+            **found,
             "skipped": self.count_skipped(),
             "seconds": self.pace.seconds,
             "rows_per_second": self.pace.rows_per_second,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from navi.training.step import SUMS, StepBatches, StepOutcome
+from navi.training.step import MEANS, SUMS, StepOutcome, choose_wide_dtype
 
 METRICS_FILE, EVENTS_FOLDER = "metrics.jsonl", "events"
 TIMINGS = ("seconds", "rows_per_second", "tokens_per_second")
@@ -46,34 +46,33 @@ class Journal:
 
 
 class Window:
-    """Metrics of the steps since the last line, added up on the device so that a GPU never waits for the host."""
+    """Sums over the steps since the last line, on the device, so that a GPU never waits for the host."""
 
     def __init__(self, device: torch.device, saved: list[float] | None = None) -> None:
-        start = saved or [0.0] * (len(SUMS) + 4)
-        self._sums = torch.tensor(start[: len(SUMS) + 1], device=device)
-        self.num_steps, self.num_rows, self.num_tokens = (int(count) for count in start[len(SUMS) + 1 :])
+        start = saved or [0.0] * (len(SUMS) + 1)
+        self._sums = torch.tensor(start, device=device, dtype=choose_wide_dtype(device))
 
-    def add(self, outcome: StepOutcome, made: StepBatches) -> None:
-        """Add a step; one that was skipped counts for rows and tokens alone."""
-        one = torch.ones(1, device=outcome.sums.device)
+    def add(self, outcome: StepOutcome) -> None:
+        """Add a step, unless it was skipped."""
+        one = torch.ones_like(outcome.sums[:1])
         # Not a product: a NaN times zero would stay one.
         self._sums += torch.where(outcome.finite, torch.cat([outcome.sums, one]), 0.0)
-        self.num_steps += 1
-        self.num_rows += made.num_rows
-        self.num_tokens += made.num_tokens
 
     def save(self) -> list[float]:
         """Return the sums for a checkpoint."""
-        return [*self._sums.tolist(), float(self.num_steps), float(self.num_rows), float(self.num_tokens)]
+        saved: list[float] = self._sums.tolist()
+        return saved
 
     def summarize(self) -> dict[str, float | None]:
-        """Return means over the window's steps, accuracies over its targets; None where there is nothing to average."""
+        """Return means over the steps, accuracies over the targets, and counts; None where there was nothing."""
         *sums, taken = self._sums.tolist()
         found = dict(zip(SUMS, sums, strict=True))
-        means = {name: _divide(found[name], taken) for name in ("loss", "masked", "low", "high", "norm")}
-        return means | {
+        return {
+            **{name: _divide(found[name], taken) for name in MEANS},
             "header_accuracy": _divide(found["header_hits"], found["header_targets"]),
             "value_accuracy": _divide(found["value_hits"], found["value_targets"]),
+            "rows": int(found["rows"]),
+            "tokens": int(found["tokens"]),
         }
 
 

@@ -6,9 +6,13 @@ from time import monotonic
 
 
 class Pace:
-    """Rows and tokens by the clock; rates are taken from one mark to the next, when the device has caught up."""
+    """Rows and tokens by the clock; rates are taken from one mark to the next, when the device has caught up.
 
-    def __init__(self, seconds_before: float = 0.0) -> None:
+    Every process is taken to be as fast as this one.
+    """
+
+    def __init__(self, seconds_before: float = 0.0, num_processes: int = 1) -> None:
+        self._num_processes = num_processes
         self._start = self._mark = monotonic()
         self._seconds_before = seconds_before
         self._marked = (0, 0)
@@ -30,8 +34,8 @@ class Pace:
         """Take the rates since the last mark."""
         now = monotonic()
         passed = max(now - self._mark, 1e-9)
-        self.rows_per_second = (self.num_rows - self._marked[0]) / passed
-        self.tokens_per_second = (self.num_tokens - self._marked[1]) / passed
+        self.rows_per_second = self._num_processes * (self.num_rows - self._marked[0]) / passed
+        self.tokens_per_second = self._num_processes * (self.num_tokens - self._marked[1]) / passed
         self.restart()
 
     def restart(self) -> None:

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from accelerate import Accelerator
 
 from navi.training.checkpoint import check_identity
 from navi.training.config import PretrainConfig
-from navi.training.folder import open_folder
+from navi.training.folder import find_latest, open_folder
 from navi.training.identity import describe_run
 from navi.training.interruption import Interruption
 from navi.training.result import RECORD_FILE, TrainingResult
 from navi.training.sitting import Progress, Sitting
+from navi.training.step import make_accelerator
 
 if TYPE_CHECKING:
     from navi.segments import Corpus
@@ -35,14 +37,23 @@ def pretrain(
     checkpoint and raise `TrainingInterrupted`. The global random state is put back afterwards.
     """
     folder, settings, source = Path(out), config or PretrainConfig(), _open_corpus(corpus)
-    checkpoint = open_folder(folder, resume=resume, overwrite=overwrite)
+    accelerator = make_accelerator()
+    checkpoint = _find_checkpoint(accelerator, folder, resume=resume, overwrite=overwrite)
     if resume and checkpoint is None and (folder / RECORD_FILE).is_file():
         return _recall(folder, source, settings)
     devices = list(range(torch.cuda.device_count()))
     with torch.random.fork_rng(devices), Interruption() as interruption:
-        sitting = Sitting(source, folder, settings, interruption, progress)
+        sitting = Sitting(source, folder, settings, accelerator, interruption, progress)
         sitting.begin(checkpoint)
         return sitting.finish()
+
+
+def _find_checkpoint(accelerator: Accelerator, folder: Path, *, resume: bool, overwrite: bool) -> Path | None:
+    """Let the main process make the directory ready; then return what all processes go on from."""
+    if accelerator.is_main_process:
+        open_folder(folder, resume=resume, overwrite=overwrite)
+    accelerator.wait_for_everyone()
+    return find_latest(folder) if resume else None
 
 
 def _recall(folder: Path, corpus: Corpus, config: PretrainConfig) -> TrainingResult:

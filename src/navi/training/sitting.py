@@ -11,6 +11,7 @@ from signal import Signals
 from typing import TYPE_CHECKING, cast
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor
 
 from navi.batches import BatchBuilder, prefetch
@@ -27,7 +28,7 @@ from navi.training.logbook import Logbook
 from navi.training.memory import is_out_of_memory, release_memory
 from navi.training.plan import RunPlan
 from navi.training.result import StepReport, TrainingResult
-from navi.training.step import StepBatches, Stepper, make_accelerator, seed_everything
+from navi.training.step import StepBatches, Stepper, seed_everything
 from navi.training.trouble import explain_bad_steps, explain_lack_of_memory
 from navi.training.validation import Validation
 from navi.training.vocabulary import check_vocabulary, find_special_tokens
@@ -47,12 +48,13 @@ class Sitting:
         corpus: Corpus,
         out: Path,
         config: PretrainConfig,
+        accelerator: Accelerator,
         interruption: Interruption,
         progress: Progress | None,
     ) -> None:
         self.corpus, self.out, self.config = corpus, out, config
         self.interruption, self.progress = interruption, progress
-        self.accelerator = make_accelerator()
+        self.accelerator = accelerator
         self.plan = RunPlan(
             corpus.arrays,
             corpus.rows_of("train"),
@@ -78,11 +80,8 @@ class Sitting:
             self.state, found = load_state(checkpoint)
             check_identity(found, self.identity, checkpoint)
             load_tensors(checkpoint, self.stepper.model, self.stepper.optimizer)
-        writes = self.accelerator.is_main_process
         with writing(self.out):
-            self.logbook = Logbook(
-                self.out, self.stepper.device, self.state, writes=writes, curves=self.config.training.curves
-            )
+            self.logbook = Logbook(self.out, self.accelerator, self.state, curves=self.config.training.curves)
         self._saved_at = self.logbook.pace.seconds
         if checkpoint is not None:
             self._tell(f"Going on after step {self.state.step} of {self.plan.num_steps}.")
@@ -97,6 +96,7 @@ class Sitting:
             self._validate()
         finally:
             self.logbook.metrics.close()
+        self.accelerator.wait_for_everyone()
         result = self._make_result()
         if self.accelerator.is_main_process:
             with writing(self.out):

@@ -17,12 +17,15 @@ from navi.model import NaviModel
 from navi.objectives import AlignmentConfig, Losses, compute_losses
 from navi.objectives.total import StepSize, measure_step
 from navi.training.config import PretrainConfig
+from navi.training.graphs import Recorder, Shelves
 from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_step
 from navi.training.plan import Parts, split_rows
 
-SUMS = ("loss", "masked", "low", "high", "header_hits", "value_hits", "header_targets", "value_targets", "norm")
-"""What a step adds to a window of metrics, in this order."""
-NUM_LOSSES = 4
+MEANS = ("loss", "masked", "low", "high", "norm")
+COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens")
+SUMS = (*MEANS, *COUNTS)
+"""What a step adds to a window of metrics, in this order; the first are means over its targets or tables."""
+_NORM = MEANS.index("norm")
 
 
 class Objective(nn.Module):
@@ -59,7 +62,7 @@ class StepOutcome:
     """What a step left behind, still on the device."""
 
     sums: Tensor
-    """(9,) the step's share of `SUMS`."""
+    """(11,) the step's share of `SUMS`."""
     finite: Tensor
     """Whether the step was taken: loss and gradient were finite."""
 
@@ -88,6 +91,10 @@ class Stepper:
             for layer in model.layers:
                 layer.compile(dynamic=True)
         self.optimizer = make_optimizer(model, self.config)
+        # Processes that exchange gradients do so while they run backward, which a recording would leave out.
+        alone = self.accelerator.num_processes == 1
+        self.shelves = Shelves() if self.config.graphs and self.device.type == "cuda" and alone else None
+        self.learn = self._learn if self.shelves is None else Recorder(self._learn, self.device)
 
     def build(self, parts: Parts, epoch: int, max_tokens: int | None) -> StepBatches:
         """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""
@@ -95,30 +102,34 @@ class Stepper:
             parts = [part for rows in parts for part in split_rows(self.builder.arrays, rows, max_tokens)]
         batches = [self.builder.build(rows, epoch=epoch) for rows in parts]
         size = measure_step(batches)
+        num_tokens = sum(batch.rows.num_tokens for batch in batches)
+        if self.shelves is not None:
+            batches = [self.shelves.fill(batch) for batch in batches]
         if self.device.type == "cuda":
             batches = [batch.pin() for batch in batches]
         return StepBatches(
             batches=batches,
             size=size,
             num_rows=sum(map(len, parts)),
-            num_tokens=sum(batch.rows.num_tokens for batch in batches),
+            num_tokens=num_tokens,
         )
 
     def accumulate(self, made: StepBatches, step: int) -> Tensor:
-        """Put the step's gradients in place; return its `SUMS`, the norm left 0. It may be done over if it fails."""
+        """Put the step's gradients in place; return its `SUMS`, the norm left out. It may be done over if it fails."""
         if not self.model.training:
             self.objective.train()
-        self.optimizer.zero_grad(set_to_none=True)
-        sums = torch.zeros(len(SUMS), device=self.device)
+        self.optimizer.zero_grad(set_to_none=self.shelves is None)
+        sums = torch.zeros(len(SUMS), device=self.device, dtype=choose_wide_dtype(self.device))
         for number, batch in enumerate(made.batches):
             last = number == len(made.batches) - 1
             with nullcontext() if last else self.accelerator.no_sync(self.objective):
-                sums += self._learn(batch.to(self.device), made.size, self._make_seed(step, number))
+                torch.manual_seed(self._make_seed(step, number))
+                sums += self.learn(batch.to(self.device) if self.shelves is None else batch, made.size)
         return sums
 
     def update(self, sums: Tensor, step: int) -> StepOutcome:
         """Take the step; where loss or gradient is not finite, weights and optimiser stay as they were."""
-        sums[-1] = self.accelerator.clip_grad_norm_(self.objective.parameters(), self.config.clip_norm)
+        sums[_NORM] = self.accelerator.clip_grad_norm_(self.objective.parameters(), self.config.clip_norm)
         sums = self._share(sums)
         finite = torch.isfinite(sums).all()
         set_rate(self.optimizer, self.scale_rate(step))
@@ -129,25 +140,15 @@ class Stepper:
         """Return what the highest learning rates are multiplied by at a step."""
         return scale_rate(step, self.num_steps, self.config.warmup_share)
 
-    def _learn(self, batch: Batch, size: StepSize, seed: int) -> Tensor:
-        """Add one batch's gradients; return its `SUMS`, the norm left 0."""
-        torch.manual_seed(seed)
+    def _learn(self, batch: Batch, size: StepSize) -> Tensor:
+        """Add one batch's gradients; return its `SUMS`, the norm left out."""
         losses: Losses = self.objective(batch, size)
         self.accelerator.backward(losses.total)
         kind = batch.targets.kind
-        return torch.stack(
-            [
-                losses.total.detach(),
-                losses.masked,
-                losses.low,
-                losses.high,
-                losses.header_hits.float(),
-                losses.value_hits.float(),
-                (kind == REGIME_HEADER).sum().float(),
-                (kind == REGIME_VALUE).sum().float(),
-                torch.zeros((), device=kind.device),
-            ]
-        )
+        found = [losses.total.detach(), losses.masked, losses.low, losses.high, losses.total.new_zeros(())]
+        found += [losses.header_hits, losses.value_hits, (kind == REGIME_HEADER).sum(), (kind == REGIME_VALUE).sum()]
+        found += [kind.new_full((), len(batch.row_ids)), kind.new_full((), batch.rows.num_tokens)]
+        return torch.stack([entry.to(choose_wide_dtype(self.device)) for entry in found])
 
     def _make_seed(self, step: int, number: int) -> int:
         """Return a dropout seed that depends on the place in the run alone, so that there is no state to save."""
@@ -155,11 +156,10 @@ class Stepper:
         return int(make_key(self.config.seed, step, place))
 
     def _share(self, sums: Tensor) -> Tensor:
-        """Sum over processes; losses and norm, which are means already, are averaged."""
+        """Sum over processes; what is a mean already is averaged."""
         if self.accelerator.num_processes == 1:
             return sums
-        means = [*range(NUM_LOSSES), len(SUMS) - 1]
-        sums[means] /= self.accelerator.num_processes
+        sums[: len(MEANS)] /= self.accelerator.num_processes
         shared: Tensor = self.accelerator.reduce(sums, reduction="sum")
         return shared
 
@@ -178,6 +178,11 @@ def choose_dtype(precision: str, device: torch.device) -> torch.dtype:
         good = device.type == "cuda" and torch.cuda.is_bf16_supported()
         return torch.bfloat16 if good else torch.float32
     return {"float32": torch.float32, "bfloat16": torch.bfloat16}[precision]
+
+
+def choose_wide_dtype(device: torch.device) -> torch.dtype:
+    """Return the widest arithmetic that a device has, for sums."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:

@@ -1,0 +1,67 @@
+"""The `navi` command: its verbs and what they share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from navi.cli import inspect, prepare, pretrain
+from navi.cli.demo import verb as demo
+from navi.cli.errors import Commands
+from navi.version import VERSION
+
+app = typer.Typer(
+    name="navi",
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with `navi demo`, or with a folder of your own tables: navi inspect FOLDER",
+)
+
+
+def main() -> None:
+    """Run the command line with the arguments of this process."""
+    # Libraries draw bars and give advice of their own while they load; here only ours are wanted.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    app(prog_name="navi")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"navi {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _navi(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="NAVI_DEBUG", help="Show the traceback of an error; goes anywhere.")
+    ] = False,
+) -> None:
+    """Learn one encoder from many tables of a domain that share no schema, and ask it."""
+    del version
+    context.obj = {"debug": debug}
+    if debug:
+        import logging
+
+        logging.basicConfig(level=logging.INFO)
+
+
+def _add(name: str, verb: Callable[..., Any], examples: tuple[str, ...]) -> None:
+    heading = "Example:" if len(examples) == 1 else "Examples:"
+    app.command(name, epilog="\n\n".join((heading, *examples)), no_args_is_help=name != "demo")(verb)
+
+
+_add("demo", demo.demo, demo.EXAMPLES)
+_add("inspect", inspect.inspect, inspect.EXAMPLES)
+_add("prepare", prepare.prepare, prepare.EXAMPLES)
+_add("pretrain", pretrain.pretrain, pretrain.EXAMPLES)

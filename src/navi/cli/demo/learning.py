@@ -1,0 +1,87 @@
+"""The demo's pretraining: as many steps as fit the time, and what they brought."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from navi.cli.demo.tour import Score, Tour
+from navi.cli.pretrain import MEASURES, summarise_training
+from navi.cli.progress import follow_training, show_progress
+from navi.cli.render import count_things, format_duration
+
+if TYPE_CHECKING:
+    from navi.training import PretrainConfig, StepReport
+
+FEWEST_STEPS, MOST_STEPS = 60, 240
+"""Steps of pretraining, however slow or fast the machine is."""
+TRIAL_STEPS = 3
+"""Steps taken to see how fast the machine is, after one that warms it up."""
+
+
+def learn(tour: Tour) -> None:
+    """Pretrain for about the minutes given, and score what validation says."""
+    from navi.training import pretrain
+
+    with show_progress(tour.screen) as meter:
+        meter.wait("Seeing how fast this machine is")
+        config = plan_steps(tour, make_config(tour))
+        meter.wait("Measuring the untrained model")
+        result = pretrain(tour.corpus, tour.model_folder, config, overwrite=True, progress=follow_training(meter))
+    tour.screen.summarise(*summarise_training(result))
+    first, last = result.validation[0], result.validation[-1]
+    for name, (label, guess) in MEASURES.items():
+        if guess is not None:
+            tour.scores.append(
+                Score(task=label, navi=last[name], guess=first[guess], guess_name=guess.replace("_", " "))
+            )
+
+
+def make_config(tour: Tour) -> PretrainConfig:
+    """Return settings that learn fast from few rows."""
+    from navi.training import PretrainConfig
+
+    settings = {
+        "backbone": tour.backbone,
+        "sampler": {"rows_per_batch": 32, "tables_per_batch": 8},
+        "training": {
+            "epochs": 100,
+            "max_steps": MOST_STEPS,
+            "learning_rate": 2e-4,
+            "new_learning_rate": 1e-3,
+            "validate_rows": 200,
+            "seed": tour.seed,
+            "checkpoint_minutes": None,
+            "log_every": 5,
+        },
+    }
+    return PretrainConfig.from_dict(settings)
+
+
+def plan_steps(tour: Tour, config: PretrainConfig) -> PretrainConfig:
+    """Return the settings with as many steps as fit the tour's minutes, told from a short trial."""
+    seconds = time_step(tour, config)
+    num_steps = min(max(round(60 * tour.minutes / seconds), FEWEST_STEPS), MOST_STEPS)
+    tour.screen.note(
+        f"A step of {config.sampler.rows_per_batch} rows takes {format_duration(seconds)} here: "
+        f"{count_things(num_steps, 'step')}, about {format_duration(seconds * num_steps)}."
+    )
+    return replace(config, training=replace(config.training, max_steps=num_steps))
+
+
+def time_step(tour: Tour, config: PretrainConfig) -> float:
+    """Return the seconds that a step takes."""
+    from navi.training import pretrain
+
+    moments: list[float] = []
+
+    def note_time(report: StepReport) -> None:
+        del report
+        moments.append(monotonic())
+
+    trial = replace(config.training, max_steps=TRIAL_STEPS + 1, validate_rows=0, curves=False)
+    with tempfile.TemporaryDirectory(prefix="navi-demo-") as folder:
+        pretrain(tour.corpus, folder, replace(config, training=trial), progress=note_time)
+    return (moments[TRIAL_STEPS] - moments[0]) / TRIAL_STEPS

@@ -1,0 +1,122 @@
+"""`navi inspect`: what tables, or a corpus, look like column by column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from navi.cli.console import Screen
+from navi.cli.options import Backbone, ConfigFile, Json, Quiet
+from navi.cli.progress import follow_preparing, show_progress
+from navi.cli.render import count_things, format_count, format_share, make_heading, make_table
+from navi.cli.settings import make_prepare_config
+from navi.errors import TableError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+EXAMPLES = ("navi inspect films/ 'more/*.csv.gz'", "navi inspect corpus --table imdb", "navi inspect films/ --json")
+COLUMNS = ("header", "attribute", "fill", "distinct", "entropy", "role", "tokens", "examples", "trouble")
+_RIGHT = ("fill", "distinct", "entropy", "tokens", "rows", "columns", "dropped")
+
+
+def inspect(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATHS|CORPUS", help="Tables, or one corpus directory.", show_default=False),
+    ],
+    table: Annotated[list[str] | None, typer.Option(help="Show this table alone; may be repeated.")] = None,
+    short: Annotated[bool, typer.Option("--short", help="One line a table, no columns.")] = False,
+    backbone: Backbone = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show columns with their fill, distinct values, entropy and role, tokens, and trouble."""
+    screen = Screen(quiet=quiet, as_json=as_json)
+    found = look_at(screen, paths, backbone=backbone, config=config)
+    found = choose_tables(found, table) if table else found
+    screen.answer_json(found)
+    if short:
+        screen.answer(list_tables(found))
+    else:
+        for entry in found["tables"]:
+            screen.answer(*describe_table(entry))
+    screen.answer(*describe_rest(found))
+
+
+def look_at(screen: Screen, paths: list[Path], **settings: Any) -> dict[str, Any]:
+    """Return what the library finds in a corpus or in paths."""
+    from navi.segments import Corpus, inspect_corpus, inspect_paths
+
+    if len(paths) == 1 and (paths[0] / "corpus.json").is_file():
+        return inspect_corpus(Corpus.open(paths[0]))
+    file = settings.pop("config")
+    with show_progress(screen) as meter:
+        return inspect_paths(paths, make_prepare_config(file, **settings), follow_preparing(meter))
+
+
+def choose_tables(found: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """Return what was found of some tables alone."""
+    known = [entry["name"] for entry in found["tables"]]
+    for name in names:
+        if name not in known:
+            raise TableError(f"There is no table '{name}'. Expected one of {', '.join(known)}.")
+    return found | {"tables": [entry for entry in found["tables"] if entry["name"] in names]}
+
+
+def describe_table(entry: dict[str, Any]) -> list[Any]:
+    """Return a table of the columns of one table, and what else is to be said of it."""
+    title = f"{entry['name']}: {count_things(entry['rows'], 'row')}, {count_things(len(entry['columns']), 'column')}"
+    rows = [_describe_column(column) for column in entry["columns"]]
+    return [make_table(COLUMNS, rows, title=title, right=_RIGHT), *_list_trouble(entry)]
+
+
+def list_tables(found: dict[str, Any]) -> Table:
+    """Return one line for each table."""
+    rows = [
+        (
+            entry["name"],
+            format_count(entry["rows"]),
+            format_count(len(entry["columns"])),
+            format_count(sum(entry["dropped"].values())),
+            ", ".join(column["header"] for column in entry["columns"]),
+        )
+        for entry in found["tables"]
+    ]
+    return make_table(("table", "rows", "columns", "dropped", "headers"), rows, right=_RIGHT)
+
+
+def describe_rest(found: dict[str, Any]) -> list[Any]:
+    """Return the totals, and what did not become a table."""
+    totals = found["totals"]
+    parts = [f"{format_count(totals[name])} {name}" for name in ("tables", "rows", "cells", "columns", "headers")]
+    parts += [f"{format_count(totals['attributes'])} attributes", f"{format_count(totals['segments'])} segments"]
+    left_out = [f"Left out: {entry['name']} ({_join(entry['dropped']) or 'no rows'})" for entry in found["left_out"]]
+    skipped = [f"Skipped: {entry['path']} ({entry['reason']})" for entry in found["skipped"]]
+    return [make_heading(f"In all {', '.join(parts)}, {format_count(totals['tokens'])} tokens."), *left_out, *skipped]
+
+
+def _describe_column(column: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        column["header"],
+        column["attribute"],
+        format_share(column["fill"]),
+        format_count(column["distinct"]),
+        "–" if column["entropy"] is None else f"{column['entropy']:.3f}",
+        column["role"],
+        f"{column['mean_tokens']:.1f}",
+        " | ".join(column["examples"]),
+        ", ".join(column["trouble"]),
+    )
+
+
+def _list_trouble(entry: dict[str, Any]) -> list[str]:
+    lines = [f"  {what}: {_join(entry[what])}" for what in ("dropped", "cells") if entry[what]]
+    return lines + [f"  {note}" for note in entry["notes"]]
+
+
+def _join(counts: dict[str, int]) -> str:
+    return ", ".join(f"{reason} ({format_count(count)})" for reason, count in counts.items())

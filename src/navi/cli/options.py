@@ -1,0 +1,30 @@
+"""Arguments and options that several verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATHS", help="Files, folders or quoted glob patterns.", show_default=False),
+]
+CorpusFolder = Annotated[
+    Path, typer.Argument(metavar="CORPUS", help="A corpus that `navi prepare` wrote.", show_default=False)
+]
+ModelFolder = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model that `navi pretrain` wrote.", show_default=False)
+]
+Backbone = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="`minilm`, a folder with a BERT, or a hub name.", show_default=False),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE.toml", help="Settings that no flag covers.", show_default=False),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]

@@ -1,0 +1,144 @@
+"""`navi pretrain`: from a corpus to a model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from navi.cli.console import Screen
+from navi.cli.options import Backbone, ConfigFile, CorpusFolder, Json, Overwrite, Quiet
+from navi.cli.progress import follow_training, show_progress
+from navi.cli.render import (
+    count_things,
+    format_count,
+    format_duration,
+    format_loss,
+    format_share,
+    make_heading,
+    make_table,
+    quote,
+    tell_next,
+)
+from navi.cli.settings import make_pretrain_config
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from navi.training import TrainingResult
+
+EXAMPLES = (
+    "navi pretrain corpus -o model",
+    "navi pretrain corpus -o model --resume",
+    "navi pretrain corpus -o paper --preset paper --ablation without_alignment",
+)
+MEASURES = {
+    "masked_loss": ("loss of masked tokens", None),
+    "header_accuracy_informed": ("headers, attribute known (informed)", "most_frequent_header"),
+    "header_accuracy_blind": ("headers, attribute hidden (blind)", "most_frequent_header"),
+    "value_accuracy": ("values", "most_frequent_value"),
+}
+"""Measures of validation, what they are called, and the guess that each is to beat."""
+
+
+class Preset(StrEnum):
+    """Settings by name."""
+
+    default = "default"
+    paper = "paper"
+
+
+class Ablation(StrEnum):
+    """What can be taken away from a preset."""
+
+    without_attributes = "without_attributes"
+    without_segment_masking = "without_segment_masking"
+    without_alignment = "without_alignment"
+    random_routing = "random_routing"
+
+
+class Precision(StrEnum):
+    """Arithmetic of the encoder."""
+
+    auto = "auto"
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
+def pretrain(
+    corpus: CorpusFolder,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Directory to write.")],
+    preset: Annotated[Preset | None, typer.Option(help="Settings by name.", show_default="default")] = None,
+    ablation: Annotated[Ablation | None, typer.Option(help="Take one thing away.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Times each row is seen.", show_default="2")] = None,
+    max_steps: Annotated[int | None, typer.Option(metavar="N", help="Stop after N steps.")] = None,
+    rows_per_batch: Annotated[int | None, typer.Option(metavar="N", help="Rows a step.", show_default="128")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides everything random.", show_default="0")] = None,
+    backbone: Backbone = None,
+    precision: Annotated[Precision | None, typer.Option(help="Arithmetic.", show_default="auto")] = None,
+    compile_: Annotated[bool | None, typer.Option("--compile/--no-compile", help="Use torch.compile.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run stopped.")] = False,
+    overwrite: Overwrite = False,
+    config: ConfigFile = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn an encoder from a corpus; Ctrl-C saves a checkpoint, --resume goes on from it."""
+    from navi.segments import Corpus
+    from navi.training import pretrain as pretrain_model
+
+    screen, opened = Screen(quiet=quiet, as_json=as_json), Corpus.open(corpus)
+    with show_progress(screen) as meter:
+        meter.wait("Loading, and measuring the untrained model")
+        settings = make_pretrain_config(
+            opened.config.backbone,
+            preset=preset,
+            ablation=ablation,
+            file=config,
+            running=out if resume else None,
+            flags={
+                "training.epochs": epochs,
+                "training.max_steps": max_steps,
+                "training.seed": seed,
+                "training.precision": precision and str(precision),
+                "training.compile": compile_,
+                "sampler.rows_per_batch": rows_per_batch,
+                "backbone": backbone,
+            },
+        )
+        result = pretrain_model(
+            opened, out, settings, resume=resume, overwrite=overwrite, progress=follow_training(meter)
+        )
+    screen.answer_json(asdict(result))
+    screen.summarise(*summarise_training(result))
+    screen.summarise(tell_next(f"navi match {quote(out)} PATHS…", "find columns that mean the same in your tables"))
+
+
+def summarise_training(result: TrainingResult) -> list[Any]:
+    """Return what was learned, how long it took, and what else a user should know."""
+    rate = result.train.get("rows_per_second")
+    lines: list[Any] = [
+        make_heading(f"Model {result.path}: {count_things(result.num_steps, 'step')} on {result.device}"),
+        f"{count_things(result.corpus['train_rows'], 'training row')}, {format_duration(result.seconds)}"
+        + (f", {format_count(float(rate))} rows/s lately." if rate else "."),
+    ]
+    if result.validation:
+        lines.append(compare_validation(result.validation))
+    if result.skipped:
+        lines.append(f"{count_things(result.skipped, 'step')} skipped: the loss was not finite.")
+    return lines + [f"Note: {note}" for note in result.notes]
+
+
+def compare_validation(lines: list[dict[str, Any]]) -> Table:
+    """Return the validation before and after, beside the most frequent guess."""
+    first, last = lines[0], lines[-1]
+    rows = []
+    for name, (label, guess) in MEASURES.items():
+        show = format_loss if guess is None else format_share
+        beat = "" if guess is None else format_share(first.get(guess))
+        rows.append((label, show(first.get(name)), show(last.get(name)), beat))
+    columns = ("validation rows", "before", "after", "most frequent guess")
+    return make_table(columns, rows, right=columns[1:])

@@ -1,0 +1,71 @@
+"""A runner that encodes each attribute once, however many batches and calls it comes in."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from navi.batches.batch import FIRST_SLOT, Sequences
+from navi.batches.layout import count_up, gather_ranges
+from navi.model import NaviModel
+from navi.model.runner import Pass, Read, Runner
+
+MAX_ATTRIBUTES = 100_000
+"""Attributes that a cache holds before it begins anew."""
+
+
+class AttributeCache:
+    """Attribute vectors by the tokens of the attribute; the model must not change while the cache lives."""
+
+    def __init__(self, model: NaviModel, device: torch.device) -> None:
+        self._model, self._device = model, device
+        self._vectors: dict[bytes, Tensor] = {}
+        self._first: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    def embed(self, attributes: Sequences) -> Tensor:
+        """Return the attribute table of some packed attributes, (A + 2, D), encoding those alone that are new."""
+        tokens, starts = attributes.token_ids.cpu().numpy(), attributes.starts.cpu().numpy().astype(np.int64)
+        keys = [tokens[begin:end].tobytes() for begin, end in itertools.pairwise(starts)]
+        if len(self._vectors) > MAX_ATTRIBUTES:
+            self._vectors = {}
+        new = np.flatnonzero([key not in self._vectors for key in keys])
+        if self._first is None or len(new):
+            table = self._model.embed_attributes(pack_texts(starts, tokens, new).to(self._device))
+            self._first = table[:FIRST_SLOT]
+            self._vectors.update(zip([keys[place] for place in new], table[FIRST_SLOT:], strict=True))
+        return torch.cat([self._first, *(self._vectors[key].unsqueeze(0) for key in keys)])
+
+
+class CachingRunner(Runner):
+    """A runner whose attribute vectors are made once and kept."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.attributes = AttributeCache(self.model, self.device)
+
+    @torch.inference_mode()
+    def _forward(self, one: Pass, read: Read) -> dict[str, NDArray[np.float32]]:
+        table = self.attributes.embed(one.rows.attributes)
+        rows = one.rows.to(self.device)
+        output = self.model(rows, table)
+        return {name: tensor.float().cpu().numpy() for name, tensor in read(output, rows, one.layout).items()}
+
+
+def pack_texts(offsets: NDArray[np.int64], tokens: NDArray[np.integer[Any]], chosen: NDArray[np.int64]) -> Sequences:
+    """Return the chosen of some lists of tokens, packed; positions begin at 0 in each."""
+    lengths, index = gather_ranges(offsets, chosen)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return Sequences(
+        token_ids=torch.from_numpy(tokens[index].astype(np.int64)),
+        token_position=torch.from_numpy(count_up(lengths)),
+        starts=torch.from_numpy(starts.astype(np.int32)),
+        max_length=int(lengths.max(initial=0)),
+    )

@@ -1,0 +1,250 @@
+"""Calibrated confidence: from raw scores to the share of answers that are right, and how far off that is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from navi.errors import ModelError
+
+# Shape suffixes: N answers, B bins.
+
+CALIBRATION_FILE = "calibration.json"
+FORMAT_VERSION = 1
+NUM_BINS = 10
+LEAST_ANSWERS = 200
+"""Answers from which a calibration is fitted; fewer say too little."""
+LEAST_GROUP = 100
+"""Answers from which a group has a curve of its own; smaller groups share one."""
+LEAST_ISOTONIC = 300
+"""Answers from which a curve is a free monotone one; fewer get one with two parameters."""
+NUM_FOLDS = 5
+NUM_KNOTS = 33
+ALL = "all"
+"""Role or kind of a curve that serves every one."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reliability:
+    """How well confidence agrees with accuracy, in bins of equal width.
+
+    **Shape**: B bins.
+    """
+
+    confidence: tuple[float, ...]
+    """(B,) mean confidence of the answers of each bin; 0 for an empty one."""
+    accuracy: tuple[float, ...]
+    """(B,) share of right answers."""
+    count: tuple[int, ...]
+    """(B,) number of answers."""
+    ece: float
+    """Expected calibration error: the mean distance of confidence and accuracy over all answers."""
+
+
+def measure_reliability(probability: Floats, correct: NDArray[np.bool_], num_bins: int = NUM_BINS) -> Reliability:
+    """Return the reliability of N answers; no answers have no error.
+
+    >>> measure_reliability(np.array([0.9, 0.9, 0.9, 0.9]), np.array([True, True, True, False])).ece
+    0.15
+    """
+    bin_N = np.minimum((probability * num_bins).astype(np.int64), num_bins - 1)
+    count = np.bincount(bin_N, minlength=num_bins)
+    filled = np.maximum(count, 1)
+    confidence = np.bincount(bin_N, probability, num_bins) / filled
+    accuracy = np.bincount(bin_N, correct.astype(np.float64), num_bins) / filled
+    ece = float((np.abs(confidence - accuracy) * count).sum() / max(1, count.sum()))
+    return Reliability(
+        confidence=tuple(confidence.tolist()),
+        accuracy=tuple(accuracy.tolist()),
+        count=tuple(count.tolist()),
+        ece=round(ece, 12),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A monotone map from raw to calibrated probability: straight lines between knots."""
+
+    score: tuple[float, ...]
+    """Raw probabilities of the knots, ascending."""
+    probability: tuple[float, ...]
+    """Calibrated probabilities of the knots, never descending."""
+    count: int
+    """Answers that the curve was fitted to."""
+
+    def __call__(self, raw: Floats) -> Floats:
+        """Return calibrated probabilities."""
+        return np.interp(raw, self.score, self.probability)
+
+
+def fit_curve(raw: Floats, correct: NDArray[np.bool_]) -> Curve:
+    """Return the monotone curve that fits best: isotonic for many answers, logistic (Platt's) for few.
+
+    No answer becomes certain: probabilities keep the distance of one answer in N + 2 from 0 and 1.
+    """
+    score, fitted = _fit_isotonic(raw, correct) if len(raw) >= LEAST_ISOTONIC else _fit_logistic(raw, correct)
+    margin = 1.0 / (len(raw) + 2)
+    return Curve(
+        score=tuple(score.tolist()),
+        probability=tuple(np.clip(fitted, margin, 1 - margin).tolist()),
+        count=len(raw),
+    )
+
+
+def _fit_isotonic(raw: Floats, correct: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    from sklearn.isotonic import IsotonicRegression
+
+    fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(raw, correct.astype(np.float64))
+    return np.asarray(fitted.X_thresholds_, np.float64), np.asarray(fitted.y_thresholds_, np.float64)
+
+
+def _fit_logistic(raw: Floats, correct: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    from sklearn.linear_model import LogisticRegression
+
+    knots = np.linspace(0.0, 1.0, NUM_KNOTS)
+    share = float(correct.mean()) if len(correct) else 0.0
+    flat = np.full(NUM_KNOTS, share)
+    if len(np.unique(correct)) < 2:
+        return knots, flat
+    fitted = LogisticRegression().fit(_logit(raw)[:, None], correct)
+    # A score that says the opposite of what it should is no evidence: then every answer has the mean probability.
+    return knots, fitted.predict_proba(_logit(knots)[:, None])[:, 1] if fitted.coef_[0, 0] > 0 else flat
+
+
+def _logit(probability: Floats) -> Floats:
+    clipped = np.clip(probability, 1e-4, 1 - 1e-4)
+    logit: Floats = np.log(clipped / (1 - clipped))
+    return logit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """Answers to cells whose values are known: what a calibration is fitted to.
+
+    **Shape**: N answers.
+    """
+
+    raw: Floats
+    """(N,) raw probability of each."""
+    correct: NDArray[np.bool_]
+    """(N,) whether each is right."""
+    role: NDArray[np.str_]
+    """(N,) role of each one's column."""
+    kind: NDArray[np.str_]
+    """(N,) how each was found: `known` or `generated`."""
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def take(self, chosen: NDArray[Any]) -> Answers:
+        """Return some of the answers."""
+        return Answers(
+            raw=self.raw[chosen], correct=self.correct[chosen], role=self.role[chosen], kind=self.kind[chosen]
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """A curve for each role and kind of answer with enough answers, and one for the rest."""
+
+    curves: Mapping[tuple[str, str], Curve]
+    """Curves by role and kind; `all` stands for every one."""
+    before: Reliability
+    """Reliability of the raw probabilities of the answers that it was fitted to."""
+    after: Reliability
+    """Reliability after calibration, each answer calibrated by curves that were fitted without it."""
+
+    def apply(self, raw: Floats, role: NDArray[np.str_], kind: NDArray[np.str_]) -> Floats:
+        """Return calibrated probabilities, each by the narrowest curve there is."""
+        return _apply(self.curves, raw, role, kind)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the calibration into a model directory."""
+        curves = [{"role": role, "kind": kind, **vars(curve)} for (role, kind), curve in self.curves.items()]
+        content = {
+            "format_version": FORMAT_VERSION,
+            "curves": curves,
+            "before": vars(self.before),
+            "after": vars(self.after),
+        }
+        (Path(folder) / CALIBRATION_FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self | None:
+        """Return the calibration of a model directory, or None if it has none."""
+        file = Path(folder) / CALIBRATION_FILE
+        if not file.is_file():
+            return None
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            if content["format_version"] > FORMAT_VERSION:
+                raise ModelError(
+                    f"{file} has format version {content['format_version']}, this version reads up to "
+                    f"{FORMAT_VERSION}. Update navi-tables, or delete the file to use raw probabilities."
+                )
+            return cls(
+                curves={(entry.pop("role"), entry.pop("kind")): _read(Curve, entry) for entry in content["curves"]},
+                before=_read(Reliability, content["before"]),
+                after=_read(Reliability, content["after"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if isinstance(error, ModelError):
+                raise
+            raise ModelError(f"Cannot read {file}: {error!r}. Delete it to use raw probabilities.") from error
+
+
+def _read[T](kind: type[T], entry: dict[str, Any]) -> T:
+    return kind(**{name: tuple(member) if isinstance(member, list) else member for name, member in entry.items()})
+
+
+def calibrate(answers: Answers, *, seed: int = 0) -> Calibration:
+    """Return the calibration of answers whose truth is known.
+
+    Reliability afterwards is measured in folds, each by curves fitted to the others, so that it holds for new answers.
+    """
+    if not len(answers):
+        raise ValueError("No answers to calibrate with. Give cells whose values are known.")
+    fold = np.random.default_rng(seed).permutation(len(answers)) % NUM_FOLDS
+    held_out = answers.raw.copy()
+    for number in range(NUM_FOLDS):
+        inside, outside = fold == number, fold != number
+        if inside.any() and outside.any():
+            test = answers.take(inside)
+            held_out[inside] = _apply(_fit_groups(answers.take(outside)), test.raw, test.role, test.kind)
+    return Calibration(
+        curves=_fit_groups(answers),
+        before=measure_reliability(answers.raw, answers.correct),
+        after=measure_reliability(held_out, answers.correct),
+    )
+
+
+def _fit_groups(answers: Answers) -> dict[tuple[str, str], Curve]:
+    curves = {(ALL, ALL): fit_curve(answers.raw, answers.correct)}
+    for kind in np.unique(answers.kind).tolist():
+        of_kind = answers.kind == kind
+        groups = {ALL: of_kind} | {
+            role: of_kind & (answers.role == role) for role in np.unique(answers.role[of_kind]).tolist()
+        }
+        for role, chosen in groups.items():
+            if chosen.sum() >= LEAST_GROUP:
+                curves[role, kind] = fit_curve(answers.raw[chosen], answers.correct[chosen])
+    return curves
+
+
+def _apply(
+    curves: Mapping[tuple[str, str], Curve], raw: Floats, role: NDArray[np.str_], kind: NDArray[np.str_]
+) -> Floats:
+    calibrated = raw.copy()
+    for one_role, one_kind in {*zip(role.tolist(), kind.tolist(), strict=True)}:
+        chosen = (role == one_role) & (kind == one_kind)
+        keys = ((one_role, one_kind), (ALL, one_kind), (ALL, ALL))
+        calibrated[chosen] = curves[next(key for key in keys if key in curves)](raw[chosen])
+    return calibrated

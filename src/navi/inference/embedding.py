@@ -1,0 +1,176 @@
+"""Embeddings of rows, segments, headers and attributes, in the order of what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from navi.batches.batch import FIRST_SLOT
+from navi.errors import ConfigError
+from navi.inference.caching import CachingRunner, pack_texts
+from navi.inference.frames import Tables
+from navi.inference.pool import Floats, Ints, Progress
+from navi.segments import ROLES, Encoded, SegmentArrays
+
+if TYPE_CHECKING:
+    from navi.inference.navi import Navi
+
+# Shape suffixes: R rows, S segments, A attributes, D hidden size.
+
+KINDS = ("rows", "segments", "headers", "attributes")
+"""What can be embedded."""
+POOLINGS = {"cls": "rows", "mean": "means"}
+"""How a row becomes one vector, and the part of the runner that gives it."""
+DTYPES = ("float32", "float16")
+OUTPUTS = ("numpy", "torch")
+ATTRIBUTES_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedConfig:
+    """How embeddings are made and handed out; none of it changes their direction."""
+
+    batch_size: int | None = None
+    """Most rows of a batch; None leaves it to the token budget."""
+    tokens_per_batch: int | None = None
+    """Token budget of a batch; None for the device's own (4,096 on a CPU, 65,536 on a GPU)."""
+    normalize: bool = False
+    """Scale each vector to length 1."""
+    dtype: str = "float32"
+    """Numbers that come out: float32 or float16."""
+    output: str = "numpy"
+    """Arrays that come out: numpy or torch."""
+    pooling: str = "cls"
+    """What stands for a row: `cls`, the state of [CLS], or `mean`, that of all its headers and values."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "tokens_per_batch"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, got {value}.")
+        for name, known in (("dtype", DTYPES), ("output", OUTPUTS), ("pooling", tuple(POOLINGS))):
+            if getattr(self, name) not in known:
+                raise ConfigError(f"{name} must be one of {', '.join(known)}, got '{getattr(self, name)}'.")
+
+    def finish(self, array: Floats) -> Any:
+        """Return vectors as they are to come out; one of zeros stays so."""
+        if self.normalize:
+            array = normalize_rows(array)
+        finished: NDArray[Any] = array.astype(self.dtype, copy=False)
+        return torch.from_numpy(finished) if self.output == "torch" else finished
+
+
+def normalize_rows(array: Floats) -> Floats:
+    """Return each vector scaled to length 1; one of zeros stays so.
+
+    >>> normalize_rows(np.array([[3.0, 4.0], [0.0, 0.0]], np.float32)).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    lengths = np.linalg.norm(array, axis=1, keepdims=True)
+    scaled: Floats = array / np.where(lengths > 0, lengths, 1).astype(np.float32)
+    return scaled
+
+
+def embed_parts(
+    navi: Navi, encoded: Encoded, parts: Sequence[str], config: EmbedConfig, progress: Progress | None = None
+) -> dict[str, Floats]:
+    """Return parts of the runner's output for all encoded rows."""
+    return navi.pool.embed(
+        encoded.arrays,
+        parts=parts,
+        batch_size=config.batch_size,
+        tokens_per_batch=config.tokens_per_batch,
+        progress=progress,
+    )
+
+
+def embed_rows(
+    navi: Navi, tables: Tables, encoded: Encoded, config: EmbedConfig, progress: Progress | None = None
+) -> Floats:
+    """Return (R, D): a vector for each row of the tables, one table after the other; of rows without cells, zeros."""
+    part = POOLINGS[config.pooling]
+    found = embed_parts(navi, encoded, (part,), config, progress)[part]
+    array = np.zeros((sum(tables.num_rows.values()), found.shape[1]), np.float32)
+    array[place_rows(tables, encoded)] = found
+    return array
+
+
+def place_rows(tables: Tables, encoded: Encoded) -> Ints:
+    """Return where each encoded row stands among all rows of the tables, those without cells counted."""
+    sizes = np.array([tables.num_rows[name] for name in encoded.tables], np.int64)
+    first = np.cumsum(sizes) - sizes
+    places: Ints = first[encoded.arrays.row_table] + encoded.row_number - 1
+    return places
+
+
+def embed_cells(
+    navi: Navi, encoded: Encoded, kind: str, config: EmbedConfig, progress: Progress | None = None
+) -> Floats:
+    """Return (S, D): a vector for each cell, row after row; `kind` is segments or headers."""
+    return embed_parts(navi, encoded, (kind,), config, progress)[kind]
+
+
+def embed_attributes(runner: CachingRunner, arrays: SegmentArrays, attributes: Ints | None = None) -> Floats:
+    """Return (A, D): the context-free vector of each attribute, or of those chosen."""
+    attributes = np.arange(len(arrays.attribute_offsets) - 1) if attributes is None else attributes
+    parts = np.array_split(attributes, max(1, -(-len(attributes) // ATTRIBUTES_AT_ONCE)))
+    return np.concatenate([_embed_attributes(runner, arrays, part) for part in parts])
+
+
+@torch.inference_mode()
+def _embed_attributes(runner: CachingRunner, arrays: SegmentArrays, attributes: Ints) -> Floats:
+    table = runner.attributes.embed(pack_texts(arrays.attribute_offsets, arrays.attribute_tokens, attributes))
+    embedded: Floats = table[FIRST_SLOT:].float().cpu().numpy()
+    return embedded
+
+
+def index_rows(encoded: Encoded) -> pa.Table:
+    """Return the table and the row number, from 1, of each encoded row."""
+    return pa.table({"table": _take(encoded.tables, encoded.arrays.row_table), "row": encoded.row_number})
+
+
+def index_cells(encoded: Encoded) -> pa.Table:
+    """Return table, row number, header and role of each cell, row after row."""
+    arrays = encoded.arrays
+    row_S = np.repeat(np.arange(arrays.num_rows), np.diff(arrays.row_offsets))
+    header_S = arrays.segment_header[arrays.row_segments]
+    return pa.table(
+        {
+            "table": _take(encoded.tables, arrays.row_table[row_S]),
+            "row": encoded.row_number[row_S],
+            "header": pa.DictionaryArray.from_arrays(pa.array(header_S), encoded.headers.cast(pa.string())),
+            "role": _take(ROLES, arrays.column_role[find_columns(arrays, row_S, header_S)]),
+        }
+    )
+
+
+def find_columns(arrays: SegmentArrays, row: Ints, header: NDArray[np.int32]) -> Ints:
+    """Return the column of each cell, given its row and header."""
+    num_headers = len(arrays.header_offsets) - 1
+    known = arrays.column_table.astype(np.int64) * num_headers + arrays.column_header
+    return np.searchsorted(known, arrays.row_table[row].astype(np.int64) * num_headers + header)
+
+
+def _take(names: Sequence[str], codes: NDArray[Any]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(names, pa.string()))
+
+
+@contextmanager
+def progress_bar(label: str, *, show: bool) -> Iterator[Progress | None]:
+    """Give a progress function that draws a bar on stderr, or None when none is to be shown."""
+    if not show:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True)) as bar:
+        task = bar.add_task(label)
+        yield lambda done, total: bar.update(task, advance=done, total=total)

@@ -1,0 +1,191 @@
+"""A trained model, ready to be asked."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from navi.backbones import load_tokenizer
+from navi.batches import SpecialTokens
+from navi.inference.caching import CachingRunner
+from navi.inference.devices import Devices, parse_devices
+from navi.inference.embedding import (
+    EmbedConfig,
+    embed_attributes,
+    embed_cells,
+    embed_rows,
+    index_cells,
+    progress_bar,
+)
+from navi.inference.frames import Tables, read_tables
+from navi.inference.loading import find_prepare_config, open_model
+from navi.inference.pool import RunnerPool
+from navi.segments import Encoded, PrepareConfig, encode_tables
+from navi.tables import ReadConfig
+from navi.training import Domain
+from navi.training.vocabulary import find_special_tokens
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+class Navi:
+    """A model directory opened for questions; frames are pandas, Polars, Arrow, lists of dictionaries, or one row."""
+
+    def __init__(
+        self, runners: Sequence[CachingRunner], tokenizer: Tokenizer, folder: Path, prepare_config: PrepareConfig
+    ) -> None:
+        self.pool = RunnerPool(runners)
+        self.tokenizer = tokenizer
+        self.folder = folder
+        self.prepare_config = prepare_config
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        path: str | Path,
+        *,
+        device: Devices = None,
+        precision: str | None = None,
+        tokens_per_batch: int | None = None,
+    ) -> Self:
+        """Load a model directory that `navi pretrain` wrote.
+
+        `device` may name several (`cuda:0,cuda:1`): rows are then shared out among them. `precision` is float32 on a
+        CPU and bfloat16 on a GPU if it is not given.
+        """
+        folder = Path(path)
+        devices = parse_devices(device)
+        model = open_model(folder)
+        tokenizer = load_tokenizer(folder)
+        special = find_special_tokens(tokenizer)
+        models = [model, *(copy.deepcopy(model) for _ in devices[1:])]
+        runners = [
+            CachingRunner(each, special, device=place, precision=precision, tokens_per_batch=tokens_per_batch)
+            for each, place in zip(models, devices, strict=True)
+        ]
+        return cls(runners, tokenizer, folder, find_prepare_config(folder))
+
+    @property
+    def runner(self) -> CachingRunner:
+        """The runner on the first device."""
+        return self.pool.runners[0]
+
+    @property
+    def special(self) -> SpecialTokens:
+        """The tokens that rows are put together with."""
+        return self.runner.special
+
+    @property
+    def hidden_size(self) -> int:
+        """Length of every embedding."""
+        return int(self.runner.model.config.hidden_size)
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Headers and values of the rows that the model learned from."""
+        return Domain.load(self.folder)
+
+    @property
+    def read_config(self) -> ReadConfig:
+        """How frames are flattened: as the model's own corpus was."""
+        return replace(self.prepare_config.read, strict=False, encoding=None, delimiter=None)
+
+    def read(self, frames: Any, columns: Sequence[str] | None = None) -> Tables:
+        """Read one frame, several in a list, or {name: frame}."""
+        return read_tables(frames, self.read_config, columns)
+
+    def encode(self, frames: Any) -> Encoded:
+        """Return frames as the model sees them: segments, tokens, roles. Rows without any cell are not among them."""
+        return self.encode_tables(self.read(frames))
+
+    def encode_tables(self, tables: Tables) -> Encoded:
+        """Return tables that were read as the model sees them."""
+        return encode_tables(tables.chunks, self.tokenizer, self.prepare_config)
+
+    def embed_rows(
+        self,
+        frame: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        batch_size: int | None = None,
+        tokens_per_batch: int | None = None,
+        normalize: bool = False,
+        show_progress_bar: bool = False,
+        dtype: str = "float32",
+        output: str = "numpy",
+        pooling: str = "cls",
+    ) -> Any:
+        """Return (rows, D): one vector for each row of the frame, in its order; a row without any cell has zeros.
+
+        With `columns`, only these are read. `pooling` is `cls` or `mean`. Batches, neighbours and devices change the
+        result by rounding alone, less than 1e-5 in float32.
+        """
+        config = EmbedConfig(
+            batch_size=batch_size,
+            tokens_per_batch=tokens_per_batch,
+            normalize=normalize,
+            dtype=dtype,
+            output=output,
+            pooling=pooling,
+        )
+        tables = self.read(frame, columns)
+        with progress_bar("Embedding rows", show=show_progress_bar) as progress:
+            return config.finish(embed_rows(self, tables, self.encode_tables(tables), config, progress))
+
+    def embed_segments(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
+        """Return (cells, D): the segment embedding of each cell that holds something, row after row.
+
+        `return_index=True` adds an Arrow table with table, row (from 1), header and role of each. `settings` are those
+        of `embed_rows`, but for the pooling.
+        """
+        return self._embed_cells(frame, "segments", return_index, settings)
+
+    def embed_headers(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
+        """Return (cells, D): the contextual header embedding of each cell; otherwise like `embed_segments`."""
+        return self._embed_cells(frame, "headers", return_index, settings)
+
+    def _embed_cells(self, frame: Any, kind: str, return_index: bool, settings: dict[str, Any]) -> Any:
+        columns, show = settings.pop("columns", None), settings.pop("show_progress_bar", False)
+        config = EmbedConfig(**settings)
+        encoded = self.encode_tables(self.read(frame, columns))
+        with progress_bar(f"Embedding {kind}", show=show) as progress:
+            array = config.finish(embed_cells(self, encoded, kind, config, progress))
+        return (array, index_cells(encoded)) if return_index else array
+
+    def embed_attributes(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
+        """Return (attributes, D): the context-free vector of each distinct attribute, in order of first appearance.
+
+        `return_index=True` adds an Arrow table with their texts.
+        """
+        config = EmbedConfig(**settings)
+        encoded = self.encode(frame)
+        array = config.finish(embed_attributes(self.runner, encoded.arrays))
+        return (array, pa.table({"attribute": encoded.attributes})) if return_index else array
+
+    def name_columns(self, frame: Any, columns: Sequence[str] | None = None, *, top: int = 5, **settings: Any) -> Any:
+        """Return candidate headers with probabilities for each column, or for those named; blind to its own header."""
+        from navi.inference.naming import name_columns
+
+        return name_columns(self, frame, columns, top=top, **settings)
+
+    def match(self, frames: Mapping[str, Any] | Sequence[Any], **settings: Any) -> Any:
+        """Return the columns of several tables that mean the same."""
+        from navi.inference.frames import name_frames
+        from navi.inference.matching import match_tables
+
+        return match_tables(self, name_frames(frames), **settings)
+
+    def impute(
+        self, frame: Any, *, confidence: float = 0.0, columns: Sequence[str] | None = None, **settings: Any
+    ) -> Any:
+        """Return the frame with its empty cells filled, and how sure each fill is; below `confidence` none is made."""
+        from navi.inference.imputation import impute_table
+
+        return impute_table(self, frame, confidence=confidence, columns=columns, **settings)

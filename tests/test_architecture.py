@@ -24,6 +24,7 @@ STAGES = (
     "model",
     "objectives",
     "training",
+    "profiles",
     "inference",
     "evaluation",
     "sklearn",

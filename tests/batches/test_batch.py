@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import fields
 
 import numpy as np
@@ -51,3 +52,21 @@ def test_rows_count_what_they_hold(batch):
     assert rows.num_rows == 2 * len(batch.row_ids)
     assert rows.num_segments == len(rows.segment_row)
     assert rows.num_tokens == 2 * batch.num_tokens == int(rows.starts[-1])
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_a_pickled_batch_comes_back_as_it_was(make_arrays, special, align):
+    batch = BatchBuilder(make_arrays(), special, align=align).build(np.arange(5), epoch=0)
+    restored = pickle.loads(pickle.dumps(batch))
+    assert (restored.alignment is None) == (batch.alignment is None)
+    assert restored.num_tokens == batch.num_tokens
+    pairs = list(zip(list_tensors(restored), list_tensors(batch), strict=True))
+    assert all(one.equal(other) and one.dtype == other.dtype for one, other in pairs)
+
+
+def test_what_is_joined_can_be_spread_again(batch):
+    joined = batch.join()
+    assert len(joined) == sum(len(tensor) for tensor in list_tensors(batch))
+    doubled = batch.spread(2 * joined)
+    for one, other in zip(list_tensors(doubled), list_tensors(batch), strict=True):
+        assert one.equal(2 * other)

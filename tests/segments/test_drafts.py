@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from navi.errors import TableError
+from navi.segments import drafts
 from navi.segments.drafts import draft_source
 from navi.segments.pieces import ChunkEncoder
 from navi.segments.scratch import read_pieces
@@ -43,3 +44,16 @@ def test_file_that_cannot_be_read_is_an_error_where_reading_is_strict(films, con
     (films / "broken.parquet").write_bytes(b"PAR1 and nothing more")
     with pytest.raises(TableError, match=r"broken\.parquet"):
         draft(films, "broken.parquet", replace(config, read=ReadConfig(strict=True)), tokenizer)
+
+
+def test_rows_met_before_an_error_are_kept_or_counted(films, config, tokenizer, make_chunk, monkeypatch):
+    def read_some(source, losses, config):
+        losses.read += 5
+        yield make_chunk([{"title": "drama"}, {"title": "film"}])
+        raise TableError("the rest is noise")
+
+    monkeypatch.setattr(drafts, "read_chunks", read_some)
+    made = draft(films, "amber.jsonl", config, tokenizer)
+    assert (made.num_rows, made.trouble) == (2, "the rest is noise")
+    assert made.losses.dropped == {"reading ended early": 3}
+    assert made.losses.places == {"reading ended early": ["the rest is noise"]}

@@ -242,14 +242,14 @@ def wait(event):
         print("reached", flush=True)
         time.sleep(60)
 
-prepare([sys.argv[1]], sys.argv[2], PrepareConfig(backbone=sys.argv[3], workers=1), wait)
+prepare([sys.argv[1]], sys.argv[2], PrepareConfig(backbone=sys.argv[3], workers=int(sys.argv[5])), wait)
 """
 
 
-@pytest.mark.parametrize("stage", ["read", "merge", "write"])
-def test_interrupted_prepare_leaves_nothing_that_looks_like_a_corpus(films, backbone, config, tmp_path, stage):
+@pytest.mark.parametrize(("stage", "workers"), [("read", 1), ("read", 2), ("merge", 1), ("write", 1)])
+def test_interrupted_prepare_leaves_nothing_that_looks_like_a_corpus(films, backbone, config, tmp_path, stage, workers):
     out = tmp_path / "out"
-    command = [sys.executable, "-c", KILLED, str(films), str(out), backbone, stage]
+    command = [sys.executable, "-c", KILLED, str(films), str(out), backbone, stage, str(workers)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"reached\n"
         process.send_signal(signal.SIGKILL)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, normalizers
 
 from navi.segments import words
 from navi.segments.tokens import TextTokenizer
 from navi.segments.words import encode, find_unknown
 
-TEXTS = st.lists(st.text(alphabet=st.sampled_from("ab1|¦.é́ 漢\t\u00a0[]SEPΣ\u200b"), max_size=40), max_size=12)
+SIGNS = "ab1|¦.,$^`~_-<é́ 漢\t\v\x1c\u00a0[]SEPÉİΣ\u200b"
+TEXTS = st.lists(st.text(alphabet=st.sampled_from(SIGNS), max_size=40), max_size=12)
 
 
 def read_lists(lists):
@@ -21,12 +23,14 @@ def name(tokenizer, lists):
     return [[tokenizer.id_to_token(token) for token in tokens] for tokens in read_lists(lists)]
 
 
-@given(TEXTS)
-@example(["[SEP]", "a [SEP] b", "|", "a | b", ""])
-def test_word_by_word_gives_what_the_tokenizer_gives_for_whole_texts(tokenizer, texts):
-    unknown = find_unknown(tokenizer)
-    expected = [ids[:7] or [unknown] for ids in encode(texts, tokenizer)]
-    assert read_lists(TextTokenizer(tokenizer).tokenise(texts, 7)) == expected
+@given(TEXTS, st.booleans())
+@example(["[SEP]", "a [SEP] b", "|", "a | b", "", "Drama,comedy"], True)
+@example(["Drama, drama"], False)
+def test_word_by_word_gives_what_the_tokenizer_gives_for_whole_texts(tokenizer, texts, lowercase):
+    other = Tokenizer.from_str(tokenizer.to_str())
+    other.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    expected = [ids[:7] or [find_unknown(other)] for ids in encode(texts, other)]
+    assert read_lists(TextTokenizer(other).tokenise(texts, 7)) == expected
 
 
 def test_words_are_remembered_from_call_to_call(tokenizer, monkeypatch):

@@ -1,4 +1,5 @@
 import gzip
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,7 +54,22 @@ def test_a_truncated_file_gives_what_was_good_and_says_so(path, name, share):
     good, damage = read(path)
     assert TEXT.startswith(good)
     assert len(good) > 0.4 * share * len(TEXT)
-    assert damage == f"{name} stream: Truncated compressed stream"
+    assert (
+        damage
+        == {"gzip": "gzip stream: the file ends too early", "zstd": "zstd stream: truncated compressed stream"}[name]
+    )
+
+
+def test_zeros_that_fill_up_a_gzip_file_are_no_damage(path):
+    path.write_bytes(gzip.compress(TEXT) + bytes(200_000) + gzip.compress(b"and more\n") + bytes(10))
+    assert read(path) == (TEXT + b"and more\n", None)
+
+
+def test_a_corrupt_gzip_gives_every_byte_before_the_damage(path):
+    deflater = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+    # Seven announces a last block of a type that does not exist.
+    path.write_bytes(deflater.compress(TEXT) + deflater.flush(zlib.Z_FULL_FLUSH) + b"\x07" + bytes(100))
+    assert read(path) == (TEXT, "gzip stream: Error -3 while decompressing data: invalid block type")
 
 
 def test_all_bytes_of_a_gzip_that_lacks_only_its_trailer_are_read(path):

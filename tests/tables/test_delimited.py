@@ -192,7 +192,7 @@ def test_of_a_truncated_gzip_the_whole_rows_stay(tmp_path, read, tail):
     rows, losses = read(path)
     assert rows == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
     assert (losses.read, losses.dropped) == (3, {CUT_OFF: 1})
-    assert "Truncated compressed stream" in losses.places[DAMAGED][0]
+    assert "the file ends too early" in losses.places[DAMAGED][0]
 
 
 def test_a_header_without_rows_is_a_table_without_rows(path, read):
@@ -211,7 +211,7 @@ TABLES = st.integers(2, 4).flatmap(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(TABLES, st.sampled_from([",", ";", "\t", "|"]), st.sampled_from([1, 3, 1000]))
 def test_files_written_by_the_standard_library_read_back_equal(tmp_path_factory, table, delimiter, chunk_rows):
     header, rows = table
@@ -247,4 +247,4 @@ def measure_peak(path, monkeypatch, num_rows: int) -> int:
 
 
 def test_memory_does_not_grow_with_the_file(path, monkeypatch):
-    assert measure_peak(path, monkeypatch, 20_000) < 1.2 * measure_peak(path, monkeypatch, 4_000)
+    assert measure_peak(path, monkeypatch, 10_000) < 1.2 * measure_peak(path, monkeypatch, 3_000)

@@ -73,7 +73,7 @@ def test_of_a_truncated_gzip_the_whole_lines_stay(tmp_path, read):
     assert len(rows) > 1000
     assert losses.dropped == {CUT_OFF: 1}
     assert losses.places[CUT_OFF] == [f"{path}:{len(rows) + 1}"]
-    assert losses.places[DAMAGED] == [f"{path}:{len(rows) + 1}: gzip stream: Truncated compressed stream"]
+    assert losses.places[DAMAGED] == [f"{path}:{len(rows) + 1}: gzip stream: the file ends too early"]
     with pytest.raises(TableError, match=r"movies\.jsonl\.gz:\d+: "):
         read(path, strict=True)
 
@@ -154,7 +154,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0")).map(str.s
 ROWS = st.lists(st.dictionaries(TEXTS, TEXTS, min_size=1, max_size=6), min_size=1, max_size=20)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(ROWS, st.booleans(), st.sampled_from([1, 3, 1000]))
 def test_lines_written_by_the_standard_library_read_back_equal(tmp_path_factory, rows, ascii_, chunk_rows):
     path = tmp_path_factory.mktemp("lines") / "rows.jsonl"
@@ -176,7 +176,7 @@ def measure_peak(path, monkeypatch, num_rows: int) -> int:
     arrow = 0
     tracemalloc.start()
     try:
-        for chunk in read_chunks(Source("movies", path, "jsonl"), Losses(), ReadConfig(chunk_rows=100)):
+        for chunk in read_chunks(Source("movies", path, "jsonl"), Losses(), ReadConfig(chunk_rows=50)):
             arrow = max(arrow, pa.total_allocated_bytes() - before)
             assert chunk.num_rows
         return tracemalloc.get_traced_memory()[1] + arrow
@@ -185,4 +185,4 @@ def measure_peak(path, monkeypatch, num_rows: int) -> int:
 
 
 def test_memory_does_not_grow_with_the_file(path, monkeypatch):
-    assert measure_peak(path, monkeypatch, 20_000) < 1.2 * measure_peak(path, monkeypatch, 4_000)
+    assert measure_peak(path, monkeypatch, 8_000) < 1.2 * measure_peak(path, monkeypatch, 2_500)

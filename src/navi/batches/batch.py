@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -19,25 +20,81 @@ IGNORED = -100
 
 @dataclass(frozen=True, kw_only=True)
 class Tensors:
-    """A group of tensors that travel together."""
+    """A group of integer tensors that travel together, as one when they are pickled, pinned or recorded."""
 
     def to(self, device: torch.device | str) -> Self:
         """Return the group on another device; copies from pinned memory do not wait."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+        return self.rebuild(tensor.to(device, non_blocking=True) for tensor in self.list_tensors())
 
     def pin(self) -> Self:
         """Return the group in pinned memory, from where copies to a GPU are fast."""
-        return self._map(Tensor.pin_memory)
+        return self.spread(self.join().pin_memory())
 
-    def _map(self, change: Any) -> Self:
+    def list_tensors(self) -> list[Tensor]:
+        """Return all tensors of the group and of the groups within it, in the order of their fields."""
+        found: list[Tensor] = []
+        for field in fields(self):
+            member = getattr(self, field.name)
+            if isinstance(member, Tensor):
+                found.append(member)
+            elif isinstance(member, Tensors):
+                found.extend(member.list_tensors())
+        return found
+
+    def join(self) -> Tensor:
+        """Return all tensors as one, end to end."""
+        return torch.cat(self.list_tensors())
+
+    def spread(self, joined: Tensor) -> Self:
+        """Return a group like this one whose tensors are parts of `joined`."""
+        return self.rebuild(torch.split(joined, [len(tensor) for tensor in self.list_tensors()]))
+
+    def rebuild(self, tensors: Iterable[Tensor]) -> Self:
+        """Return a group like this one with other tensors, given in the order of `list_tensors`."""
+        remaining = iter(tensors)
         changed: dict[str, Any] = {}
         for field in fields(self):
             member = getattr(self, field.name)
             if isinstance(member, Tensor):
-                changed[field.name] = change(member)
+                changed[field.name] = next(remaining)
             elif isinstance(member, Tensors):
-                changed[field.name] = member._map(change)
+                changed[field.name] = member.rebuild(remaining)
         return replace(self, **changed)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (_describe(self), self.join())
+
+
+def _describe(group: Tensors) -> tuple[type[Tensors], dict[str, Any]]:
+    """Return the class of a group and its members, a tensor as its length behind a mark."""
+    members: dict[str, Any] = {}
+    for field in fields(group):
+        member = getattr(group, field.name)
+        if isinstance(member, Tensor):
+            member = _Length(len(member))
+        members[field.name] = _describe(member) if isinstance(member, Tensors) else member
+    return type(group), members
+
+
+def _unpickle(described: tuple[type[Tensors], dict[str, Any]], joined: Tensor) -> Tensors:
+    return _restore(described).spread(joined)
+
+
+def _restore(described: tuple[type[Tensors], dict[str, Any]]) -> Tensors:
+    group, members = described
+    restored = {
+        name: torch.empty(member, dtype=torch.int64, device="meta")
+        if isinstance(member, _Length)
+        else _restore(member)
+        if isinstance(member, tuple)
+        else member
+        for name, member in members.items()
+    }
+    return group(**restored)
+
+
+class _Length(int):
+    """The length of a tensor that is not there yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +106,7 @@ class Sequences(Tensors):
     token_position: Tensor
     """(T,) position of each token."""
     starts: Tensor
-    """(N + 1,) int32, first token of each sequence, and the end."""
+    """(N + 1,) first token of each sequence, and the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +118,7 @@ class Rows(Sequences):
     token_span: Tensor
     """(T,) 2s for the header of segment s, 2s + 1 for its value, 2S for everything else."""
     local_starts: Tensor
-    """(R + S + 1,) int32, first token of each [CLS] and of each segment."""
+    """(R + S + 1,) first token of each [CLS] and of each segment."""
     segment_slot: Tensor
     """(S,) row of the attribute table for each segment."""
     segment_row: Tensor

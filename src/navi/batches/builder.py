@@ -94,7 +94,7 @@ class BatchBuilder:
         return Sequences(
             token_ids=_long(self.arrays.attribute_tokens[index]),
             token_position=_long(count_up(lengths)),
-            starts=_int(np.concatenate([[0], np.cumsum(lengths)])),
+            starts=_long(np.concatenate([[0], np.cumsum(lengths)])),
         )
 
     def _find_columns(self, layout: Layout) -> Ints:
@@ -156,8 +156,8 @@ def _join_copies(layout: Layout, copies: list[tuple[Ints, Ints]], attributes: Se
         token_position=_long(np.tile(layout.token_position, len(copies))),
         token_slot=_long(np.concatenate(token_slots)),
         token_span=_long(np.concatenate(spans)),
-        starts=_int(_repeat_starts(layout.row_starts, num_tokens, len(copies))),
-        local_starts=_int(_repeat_starts(local, num_tokens, len(copies))),
+        starts=_long(_repeat_starts(layout.row_starts, num_tokens, len(copies))),
+        local_starts=_long(_repeat_starts(local, num_tokens, len(copies))),
         segment_slot=_long(np.concatenate([slot_S for _, slot_S in copies])),
         segment_row=_long(np.concatenate([layout.segment_row + num_rows * n for n in range(len(copies))])),
         attributes=attributes,
@@ -172,7 +172,3 @@ def _repeat_starts(starts: NDArray[np.int32], step: int, times: int) -> NDArray[
 
 def _long(array: NDArray[np.generic]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64))
-
-
-def _int(array: NDArray[np.generic]) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.int32))

@@ -82,6 +82,7 @@ def pad_batch(batch: Batch, capacity: Capacity) -> Batch:
             token=_fill(batch.targets.token, capacity.targets, IGNORED),
             kind=_fill(batch.targets.kind, capacity.targets, -1),
         ),
+        row_ids=_fill(batch.row_ids, capacity.rows, -1),
         alignment=None if batch.alignment is None else _pad_alignment(batch.alignment, capacity),
     )
 

@@ -18,7 +18,7 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["--help", "-h"]},
     epilog="Begin with `navi demo`, or with a folder of your own tables: navi inspect FOLDER",
 )
 

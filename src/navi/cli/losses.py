@@ -57,9 +57,8 @@ def sum_up_losses(manifest: Mapping[str, Any]) -> LossSummary:
             places[reason] += found[: max(0, NUM_PLACES - len(places[reason]))]
     for entry in manifest["skipped"]:
         skipped[entry["reason"]].append(entry["path"])
-    notes = [
-        f"{table['name']}: {table['notes'][-1]}" for table in manifest["tables"] if table["notes"] and not table["kept"]
-    ]
+    lost = [table for table in manifest["tables"] if table["notes"] and not table["kept"]]
+    notes = [f"{table['name']}: {table['notes'][-1]}" for table in lost]
     return LossSummary(
         rows=rows, cells=cells, places=dict(places), skipped=dict(skipped), notes=[*manifest["notes"], *notes]
     )

@@ -67,5 +67,4 @@ def pack_texts(offsets: NDArray[np.int64], tokens: NDArray[np.integer[Any]], cho
         token_ids=torch.from_numpy(tokens[index].astype(np.int64)),
         token_position=torch.from_numpy(count_up(lengths)),
         starts=torch.from_numpy(starts.astype(np.int32)),
-        max_length=int(lengths.max(initial=0)),
     )

@@ -16,7 +16,7 @@ from navi.model import NaviModel
 from navi.segments import PrepareConfig
 from navi.version import VERSION
 
-CONFIG_FILE, RECORD_FILE, CORPUS_FILE = "config.json", "pretrain.json", "corpus.json"
+CONFIG_FILE, TOKENIZER_FILE, RECORD_FILE, CORPUS_FILE = "config.json", "tokenizer.json", "pretrain.json", "corpus.json"
 FORMAT_VERSION = 1
 """The newest format of model directories that this version reads; `config.json` says `format_version`."""
 
@@ -60,7 +60,7 @@ def check_folder(folder: Path) -> None:
         raise ModelError(
             f"{folder} holds a run that is not finished. Finish it first: navi pretrain CORPUS -o {folder} --resume."
         )
-    for name in (CONFIG_FILE, WEIGHTS_FILE, "tokenizer.json"):
+    for name in (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE):
         if not (folder / name).is_file():
             raise ModelError(f"{folder} is not a model: it has no {name}. Give a directory that `navi pretrain` wrote.")
     _check_config(folder, read_json(folder / CONFIG_FILE))

@@ -72,6 +72,16 @@ class Navi:
         ]
         return cls(runners, tokenizer, folder, find_prepare_config(folder))
 
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return itself: nothing in it changes, so copies may share it."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by reference: the directory is opened again, on devices of the same names."""
+        runner = self.runner
+        devices = ",".join(str(each.device) for each in self.pool.runners)
+        return _open, (type(self), self.folder, devices, runner.precision, runner.tokens_per_batch)
+
     @property
     def runner(self) -> CachingRunner:
         """The runner on the first device."""
@@ -189,3 +199,7 @@ class Navi:
         from navi.inference.imputation import impute_table
 
         return impute_table(self, frame, confidence=confidence, columns=columns, **settings)
+
+
+def _open(kind: type[Navi], folder: Path, device: str, precision: str, tokens_per_batch: int) -> Navi:
+    return kind.from_pretrained(folder, device=device, precision=precision, tokens_per_batch=tokens_per_batch)

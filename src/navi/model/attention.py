@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,6 +15,9 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 # Shape suffixes: T tokens (packed), H heads, E width of a head, N sequences, P padded length.
 
 PACKED_ATTENTION = "navi_packed"
+TILED_WIDTHS = (16, 32, 64, 128)
+"""Widths of a head that Triton's matrix products take; others attend padded."""
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 @dataclass(frozen=True)
@@ -22,21 +25,18 @@ class Boundaries:
     """Where each sequence begins on the token axis; no token sees beyond its own sequence."""
 
     starts: Tensor
-    """(N + 1,) int32."""
+    """(N + 1,) first token of each, and the end."""
     num_tokens: int
     """Tokens of all sequences."""
 
     @cached_property
     def limits(self) -> tuple[Tensor, Tensor]:
         """(T,) int32 each: where the sequence of each token begins and ends."""
-        lengths = (self.starts[1:] - self.starts[:-1]).long()
-        repeated = [torch.repeat_interleave(edge, lengths, output_size=self.num_tokens) for edge in self.edges]
-        return repeated[0], repeated[1]
-
-    @property
-    def edges(self) -> tuple[Tensor, Tensor]:
-        """Beginnings and ends of the sequences."""
-        return self.starts[:-1], self.starts[1:]
+        first, end = self.starts[:-1], self.starts[1:]
+        return (
+            torch.repeat_interleave(first.int(), end - first, output_size=self.num_tokens),
+            torch.repeat_interleave(end.int(), end - first, output_size=self.num_tokens),
+        )
 
     @cached_property
     def shelves(self) -> list[tuple[Tensor, Tensor | None]]:
@@ -44,8 +44,8 @@ class Boundaries:
 
         Lengths are rounded up to a power of two, so that at most half of a shelf is padding.
         """
-        starts = self.starts[:-1].long()
-        lengths = self.starts[1:].long() - starts
+        starts = self.starts[:-1]
+        lengths = self.starts[1:] - starts
         shelf_N = torch.ceil(torch.log2(lengths.double())).long()
         found = []
         for shelf in torch.unique(shelf_N[lengths > 0]).tolist():
@@ -88,7 +88,7 @@ def packed_attention(
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Attend within the sequences of each head group; takes (1, H, T, E) tensors, gives (1, T, H, E)."""
-    query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    query, key, value = (tensor.squeeze(0).transpose(0, 1) for tensor in (query, key, value))
     if use_triton(query):
         from navi.model.kernels import packed_attention as attend_tiles
 
@@ -105,13 +105,9 @@ def packed_attention(
 
 
 def use_triton(query: Tensor) -> bool:
-    """Tell whether the tiled kernel serves: half precision on CUDA, with Triton there."""
-    return query.is_cuda and query.dtype in (torch.bfloat16, torch.float16) and _has_triton()
-
-
-@cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
+    """Tell whether the tiled kernel serves: half precision on CUDA, heads of a width it tiles, with Triton there."""
+    half = query.dtype in (torch.bfloat16, torch.float16)
+    return query.is_cuda and half and query.shape[-1] in TILED_WIDTHS and HAS_TRITON
 
 
 def attend_padded(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundaries, scaling: float) -> Tensor:

@@ -55,7 +55,7 @@ class AttributeEncoder(nn.Module):
         hidden = embed_tokens(self.embeddings, attributes.token_ids, attributes.token_position).unsqueeze(0)
         for layer in self.layers:
             hidden = layer(hidden, packing=packing)
-        return pool_sequences(hidden[0], attributes.starts)
+        return pool_sequences(hidden.squeeze(0), attributes.starts)
 
 
 class Projection(nn.Module):
@@ -120,11 +120,11 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         packing = self._pack(rows)
         for layer in self.layers:
             hidden = layer(hidden, packing=packing)
-        tokens_TD = hidden[0]
+        tokens_TD = hidden.squeeze(0)
         spans = pool_spans(tokens_TD, rows.token_span, 2 * rows.num_segments)
         return NaviOutput(
             tokens=tokens_TD,
-            rows=tokens_TD[rows.starts[:-1].long().clamp(max=len(tokens_TD) - 1)].float(),
+            rows=tokens_TD.index_select(0, rows.starts[:-1].clamp(max=len(tokens_TD) - 1)).float(),
             headers=spans[0::2],
             values=spans[1::2],
             attribute_table=attribute_table,
@@ -138,16 +138,18 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
 
     def embed_segments(self, output: NaviOutput, rows: Rows, chosen: Tensor | None = None) -> Tensor:
         """Return the segment embeddings σ of all segments, or of those chosen: (S, D)."""
-        attributes, headers, values = output.attribute_table[rows.segment_slot], output.headers, output.values
+        slots, headers, values = rows.segment_slot, output.headers, output.values
         if chosen is not None:
-            attributes, headers, values = attributes[chosen], headers[chosen], values[chosen]
-        joined = torch.cat([attributes, headers, values], dim=1).to(self.projection.expand.weight.dtype)
+            slots, headers, values = slots[chosen], headers.index_select(0, chosen), values.index_select(0, chosen)
+        joined = torch.cat([output.attribute_table.index_select(0, slots), headers, values], dim=1).to(
+            self.projection.expand.weight.dtype
+        )
         projected: Tensor = self.projection(joined)
         return projected.float()
 
     def predict_tokens(self, output: NaviOutput, positions: Tensor) -> Tensor:
         """Return token logits at these places of the token axis alone: (M, V)."""
-        logits: Tensor = self.head(output.tokens[positions])
+        logits: Tensor = self.head(output.tokens.index_select(0, positions))
         return logits
 
     def get_input_embeddings(self) -> nn.Module:
@@ -172,7 +174,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
             if self.config.attribute_gate:
                 known = F.normalize(attribute_table[2:].float(), dim=1) * self.attribute_scale
                 attribute_table = torch.cat([attribute_table[:2].float(), known])
-            added = F.embedding(rows.token_slot, attribute_table)
+            added = attribute_table.to(self.embeddings.word_embeddings.weight.dtype).index_select(0, rows.token_slot)
         return embed_tokens(self.embeddings, rows.token_ids, rows.token_position, added)
 
     def _pack(self, rows: Rows) -> Packing:

@@ -23,6 +23,6 @@ def pool_sequences(hidden_TD: Tensor, starts: Tensor) -> Tensor:
     """Average each packed sequence."""
     lengths = starts[1:] - starts[:-1]
     span_T = torch.repeat_interleave(
-        torch.arange(len(lengths), device=starts.device), lengths.long(), output_size=len(hidden_TD)
+        torch.arange(len(lengths), device=starts.device), lengths, output_size=len(hidden_TD)
     )
     return pool_spans(hidden_TD, span_T, len(lengths))

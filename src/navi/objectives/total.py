@@ -61,9 +61,9 @@ def compute_losses(
         alignment = batch.alignment
         low_LD = model.embed_segments(output, batch.rows, alignment.low_segment)
         high_HD = model.embed_segments(output, batch.rows, alignment.high_segment)
-        anchors_KD = output.attribute_table[alignment.anchor_slot].float()
+        anchors_KD = output.attribute_table.index_select(0, alignment.anchor_slot.clamp(min=0)).float()
         low = align_low(low_LD, anchors_KD, alignment, config) / size.num_tables
-        values_HD = output.values[alignment.high_segment]
+        values_HD = output.values.index_select(0, alignment.high_segment)
         high = align_high(high_HD, values_HD, alignment, config) / size.num_tables
     with torch.no_grad():
         hit_M = logits_MV.argmax(dim=1) == targets.token

@@ -65,7 +65,8 @@ def _read_signed(parts: pa.StructArray) -> Floats:
 
 def _read_scaled(parts: pa.StructArray) -> Floats:
     factors = np.array([_FACTORS.get(factor, 1.0) for factor in parts.field("factor").to_pylist()])
-    return _read_signed(parts) * factors
+    scaled: Floats = _read_signed(parts) * factors
+    return scaled
 
 
 def _read_clock(parts: pa.StructArray) -> Floats:

@@ -85,8 +85,7 @@ def _average(
         counts[columns] += cells
         for name in names:
             sums[name][columns] += found[name]
-    cells = np.maximum(counts, 1)[:, None].astype(np.float32)
-    return {name: total / cells for name, total in sums.items()}
+    return {name: (total / np.maximum(counts, 1)[:, None]).astype(np.float32) for name, total in sums.items()}
 
 
 def _find_columns(arrays: SegmentArrays, column_C: Ints, layout: Layout, hidden: Hidden | None) -> Ints:

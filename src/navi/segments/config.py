@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -79,11 +78,6 @@ class PrepareConfig:
             raise ConfigError(f"routing must be one of {', '.join(ROUTINGS)}, got '{self.routing}'.")
         if isinstance(self.unseen_tables, int) and self.unseen_tables < 0:
             raise ConfigError(f"unseen_tables must be at least 0, got {self.unseen_tables}.")
-
-    @property
-    def num_workers(self) -> int:
-        """Number of processes, None resolved."""
-        return self.workers or os.cpu_count() or 1
 
     def as_settings(self) -> dict[str, Any]:
         """Return what decides a corpus's content, ready for JSON: the mapping spelled out, the workers left out."""

@@ -15,6 +15,8 @@ from navi.tables import Losses, Source, read_chunks
 
 BEYOND_MAX_TOKENS = "beyond max_tokens"
 """Reason of cells left out because their row was too long."""
+READING_ENDED = "reading ended early"
+"""Reason of dropped rows: they were met, but an error came before they could be handed on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,15 @@ def draft_source(
         if config.read.strict:
             raise TableError(str(error)) from error
         trouble = str(error)
+        _enter_trouble(losses, num_rows, trouble)
     finally:
         writer.close()
     return Draft(source=source, pieces=pieces, losses=losses, num_rows=num_rows, fields=fields, trouble=trouble)
+
+
+def _enter_trouble(losses: Losses, num_rows: int, trouble: str) -> None:
+    missing = losses.read - losses.dropped.total() - num_rows
+    if missing:
+        losses.dropped[READING_ENDED] += missing
+    if losses.read:
+        losses.places.setdefault(READING_ENDED, []).append(trouble)

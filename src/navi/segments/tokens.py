@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from navi.segments.columns import gather_lists
 from navi.segments.words import WordTokenizer, encode, find_unknown, is_word_by_word
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 # A text longer than this many characters a token is first tried by its head: most of it would be cut away again.
-_CHARACTERS_A_TOKEN = 12
+_CHARACTERS_A_TOKEN = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +60,11 @@ class TextTokenizer:
             place for place in np.flatnonzero(lengths <= max_tokens).tolist() if len(heads[place]) < len(texts[place])
         ]
         if short:
-            for place in short:
-                heads[place] = texts[place]
-            lengths, tokens = self._encode(heads)
+            more_lengths, more_tokens = self._encode([texts[place] for place in short])
+            which = np.arange(len(texts))
+            which[short] = len(texts) + np.arange(len(short))
+            ends = np.cumsum(np.concatenate([[0], lengths, more_lengths]))
+            lengths, tokens = gather_lists(ends, np.concatenate([tokens, more_tokens]), which)
         return _cut(*_fill(lengths, tokens, self._unknown), max_tokens, self._unknown)
 
     def _encode(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

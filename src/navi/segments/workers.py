@@ -43,7 +43,7 @@ def count_workers(sources: Sequence[Source], config: PrepareConfig) -> int:
     size = sum(source.path.stat().st_size for source in sources)
     if config.workers is None and size < _LITTLE_INPUT:
         return 1
-    return max(1, min(config.workers or os.cpu_count() or 1, len(sources)))
+    return max(1, min(config.workers or len(os.sched_getaffinity(0)), len(sources)))
 
 
 def make_drafts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ BLOCK_SIZE = 1 << 20
 """Bytes read at a time."""
 HEAD_SIZE = 1 << 16
 """Bytes looked at to tell what a file is."""
+_PIECE_SIZE = 1 << 16
+# What zlib calls a stream with the header and the trailer of gzip.
+_GZIP = 16 + zlib.MAX_WBITS
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -35,16 +39,19 @@ class ByteStream:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.damage: str | None = None
-        self._position = 0
         try:
-            with path.open("rb") as file:
-                self.compression = detect_compression(file.read(8))
-            self._stream = self._open()
+            self._file = path.open("rb")
         except OSError as error:
-            raise TableError(f"Cannot read {path}: {error.strerror or error}.") from error
-        self.head = b""
+            raise TableError(f"Cannot read {path}: {error.strerror}.") from error
+        self.compression = detect_compression(self._file.peek(8))
+        read = {None: self._read_plain, "gzip": self._read_gzip, "zstd": self._read_zstd}[self.compression]
+        self._blocks = read()
+        first: list[bytes] = []
+        while sum(map(len, first)) < HEAD_SIZE and (block := next(self._blocks, b"")):
+            first.append(block)
+        self._first = b"".join(first)
+        self.head = self._first[:HEAD_SIZE]
         """The first bytes, at most `HEAD_SIZE`; they come again with the blocks."""
-        self.head = self._read(HEAD_SIZE)
 
     def __enter__(self) -> Self:
         return self
@@ -52,14 +59,12 @@ class ByteStream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stream.close()
+        self._file.close()
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield all bytes from the beginning; once only."""
-        block = self.head
-        while block:
-            yield block
-            block = b"" if self.damage else self._read(BLOCK_SIZE)
+        yield self._first
+        yield from self._blocks
 
     @contextmanager
     def spool(self) -> Iterator[IO[bytes]]:
@@ -70,33 +75,69 @@ class ByteStream:
             file.seek(0)
             yield file
 
-    def _open(self) -> pa.NativeFile:
-        file = pa.OSFile(str(self.path), "rb")
-        return file if self.compression is None else pa.CompressedInputStream(file, self.compression)
-
-    def _read(self, size: int) -> bytes:
+    def _read_plain(self) -> Iterator[bytes]:
         try:
-            block: bytes = self._stream.read(size)
+            while block := self._file.read(BLOCK_SIZE):
+                yield block
         except OSError as error:
-            if self.compression is None:
-                raise TableError(f"Cannot read {self.path}: {error}.") from error
-            self.damage = f"{self.compression} stream: {error}"
-            block = self._rescue(size)
-        self._position += len(block)
-        return block
+            raise TableError(f"Cannot read {self.path}: {error.strerror}.") from error
 
-    def _rescue(self, size: int) -> bytes:
-        """Read byte by byte what a failed read of `size` bytes lost."""
-        self._stream.close()
-        self._stream = self._open()
-        skip = self._position
+    def _read_gzip(self) -> Iterator[bytes]:
+        inflater = zlib.decompressobj(_GZIP)
+        ended = True
+        while data := self._file.read(_PIECE_SIZE):
+            # Streams may follow each other, and zeros may fill up a file.
+            while data := data.lstrip(b"\0") if ended else data:
+                before = inflater.copy()
+                try:
+                    block = inflater.decompress(data, BLOCK_SIZE)
+                except zlib.error as error:
+                    self.damage = f"gzip stream: {error}"
+                    yield _inflate_bytes(before, data)
+                    return
+                if block:
+                    yield block
+                ended, data = inflater.eof, inflater.unconsumed_tail
+                if ended:
+                    data = inflater.unused_data
+                    inflater = zlib.decompressobj(_GZIP)
+        if not ended:
+            self.damage = "gzip stream: the file ends too early"
+            yield inflater.flush()
+
+    def _read_zstd(self) -> Iterator[bytes]:
+        position = 0
+        try:
+            with pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd") as stream:
+                while block := stream.read(BLOCK_SIZE):
+                    position += len(block)
+                    yield block
+        except OSError as error:
+            self.damage = f"zstd stream: {str(error).lower()}"
+            yield self._read_zstd_bytes(position)
+
+    def _read_zstd_bytes(self, position: int) -> bytes:
+        """Return what can be read, byte by byte, of the block at `position`, where the stream is damaged."""
         good = bytearray()
         try:
-            while skip and (block := self._stream.read(min(skip, BLOCK_SIZE))):
-                skip -= len(block)
-            while len(good) < size and (byte := self._stream.read(1)):
-                good += byte
+            with pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd") as stream:
+                while position and (block := stream.read(min(position, BLOCK_SIZE))):
+                    position -= len(block)
+                while byte := stream.read(1):
+                    good += byte
         except OSError:
-            # The place of the damage, known to be here.
+            # The damage itself.
             pass
         return bytes(good)
+
+
+def _inflate_bytes(inflater: zlib._Decompress, data: bytes) -> bytes:
+    """Return what can be inflated, byte by byte, of data that are damaged."""
+    good = bytearray()
+    try:
+        for place in range(len(data)):
+            good += inflater.decompress(data[place : place + 1])
+    except zlib.error:
+        # The damage itself.
+        pass
+    return bytes(good)

@@ -194,7 +194,6 @@ class _Records:
         cells = None if others else self._parse_alone(first)
         if cells is None and self._at_damage():
             # The damage to the file explains the open quote: there is nothing behind it to go on with.
-            self._line += len(others)
             self._cut = True
             return None
         self._again.extendleft(reversed(others))

@@ -77,7 +77,7 @@ def find_licence(backbone: str) -> str | None:
 def _tabulate(result: TrainingResult) -> list[str]:
     """Return a table of the first and the last validation, and of the guesses to beat."""
     if not result.validation:
-        return [f"Last training loss: {_show(result.train['loss'])}. There were no validation rows."]
+        return [f"Last training loss: {_show(result.train.get('loss'))}. There were no validation rows."]
     first, last = result.validation[0], result.validation[-1]
     guesses = {
         "header_accuracy_informed": first.get("most_frequent_header"),

@@ -25,7 +25,10 @@ _UNFINISHED = ".unfinished-"
 
 @dataclass(kw_only=True)
 class RunState:
-    """Where a run stands between two steps; with weights and optimiser it is all that the future depends on."""
+    """Where a run stands between two steps; with weights and optimiser it is all that the future depends on.
+
+    There is no random state in it: order, masks and dropout are functions of the seed and the step.
+    """
 
     step: int = 0
     """Steps done."""
@@ -43,6 +46,8 @@ class RunState:
     """Time spent on the steps done."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Bytes of each file that the run appends to."""
+    notes: list[str] = field(default_factory=list)
+    """What a user should know of the run up to now."""
 
 
 def save_checkpoint(

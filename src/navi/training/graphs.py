@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from navi.batches.batch import Batch, Tensors
+from navi.batches.batch import Batch
 from navi.batches.padding import Capacity, measure_batch, pad_batch
 from navi.objectives.total import StepSize
 
@@ -22,23 +22,36 @@ Learn = Callable[[Batch, StepSize], Tensor]
 
 
 class Shelves:
-    """The sizes that batches are filled up to; threads that make batches share them."""
+    """The sizes that batches are filled up to."""
 
     def __init__(self) -> None:
         self._capacities: list[Capacity] = []
-        self._lock = threading.Lock()
 
-    def fill(self, batch: Batch) -> Batch:
-        """Return the batch filled up to a size that others have too, or as it is when there are too many sizes."""
+    def fill(self, batch: Batch) -> tuple[Batch, Capacity | None]:
+        """Return the batch filled up to a size that others have too; unfilled, and None, if there are too many sizes."""
         need = measure_batch(batch)
-        with self._lock:
-            fitting = [capacity for capacity in self._capacities if capacity.fits(need)]
-            if not fitting:
-                if len(self._capacities) == MAX_GRAPHS:
-                    return batch
-                fitting = [need.loosen()]
-                self._capacities.extend(fitting)
-        return pad_batch(batch, min(fitting, key=lambda capacity: capacity.tokens))
+        fitting = [capacity for capacity in self._capacities if capacity.fits(need)]
+        if not fitting:
+            if len(self._capacities) == MAX_GRAPHS:
+                return batch, None
+            fitting = [need.loosen()]
+            self._capacities.extend(fitting)
+        capacity = min(fitting, key=lambda one: one.tokens)
+        return pad_batch(batch, capacity), capacity
+
+
+@dataclass
+class Recording:
+    """A recorded pass, the memory it reads from and the memory it leaves its sums in."""
+
+    graph: torch.cuda.CUDAGraph
+    """The program."""
+    inputs: Tensor
+    """The joined tensors of a batch."""
+    size: Tensor
+    """(2,) what the losses are divided by."""
+    sums: Tensor
+    """What the pass returns."""
 
 
 class Recorder:
@@ -50,42 +63,33 @@ class Recorder:
     def __init__(self, learn: Learn, device: torch.device) -> None:
         self._learn = learn
         self._device = device
-        self._seen: dict[tuple[int, ...], int] = {}
-        self._graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, Batch, Tensor, Tensor]] = {}
+        self._shelves = Shelves()
+        self._seen: Counter[Capacity] = Counter()
+        self._recordings: dict[Capacity, Recording] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, batch: Batch, size: StepSize) -> Tensor:
-        """Add the batch's gradients; return what `learn` does. The tensor is overwritten by the next call."""
-        key = tuple(len(tensor) for tensor in list_tensors(batch))
-        if key not in self._graphs:
-            self._seen[key] = self._seen.get(key, 0) + 1
-            if self._seen[key] <= WARM_UP or len(self._graphs) == MAX_GRAPHS:
-                return self._learn(batch.to(self._device), size)
-            self._record(key, batch, size)
-        graph, own_batch, own_size, sums = self._graphs[key]
-        for own, new in zip(list_tensors(own_batch), list_tensors(batch), strict=True):
-            own.copy_(new, non_blocking=True)
-        own_size[0].fill_(size.num_targets)
-        own_size[1].fill_(size.num_tables)
-        graph.replay()
-        return sums
+        """Add the batch's gradients; return what `learn` does. The tensor is overwritten by a later call."""
+        filled, capacity = self._shelves.fill(batch)
+        if capacity is None or self._seen[capacity] < WARM_UP:
+            if capacity is not None:
+                self._seen[capacity] += 1
+            return self._learn(filled.to(self._device), size)
+        if capacity not in self._recordings:
+            self._recordings[capacity] = self._record(filled)
+        recording = self._recordings[capacity]
+        recording.inputs.copy_(filled.join().pin_memory(), non_blocking=True)
+        recording.size[0] = size.num_targets
+        recording.size[1] = size.num_tables
+        recording.graph.replay()
+        return recording.sums
 
-    def _record(self, key: tuple[int, ...], batch: Batch, size: StepSize) -> None:
-        own_batch = batch.to(self._device)
-        own_size = torch.tensor([float(size.num_targets), float(size.num_tables)], device=self._device)
+    def _record(self, batch: Batch) -> Recording:
+        inputs = batch.join().to(self._device)
+        own_batch, own_size = batch.spread(inputs), torch.ones(2, device=self._device)
+        size = StepSize(num_targets=own_size[0], num_tables=own_size[1])
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            sums = self._learn(own_batch, StepSize(num_targets=own_size[0], num_tables=own_size[1]))
-        self._graphs[key] = (graph, own_batch, own_size, sums)
-
-
-def list_tensors(group: Tensors) -> list[Tensor]:
-    """Return all tensors of a group and the groups within it, in the order of their fields."""
-    found: list[Tensor] = []
-    for field in fields(group):
-        member = getattr(group, field.name)
-        if isinstance(member, Tensor):
-            found.append(member)
-        elif isinstance(member, Tensors):
-            found.extend(list_tensors(member))
-    return found
+        # Other threads may use the GPU's memory meanwhile, which a stricter mode would take for a mistake.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            sums = self._learn(own_batch, size)
+        return Recording(graph=graph, inputs=inputs, size=own_size, sums=sums)

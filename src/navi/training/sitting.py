@@ -71,7 +71,6 @@ class Sitting:
         self.validation = Validation(corpus, self.special, config)
         self.identity = describe_run(config, corpus.fingerprint, self.accelerator.num_processes)
         self._boundaries = self.plan.list_boundaries()
-        self.notes: list[str] = []
 
     def begin(self, checkpoint: Path | None) -> None:
         """Stand where a checkpoint stood, or at the beginning."""
@@ -95,7 +94,8 @@ class Sitting:
                 self._train_epoch()
             self._validate()
         finally:
-            self.logbook.metrics.close()
+            with writing(self.out):
+                self.logbook.metrics.close()
         self.accelerator.wait_for_everyone()
         result = self._make_result()
         if self.accelerator.is_main_process:
@@ -115,6 +115,8 @@ class Sitting:
             steps,
             lambda parts: self.stepper.build(parts, epoch, max_tokens),
             workers=self.config.training.workers,
+            ahead=2 * self.config.training.workers + 2,
+            processes=self.stepper.recorder is not None,
         )
         with closing(cast("Generator[StepBatches]", ready)):
             for made in ready:
@@ -165,7 +167,8 @@ class Sitting:
         if due:
             scale = self.stepper.scale_rate(step - 1)
             rates = {"learning_rate": self.config.training.learning_rate * scale}
-            self.logbook.write_train(step, {"epoch": self.plan.find_epoch(step - 1) + 1, **rates})
+            with writing(self.out):
+                self.logbook.write_train(step, {"epoch": self.plan.find_epoch(step - 1) + 1, **rates})
 
     def _validate(self) -> None:
         """Validate where the run stands, if that is due and not yet done; then save."""
@@ -225,7 +228,7 @@ class Sitting:
     def _tell(self, note: str | None = None) -> None:
         """Report where the run stands; a note is kept for the record."""
         if note is not None:
-            self.notes.append(note)
+            self.state.notes.append(note)
             logger.info(note)
         if self.progress is None or not self.accelerator.is_main_process:
             return
@@ -261,9 +264,9 @@ class Sitting:
             skipped=self.logbook.count_skipped(),
             seconds=self.logbook.pace.seconds,
             device=f"{self.stepper.device.type}, {str(self.stepper.dtype).removeprefix('torch.')}",
-            train=metrics.read("train")[-1],
+            train=(metrics.read("train") or [{}])[-1],
             validation=metrics.read("validation"),
-            notes=[*self.notes, *self._note_extras()],
+            notes=[*self.state.notes, *self._note_extras()],
         )
 
     def _note_extras(self) -> list[str]:

@@ -17,9 +17,10 @@ from navi.model import NaviModel
 from navi.objectives import AlignmentConfig, Losses, compute_losses
 from navi.objectives.total import StepSize, measure_step
 from navi.training.config import PretrainConfig
-from navi.training.graphs import Recorder, Shelves
+from navi.training.graphs import Recorder
 from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_step
 from navi.training.plan import Parts, split_rows
+from navi.training.precision import HalfCopy
 
 MEANS = ("loss", "masked", "low", "high", "norm")
 COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens")
@@ -87,14 +88,17 @@ class Stepper:
         self.dtype = choose_dtype(self.config.precision, self.device)
         self.model = model
         self.objective = self.accelerator.prepare(Objective(model, config.alignment, self.dtype))
-        if self.config.compile:
-            for layer in model.layers:
-                layer.compile(dynamic=True)
         self.optimizer = make_optimizer(model, self.config)
         # Processes that exchange gradients do so while they run backward, which a recording would leave out.
         alone = self.accelerator.num_processes == 1
-        self.shelves = Shelves() if self.config.graphs and self.device.type == "cuda" and alone else None
-        self.learn = self._learn if self.shelves is None else Recorder(self._learn, self.device)
+        self.recorder: Recorder | None = None
+        if self.config.graphs and alone and self.device.type == "cuda" and self.dtype != torch.float32:
+            self.recorder = Recorder(self._learn_in_half, self.device)
+            self.half = HalfCopy(model, self.dtype)
+            self.half_objective = Objective(self.half.model, config.alignment, torch.float32)
+        if self.config.compile:
+            for layer in (model if self.recorder is None else self.half.model).layers:
+                layer.compile(dynamic=True)
 
     def build(self, parts: Parts, epoch: int, max_tokens: int | None) -> StepBatches:
         """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""
@@ -103,9 +107,7 @@ class Stepper:
         batches = [self.builder.build(rows, epoch=epoch) for rows in parts]
         size = measure_step(batches)
         num_tokens = sum(batch.rows.num_tokens for batch in batches)
-        if self.shelves is not None:
-            batches = [self.shelves.fill(batch) for batch in batches]
-        if self.device.type == "cuda":
+        if self.device.type == "cuda" and self.recorder is None:
             batches = [batch.pin() for batch in batches]
         return StepBatches(
             batches=batches,
@@ -118,13 +120,18 @@ class Stepper:
         """Put the step's gradients in place; return its `SUMS`, the norm left out. It may be done over if it fails."""
         if not self.model.training:
             self.objective.train()
-        self.optimizer.zero_grad(set_to_none=self.shelves is None)
+        self.optimizer.zero_grad(set_to_none=self.recorder is None)
         sums = torch.zeros(len(SUMS), device=self.device, dtype=choose_wide_dtype(self.device))
         for number, batch in enumerate(made.batches):
             last = number == len(made.batches) - 1
             with nullcontext() if last else self.accelerator.no_sync(self.objective):
                 torch.manual_seed(self._make_seed(step, number))
-                sums += self.learn(batch.to(self.device) if self.shelves is None else batch, made.size)
+                if self.recorder is None:
+                    sums += self._learn(batch.to(self.device), made.size)
+                else:
+                    sums += self.recorder(batch, made.size)
+        sums[SUMS.index("rows")] = made.num_rows
+        sums[SUMS.index("tokens")] = made.num_tokens
         return sums
 
     def update(self, sums: Tensor, step: int) -> StepOutcome:
@@ -141,14 +148,27 @@ class Stepper:
         return scale_rate(step, self.num_steps, self.config.warmup_share)
 
     def _learn(self, batch: Batch, size: StepSize) -> Tensor:
-        """Add one batch's gradients; return its `SUMS`, the norm left out."""
+        """Add one batch's gradients; return its `SUMS` as far as the device knows them."""
         losses: Losses = self.objective(batch, size)
         self.accelerator.backward(losses.total)
+        return self._sum(losses, batch)
+
+    def _learn_in_half(self, batch: Batch, size: StepSize) -> Tensor:
+        """Do as `_learn`, computing in half precision throughout; nothing in it waits for the host."""
+        self.half.pull()
+        losses: Losses = self.half_objective(batch, size)
+        losses.total.backward()
+        self.half.push()
+        return self._sum(losses, batch)
+
+    def _sum(self, losses: Losses, batch: Batch) -> Tensor:
+        """Return the `SUMS` of one batch as far as the device knows them; the others are 0."""
         kind = batch.targets.kind
         found = [losses.total.detach(), losses.masked, losses.low, losses.high, losses.total.new_zeros(())]
         found += [losses.header_hits, losses.value_hits, (kind == REGIME_HEADER).sum(), (kind == REGIME_VALUE).sum()]
-        found += [kind.new_full((), len(batch.row_ids)), kind.new_full((), batch.rows.num_tokens)]
-        return torch.stack([entry.to(choose_wide_dtype(self.device)) for entry in found])
+        sums = torch.zeros(len(SUMS), device=kind.device, dtype=choose_wide_dtype(self.device))
+        sums[: len(found)] = torch.stack([entry.to(sums.dtype) for entry in found])
+        return sums
 
     def _make_seed(self, step: int, number: int) -> int:
         """Return a dropout seed that depends on the place in the run alone, so that there is no state to save."""

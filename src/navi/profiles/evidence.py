@@ -1,0 +1,179 @@
+"""Evidence that two columns mean the same: what their headers say, and what their values say, for every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from navi.profiles.bags import Bags, TermWeights, compare_bags, make_bags, measure_overlap
+from navi.profiles.columns import ColumnProfiles
+from navi.profiles.quantities import KINDS
+from navi.profiles.sketches import BAGS, FACTS, LEVELS, NUM_ITEMS, SHAPES
+from navi.profiles.states import STATES
+from navi.segments import canonicalise
+from navi.segments.hashing import hash_texts
+
+# Shape suffixes: K columns, L other columns, E kinds of evidence, G points of a grid.
+
+HEADER_EVIDENCE = ("header_words", "header_grams", "attribute", "header_state")
+"""What is compared of headers: words and trigrams, the attribute out of context, the header in its rows."""
+VALUE_EVIDENCE = (
+    "contained",
+    "shared",
+    "frequent",
+    "words",
+    "grams",
+    "numbers",
+    "scale",
+    "kind",
+    "shape",
+    "length",
+    "lists",
+    "diversity",
+    "blind_header",
+    "blind_value",
+)
+"""What is compared of values: overlaps of them, of their words and trigrams, ranges of numbers, looks, blind states."""
+EVIDENCE = (*HEADER_EVIDENCE, *VALUE_EVIDENCE)
+MAX_GRID = 1024
+"""Points at which the distributions of numbers are compared, at most."""
+
+Floats = NDArray[np.float64]
+_FACT = {name: place for place, name in enumerate(FACTS)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeaderBags:
+    """The headers of K columns as bags of words and of trigrams."""
+
+    words: Bags
+    grams: Bags
+
+
+def bag_headers(headers: Sequence[str]) -> HeaderBags:
+    """Return the words and trigrams of each header, made canonical."""
+    texts = [canonicalise(header) for header in headers]
+    grams = [[f" {text} "[place : place + 3] for place in range(len(text))] for text in texts]
+    return HeaderBags(words=_bag([text.split() for text in texts]), grams=_bag(grams))
+
+
+def _bag(lists: Sequence[Sequence[str]]) -> Bags:
+    owner = np.repeat(np.arange(len(lists)), [len(members) for members in lists])
+    terms = hash_texts([term for members in lists for term in members])
+    return make_bags(owner, terms, np.ones(len(lists), np.int64), limit=64)
+
+
+class Background:
+    """What all columns have in common, so that it does not count as evidence: frequent terms, the mean state."""
+
+    def __init__(self, parts: Sequence[ColumnProfiles]) -> None:
+        self.weights = {name: TermWeights([getattr(part.sketches, name) for part in parts]) for name in BAGS}
+        headers = [bag_headers(part.headers) for part in parts]
+        self.weights["header_words"] = TermWeights([each.words for each in headers])
+        self.weights["header_grams"] = TermWeights([each.grams for each in headers])
+        shared = [name for name in STATES if all(name in part.states for part in parts)]
+        self.centres = {name: np.concatenate([part.states[name] for part in parts]).mean(axis=0) for name in shared}
+        numbers = np.concatenate([part.sketches.quantiles.ravel() for part in parts])
+        numbers = np.unique(numbers[~np.isnan(numbers)])
+        steps = np.linspace(0, max(len(numbers) - 1, 0), min(MAX_GRID, len(numbers))).astype(np.int64)
+        self.grid = numbers[steps]
+
+
+def measure_evidence(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> NDArray[np.float32]:
+    """Return every kind of evidence for every pair of columns, mostly between 0 and 1: (E, K, L).
+
+    Nothing known of a column, its header or its values, gives 0 where likeness is measured.
+    """
+    found = (
+        _compare_headers(first, second, background)
+        | _compare_bags(first, second, background)
+        | _compare_numbers(first, second, background)
+        | _compare_facts(first, second)
+        | _compare_states(first, second, background)
+    )
+    return np.stack([found[name].astype(np.float32) for name in EVIDENCE])
+
+
+def _compare_headers(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> dict[str, Floats]:
+    ours, theirs = bag_headers(first.headers), bag_headers(second.headers)
+    return {
+        "header_words": compare_bags(ours.words, theirs.words, background.weights["header_words"]),
+        "header_grams": compare_bags(ours.grams, theirs.grams, background.weights["header_grams"]),
+    }
+
+
+def _compare_bags(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> dict[str, Floats]:
+    ours, theirs, weights = first.sketches, second.sketches, background.weights
+    contained, shared = measure_overlap(ours.items, theirs.items, weights["items"], limit=NUM_ITEMS)
+    found = {"contained": contained, "shared": shared}
+    for name in ("frequent", "words", "grams"):
+        found[name] = compare_bags(getattr(ours, name), getattr(theirs, name), weights[name])
+    return found
+
+
+def _compare_numbers(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> dict[str, Floats]:
+    """Compare how numbers are distributed (by the greatest difference of shares below a point) and their magnitude."""
+    from scipy.spatial.distance import cdist
+
+    share = _FACT["quantities"]
+    weight = np.minimum(first.sketches.facts[:, share, None], second.sketches.facts[None, :, share])
+    ours, theirs = (_spread(part.sketches.quantiles, background.grid) for part in (first, second))
+    apart = cdist(ours, theirs, "chebyshev") if len(background.grid) else np.ones(weight.shape)
+    logs = [np.arcsinh(np.nan_to_num(part.sketches.quantiles)) for part in (first, second)]
+    steps = cdist(logs[0], logs[1], "cityblock") / len(LEVELS)
+    return {"numbers": weight * (1 - apart), "scale": weight * np.exp(-steps)}
+
+
+def _spread(quantiles: Floats, grid: Floats) -> Floats:
+    """Return the share of each column's numbers up to each point of the grid: (K, G); 0 for columns without any."""
+    shares = np.zeros((len(quantiles), len(grid)))
+    for number in np.flatnonzero(~np.isnan(quantiles[:, 0])).tolist():
+        # Ties are spread by a hair: interpolation needs rising points.
+        points = quantiles[number] + np.arange(len(LEVELS)) * 1e-9 * (1 + np.abs(quantiles[number]))
+        shares[number] = np.interp(grid, points, LEVELS)
+    return shares
+
+
+def _compare_facts(first: ColumnProfiles, second: ColumnProfiles) -> dict[str, Floats]:
+    from scipy.spatial.distance import cdist
+
+    def difference(names: Sequence[str]) -> Floats:
+        places = [_FACT[name] for name in names]
+        apart: Floats = cdist(first.sketches.facts[:, places], second.sketches.facts[:, places], "cityblock")
+        return apart
+
+    return {
+        "kind": np.exp(-difference([*KINDS, "quantities", "whole", "years"])),
+        "shape": np.exp(-2 * difference(list(SHAPES))),
+        "length": np.exp(-difference(["characters", "words"])),
+        "lists": np.exp(-difference(["items"])),
+        "diversity": np.exp(-2 * difference(["distinct", "entropy"])),
+    }
+
+
+def _compare_states(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> dict[str, Floats]:
+    found = {}
+    for name, evidence in (
+        ("attribute", "attribute"),
+        ("header", "header_state"),
+        ("blind_header", "blind_header"),
+        ("blind_value", "blind_value"),
+    ):
+        if name in background.centres:
+            ours, theirs = (_centre(part.states[name], background.centres[name]) for part in (first, second))
+            found[evidence] = ours @ theirs.T
+        else:
+            found[evidence] = np.zeros((len(first), len(second)))
+    return found
+
+
+def _centre(state: NDArray[np.float32], centre: NDArray[np.float32]) -> Floats:
+    """Return states of length 1 with the mean taken away; a column without a state keeps zeros."""
+    known = np.any(state != 0, axis=1, keepdims=True)
+    moved = np.where(known, state - centre, 0.0).astype(np.float64)
+    length = np.linalg.norm(moved, axis=1, keepdims=True)
+    centred: Floats = moved / np.maximum(length, 1e-9)
+    return centred

@@ -42,7 +42,7 @@ def test_two_processes_share_the_rows_and_end_with_one_model(
     run_processes(tmp_path, toy_corpus, tmp_path / "model", config)
     lines = [json.loads(line) for line in (tmp_path / "model" / "metrics.jsonl").read_text().splitlines()]
     assert sum(line["rows"] for line in lines if line["kind"] == "train") == 2 * len(toy_corpus.rows_of("train"))
-    assert [line["step"] for line in lines if line["kind"] == "validation"][0] == 0
+    assert next(line["step"] for line in lines if line["kind"] == "validation") == 0
     weights = load_file(tmp_path / "model" / "model.safetensors")
     assert all(bool(torch.isfinite(tensor).all()) for tensor in weights.values())
     run_processes(tmp_path, toy_corpus, tmp_path / "model", config, "resume")

@@ -28,7 +28,7 @@ class Shelves:
         self._capacities: list[Capacity] = []
 
     def fill(self, batch: Batch) -> tuple[Batch, Capacity | None]:
-        """Return the batch filled up to a size that others have too; unfilled, and None, if there are too many sizes."""
+        """Return the batch filled up to a size that others have too; unfilled, and None, past the last size."""
         need = measure_batch(batch)
         fitting = [capacity for capacity in self._capacities if capacity.fits(need)]
         if not fitting:

@@ -148,7 +148,6 @@ class Sitting:
             problem = explain_lack_of_memory(made, self.state.step, self.accelerator.num_processes)
             if problem is not None:
                 raise TrainingError(problem) from error
-        self.stepper.optimizer.zero_grad(set_to_none=True)
         release_memory()
         self.state.max_tokens = max(batch.num_tokens for batch in made.batches) // 2
         self._tell(

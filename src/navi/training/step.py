@@ -157,7 +157,7 @@ class Stepper:
         """Do as `_learn`, computing in half precision throughout; nothing in it waits for the host."""
         self.half.pull()
         losses: Losses = self.half_objective(batch, size)
-        losses.total.backward()
+        torch.autograd.backward(losses.total)
         self.half.push()
         return self._sum(losses, batch)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from navi.version import VERSION as __version__
+from navi.version import VERSION
 
 if TYPE_CHECKING:
     from navi.inference import Navi as Navi
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from navi.segments import prepare as prepare
     from navi.training import pretrain as pretrain
 
+__version__ = VERSION
 _HOME = {
     "Corpus": "navi.segments",
     "Navi": "navi.inference",

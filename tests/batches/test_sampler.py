@@ -44,7 +44,8 @@ def test_every_chosen_row_is_visited_exactly_once(sizes, config, seed, epoch, da
 def test_a_batch_has_few_tables_and_few_rows_of_each(sizes, config, seed):
     row_table = number_tables(sizes)
     rows = np.arange(len(row_table))
-    for batch in plan_epoch(rows, row_table, config, seed=seed, epoch=0):
+    tokens = np.ones(len(row_table), dtype=np.int64)
+    for batch in plan_epoch(rows, row_table, config, seed=seed, epoch=0, row_tokens=tokens):
         assert len(np.unique(row_table[batch])) <= config.tables_per_batch
         assert len(batch) <= config.tables_per_batch * config.rows_per_table
 
@@ -140,3 +141,8 @@ def test_no_rows_make_no_batches():
 def test_sizes_below_one_are_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
         SamplerConfig(**settings)
+
+
+def test_a_token_budget_without_the_rows_tokens_is_refused():
+    with pytest.raises(ConfigError, match="tokens_per_batch needs the tokens of each row"):
+        plan_epoch(np.arange(3), number_tables([3]), SamplerConfig(tokens_per_batch=9), seed=0, epoch=0)

@@ -12,6 +12,8 @@ def few_steps(monkeypatch):
     monkeypatch.setattr(learning, "FEWEST_STEPS", 2)
     monkeypatch.setattr(learning, "MOST_STEPS", 2)
     monkeypatch.setattr(learning, "TRIAL_STEPS", 1)
+    monkeypatch.setattr(learning, "ROWS_PER_BATCH", 4)
+    monkeypatch.setattr(learning, "TRAINING", {"epochs": 100, "validate_rows": 4, "curves": False, "workers": 0})
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForMaskedLM
 
 from navi.errors import ModelError
-from navi.model import NaviModel, is_new, load_backbone
+from navi.model import NaviConfig, NaviModel, is_new, load_backbone
 
 
 @pytest.fixture
@@ -85,6 +85,7 @@ def test_a_backbone_with_a_head_brings_it(tiny_backbone, tmp_path):
     hidden = torch.randn(4, 32)
     torch.testing.assert_close(model.head(hidden), bert.cls(hidden))
     assert model.head.bias.equal(bert.cls.predictions.bias)
+    assert not is_new("head.transform.dense.weight", model.config)
     assert model.embeddings.word_embeddings.weight.equal(bert.bert.embeddings.word_embeddings.weight)
 
 
@@ -102,7 +103,7 @@ def test_old_names_and_prefixes_of_weights_are_understood(backbone):
     change_weights(backbone, lambda weights: {rename(name): tensor + 0 for name, tensor in weights.items()})
     found = load_backbone(backbone).state_dict()
     for name in expected:
-        if not is_new(name):
+        if not is_new(name, NaviConfig()):
             assert found[name].equal(expected[name]), name
 
 
@@ -119,9 +120,10 @@ def test_settings_reach_the_configuration(tiny_backbone):
 
 def test_new_parameters_are_those_that_the_backbone_does_not_have(tiny_backbone):
     brought = {name.replace("encoder.layer.", "layers.") for name in load_file(tiny_backbone / "model.safetensors")}
-    for name, _ in load_backbone(tiny_backbone).named_parameters():
+    model = load_backbone(tiny_backbone)
+    for name, _ in model.named_parameters():
         copied = name.startswith("attribute_encoder.")
-        assert is_new(name) == (name not in brought and not copied), name
+        assert is_new(name, model.config) == (name not in brought and not copied), name
 
 
 def test_loading_twice_gives_the_same_backbone_but_its_own_tensors(tiny_backbone):

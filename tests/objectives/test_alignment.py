@@ -73,12 +73,8 @@ class World:
         for cell in self.cells:
             if cell["role"] == ROLE_LOW:
                 rivals = [cell["table"]] if config.low_negatives == "table" else self.tables
-                negatives = [
-                    self.attributes[attribute]
-                    for table in rivals
-                    for attribute in sorted(self.low_attributes(table))
-                    if attribute != cell["attribute"]
-                ]
+                attributes = set.union(*(self.low_attributes(table) for table in rivals)) - {cell["attribute"]}
+                negatives = [self.attributes[attribute] for attribute in sorted(attributes)]
                 yield cell, self.attributes[cell["attribute"]], negatives
 
     def high_terms(self, config):

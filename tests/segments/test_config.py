@@ -43,6 +43,10 @@ def test_settings_survive_json():
     assert PrepareConfig.from_settings(json.loads(json.dumps(config.as_settings()))) == config
 
 
+def test_backbone_may_be_a_path(tmp_path):
+    assert PrepareConfig(backbone=tmp_path).as_settings()["backbone"] == str(tmp_path)
+
+
 def test_settings_spell_out_the_mapping_file_and_leave_out_workers(tmp_path):
     file = tmp_path / "mapping.json"
     file.write_text('{"name": "title"}')

@@ -170,6 +170,8 @@ class Alignment(Tensors):
     """(K,) row of the attribute table of each anchor: one for each low-entropy attribute of each table."""
     anchor_table: Tensor
     """(K,) each anchor's table."""
+    anchor_first: Tensor
+    """(K,) 1 for the first anchor of each attribute, 0 for those of other tables with the same one."""
     high_segment: Tensor
     """(H,) segments of high-entropy columns."""
     high_column: Tensor

@@ -100,7 +100,9 @@ class BatchBuilder:
     def _find_columns(self, layout: Layout) -> Ints:
         table_S = self.arrays.row_table[layout.rows][layout.segment_row].astype(np.int64)
         key = table_S * self._num_headers + self.arrays.segment_header[layout.segment_id]
-        return np.searchsorted(self._column_key, key)
+        column_S = np.searchsorted(self._column_key, key)
+        assert np.array_equal(self._column_key[column_S], key), "a cell's column is not among the columns"
+        return column_S
 
     def _list_low_columns(self, rows: Ints) -> tuple[Ints, Ints]:
         """Return the tables of these rows, and all their low-entropy columns, seen in these rows or not."""
@@ -125,12 +127,20 @@ class BatchBuilder:
             low_table=_long(np.searchsorted(tables, arrays.column_table[column_S[low_S]])),
             anchor_slot=_long(slot_of[anchors[1]]),
             anchor_table=_long(np.searchsorted(tables, anchors[0])),
+            anchor_first=_long(find_first(anchors[1])),
             high_segment=_long(high_S + plain),
             high_column=_long(column_S[high_S]),
             high_value=_long(arrays.segment_value[layout.segment_id[high_S]]),
             high_table=_long(np.searchsorted(tables, arrays.column_table[column_S[high_S]])),
             num_tables=len(tables),
         )
+
+
+def find_first(numbers: Ints) -> NDArray[np.bool_]:
+    """Tell of each number whether it stands there for the first time."""
+    first = np.zeros(len(numbers), dtype=bool)
+    first[np.unique(numbers, return_index=True)[1]] = True
+    return first
 
 
 def shuffle_roles(arrays: SegmentArrays, seed: int) -> NDArray[np.int8]:

@@ -117,6 +117,7 @@ def _pad_alignment(alignment: Alignment, capacity: Capacity) -> Alignment:
         low_table=_fill(alignment.low_table, capacity.low, capacity.tables),
         anchor_slot=_fill(alignment.anchor_slot, capacity.anchors, -1),
         anchor_table=_fill(alignment.anchor_table, capacity.anchors, -1),
+        anchor_first=_fill(alignment.anchor_first, capacity.anchors, 0),
         high_segment=_fill(alignment.high_segment, capacity.high, 0),
         high_column=_fill(alignment.high_column, capacity.high, -1),
         high_value=_fill(alignment.high_value, capacity.high, -1),

@@ -52,17 +52,23 @@ def plan_epoch(
     n-th of the epoch, so that large and small tables alike are spread over all of it. `row_table` and `row_tokens`
     are those of the whole corpus, `rows` the ones to visit.
     """
+    if config.tokens_per_batch is not None and row_tokens is None:
+        raise ConfigError("tokens_per_batch needs the tokens of each row.")
+    if len(rows) == 0:
+        return []
     key = make_key(seed, epoch)
     strata: list[NDArray[np.int64]] = []
     places: list[NDArray[np.float64]] = []
-    for table in np.unique(row_table[rows]):
+    table_of_row = row_table[rows]
+    by_table = np.argsort(table_of_row, kind="stable")
+    tables, first = np.unique(table_of_row[by_table], return_index=True)
+    for table, places_of_table in zip(tables, np.split(by_table, first[1:]), strict=True):
         table_key = fold(key, np.array([table]))[0]
-        members = rows[row_table[rows] == table]
-        members = members[permute(table_key, len(members))]
+        members = rows[places_of_table][permute(table_key, len(places_of_table))]
         count = -(-len(members) // config.rows_per_table)
         strata.extend(np.array_split(members, count))
         places.append((np.arange(count) + uniform(fold(table_key, np.arange(count) + len(members)))) / count)
-    order = np.argsort(np.concatenate(places), kind="stable") if places else np.array([], dtype=np.int64)
+    order = np.argsort(np.concatenate(places), kind="stable")
     return _group([strata[i] for i in order], config, row_tokens)
 
 

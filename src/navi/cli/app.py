@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from navi.cli import inspect, prepare, pretrain
+from navi.cli import embed, inspect, prepare, pretrain
 from navi.cli.demo import verb as demo
 from navi.cli.errors import Commands
 from navi.version import VERSION
@@ -65,3 +65,4 @@ _add("demo", demo.demo, demo.EXAMPLES)
 _add("inspect", inspect.inspect, inspect.EXAMPLES)
 _add("prepare", prepare.prepare, prepare.EXAMPLES)
 _add("pretrain", pretrain.pretrain, pretrain.EXAMPLES)
+_add("embed", embed.embed, embed.EXAMPLES)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from navi.cli.render import count_things
+
+if TYPE_CHECKING:
+    from navi.tables import Losses
 
 NUM_PLACES = 3
 """Places shown of each reason; the manifest has them all."""
@@ -43,6 +47,13 @@ class LossSummary:
             shown = ", ".join(paths[:NUM_PLACES]) + (", …" if len(paths) > NUM_PLACES else "")
             lines.append(f"  {count_things(len(paths), 'file')} skipped: {reason} ({shown})")
         return lines + [f"  {note}" for note in self.notes]
+
+
+def sum_up_reading(losses: Mapping[str, Losses], skipped: Iterable[tuple[Path, str]] = ()) -> LossSummary:
+    """Return what reading some tables for a model lost."""
+    tables = [vars(each) | {"name": name, "kept": each.kept} for name, each in losses.items()]
+    left = [{"path": str(path), "reason": reason} for path, reason in skipped]
+    return sum_up_losses({"tables": tables, "skipped": left, "notes": []})
 
 
 def sum_up_losses(manifest: Mapping[str, Any]) -> LossSummary:

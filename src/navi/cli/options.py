@@ -25,6 +25,10 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE.toml", help="Settings that no flag covers.", show_default=False),
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="cpu, cuda, or several: cuda:0,cuda:1.", show_default="the best there is"),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]

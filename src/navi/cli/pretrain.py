@@ -94,7 +94,7 @@ def pretrain(
     with show_progress(screen) as meter:
         meter.wait("Loading, and measuring the untrained model")
         settings = make_pretrain_config(
-            opened.config.backbone,
+            str(opened.config.backbone),
             preset=preset,
             ablation=ablation,
             file=config,

@@ -58,6 +58,14 @@ class Meter:
         else:
             self._screen.note(f"{label} …")
 
+    def count(self, label: str, done: int, thing: str) -> None:
+        """Show how much is done of something whose end cannot be told."""
+        rate = f"{format_count(done)} {thing}, {format_count(done / max(self.seconds, 1e-3))} {thing}/s"
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=label, completed=done, total=None, detail=rate)
+        elif self._is_due():
+            self._screen.note(f"{label}: {rate}")
+
     def note(self, text: str) -> None:
         """Say something above the bar."""
         self._screen.note(text)
@@ -65,9 +73,14 @@ class Meter:
     def _draw(self, label: str, done: int, total: int, detail: str) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=label, completed=done, total=total, detail=detail)
-        elif not self._screen.quiet and monotonic() - self._told >= SECONDS_BETWEEN_LINES:
-            self._told = monotonic()
+        elif self._is_due():
             self._screen.note(f"{label}: {format_count(done)} of {format_count(total)}, {detail}")
+
+    def _is_due(self) -> bool:
+        if self._screen.quiet or monotonic() - self._told < SECONDS_BETWEEN_LINES:
+            return False
+        self._told = monotonic()
+        return True
 
 
 @contextmanager
@@ -106,5 +119,17 @@ def follow_training(meter: Meter) -> Callable[[StepReport], None]:
         rates = [f"{format_count(at.rows_per_second)} rows/s", f"{format_count(at.tokens_per_second)} tokens/s"]
         detail = ", ".join(losses + (rates if at.rows_per_second else []))
         meter.update(f"Epoch {at.epoch}", at.step, at.num_steps, detail, at.seconds_left)
+
+    return report
+
+
+def follow_rows(meter: Meter, label: str) -> Callable[[str, int], None]:
+    """Return what work that streams rows reports to: a table, and how many of its rows were just done."""
+    done = 0
+
+    def report(table: str, num_rows: int) -> None:
+        nonlocal done
+        done += num_rows
+        meter.count(f"{label} {table}", done, "rows")
 
     return report

@@ -38,6 +38,7 @@ def load_backbone(name: str | Path, **settings: Any) -> NaviModel:
             f"The backbone in {folder} lacks {len(lost)} weights, {lost[0]} among them. "
             "Expected a BERT-architecture checkpoint."
         )
+    model.config.cold_head = any(key.startswith(HEAD) and "decoder" not in key for key in missing)
     model.tie_weights()
     with torch.no_grad():
         length = model.embeddings.word_embeddings.weight.norm(dim=1).mean()
@@ -45,9 +46,9 @@ def load_backbone(name: str | Path, **settings: Any) -> NaviModel:
     return model
 
 
-def is_new(name: str) -> bool:
-    """Tell whether a parameter starts cold when the backbone has no head: head, projection, unknown attribute, gate."""
-    return name.startswith((*NEW_PARAMETERS, HEAD))
+def is_new(name: str, config: NaviConfig) -> bool:
+    """Tell whether a parameter starts cold: projection, unknown attribute, gate, and a head that was made anew."""
+    return name.startswith((*NEW_PARAMETERS, HEAD) if config.cold_head else NEW_PARAMETERS)
 
 
 def _read_config(folder: Path, settings: dict[str, Any]) -> NaviConfig:

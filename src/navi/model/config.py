@@ -19,6 +19,7 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
     - `attribute_embedding`: add the attribute vector to the tokens; off for the paper's ablation "w/o CAE".
     - `attribute_layers`: which two of the backbone's layers the attribute encoder starts from; None for the eighth and
       ninth of twelve, or the like of them.
+    - `cold_head`: whether the head for masked tokens was made anew, because the backbone brought none.
     - `projection_dropout`: dropout inside the projection of segment embeddings.
 
     >>> NaviConfig(num_hidden_layers=12).attribute_layers
@@ -33,6 +34,7 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
         local_head_share: float = 0.5,
         attribute_embedding: bool = True,
         attribute_layers: list[int] | None = None,
+        cold_head: bool = True,
         projection_dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
@@ -45,6 +47,7 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
         self.local_head_share = local_head_share
         self.attribute_embedding = attribute_embedding
         self.attribute_layers = attribute_layers or _choose_layers(self.num_hidden_layers)
+        self.cold_head = cold_head
         self.projection_dropout = projection_dropout
 
     @property

@@ -17,7 +17,7 @@ from torch import Tensor
 # Shape suffixes: T tokens (packed), H heads, E width of a head.
 
 TILE = 64
-_LOG2_E = 1.4426950408889634
+LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @torch.library.custom_op("navi::packed_attention", mutates_args=())
@@ -32,7 +32,7 @@ def packed_attention(
     mixed = torch.empty((num_tokens, num_heads, width), dtype=query.dtype, device=query.device)
     log_sum = torch.empty((num_heads, num_tokens), dtype=torch.float32, device=query.device)
     _forward[(triton.cdiv(num_tokens, TILE), num_heads)](
-        query, key, value, mixed, log_sum, first, end, num_tokens, num_wide, scaling * _LOG2_E,
+        query, key, value, mixed, log_sum, first, end, num_tokens, num_wide, scaling * LOG2_E.value,
         query.stride(0), query.stride(1), key.stride(0), key.stride(1), value.stride(0), value.stride(1),
         mixed.stride(0), mixed.stride(1), width, TILE, TILE,
     )  # fmt: skip
@@ -157,7 +157,7 @@ def _backward_query(
         real = seen < stop
         k = tl.load(key + seen[:, None] * k_t + head * k_h + columns[None, :], mask=real[:, None], other=0.0)
         v = tl.load(value + seen[:, None] * v_t + head * v_h + columns[None, :], mask=real[:, None], other=0.0)
-        scores = tl.dot(q, tl.trans(k)) * (scale * 1.4426950408889634)
+        scores = tl.dot(q, tl.trans(k)) * (scale * LOG2_E)
         allowed = (seen[None, :] >= low[:, None]) & (seen[None, :] < high[:, None])
         weights = tl.where(allowed, tl.exp2(scores - sums[:, None]), 0.0)
         d_scores = weights * (tl.dot(g, tl.trans(v)) - shift[:, None]) * scale
@@ -190,7 +190,7 @@ def _backward_key_value(
         g = tl.load(gradient + rows[:, None] * o_t + head * o_h + columns[None, :], mask=real[:, None], other=0.0)
         sums = tl.load(log_sum + head * num_tokens + rows, mask=real, other=0.0)
         shift = tl.load(delta + head * num_tokens + rows, mask=real, other=0.0)
-        scores = tl.dot(k, tl.trans(q)) * (scale * 1.4426950408889634)
+        scores = tl.dot(k, tl.trans(q)) * (scale * LOG2_E)
         allowed = (rows[None, :] >= low[:, None]) & (rows[None, :] < high[:, None])
         weights = tl.where(allowed, tl.exp2(scores - sums[None, :]), 0.0)
         found_v += tl.dot(weights.to(g.dtype), g)

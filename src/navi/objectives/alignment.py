@@ -50,9 +50,10 @@ def align_low(segments_LD: Tensor, anchors_KD: Tensor, alignment: Alignment, con
     similarity_LK = _compare(segments_LD, anchors_KD) / config.temperature_low
     own_L = alignment.low_anchor
     rival_LK = alignment.anchor_slot[None, :] != alignment.anchor_slot[own_L][:, None]
-    rival_LK = rival_LK & (alignment.anchor_slot >= 0)  # anchors below 0 only fill a batch up
     if config.low_negatives == "table":
         rival_LK = rival_LK & (alignment.anchor_table[None, :] == alignment.low_table[:, None])
+    else:
+        rival_LK = rival_LK & (alignment.anchor_first > 0)
     rival_LK = rival_LK.scatter(1, own_L[:, None], True)
     losses_L = _contrast(similarity_LK, own_L, rival_LK)
     return _sum_table_means(losses_L, alignment.low_table, alignment.num_tables)

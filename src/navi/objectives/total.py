@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from navi.batches.batch import Batch
+from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
 from navi.model.encoder import NaviModel, NaviOutput
 from navi.objectives.alignment import AlignmentConfig, align_high, align_low
 from navi.objectives.masked import predict_masked
@@ -67,7 +68,8 @@ def compute_losses(
         high = align_high(high_HD, values_HD, alignment, config) / size.num_tables
     with torch.no_grad():
         hit_M = logits_MV.argmax(dim=1) == targets.token
-        header_hits, value_hits = (hit_M & (targets.kind == 0)).sum(), (hit_M & (targets.kind == 1)).sum()
+        header_hits = (hit_M & (targets.kind == REGIME_HEADER)).sum()
+        value_hits = (hit_M & (targets.kind == REGIME_VALUE)).sum()
     return Losses(
         total=masked + config.weight * (low + high),
         masked=masked.detach(),

@@ -19,7 +19,7 @@ ROUTINGS = ("entropy", "random")
 class PrepareConfig:
     """How tables become a corpus."""
 
-    backbone: str = "minilm"
+    backbone: str | Path = "minilm"
     """Whose tokenizer is used: a known name, a folder or a hub name."""
     seed: int = 0
     """Decides the splits, the sampling, the unseen tables and random routing."""
@@ -85,6 +85,7 @@ class PrepareConfig:
         del settings["workers"]
         unseen = self.unseen_tables
         return settings | {
+            "backbone": str(self.backbone),
             "attributes": load_attributes(self.attributes).as_dict(),
             "unseen_tables": unseen if isinstance(unseen, int) else list(unseen),
             "read": asdict(self.read),

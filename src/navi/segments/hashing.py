@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from navi.errors import CorpusError
 
+_NUM_BUCKETS = 16
+_BUCKET_BEGINS = np.arange(_NUM_BUCKETS, dtype=np.uint64) << np.uint64(60)
 _MOST_IDS = np.iinfo(np.int32).max
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -51,13 +54,10 @@ def _scramble(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 class HashIndex:
-    """Numbers 64-bit hashes in order of first use.
-
-    Held as sorted runs that merge when alike in length: 12 bytes a hash, and adding n hashes costs n log n overall.
-    """
+    """Numbers 64-bit hashes in order of first use: 12 bytes a hash, and n log n steps for n hashes overall."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[NDArray[np.uint64], NDArray[np.int32]]] = []
+        self._buckets = [_Bucket() for _ in range(_NUM_BUCKETS)]
         self._size = 0
 
     def __len__(self) -> int:
@@ -66,29 +66,46 @@ class HashIndex:
     def add(self, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the number of each hash, and the places of those met for the first time; no hash may come twice."""
         order = np.argsort(hashes)
-        ids_sorted = self._find(hashes[order])
-        ids = np.empty(len(hashes), np.int32)
-        ids[order] = ids_sorted
+        ordered = hashes[order]
+        ids = np.full(len(hashes), -1, np.int32)
+        bounds = np.searchsorted(ordered, _BUCKET_BEGINS).tolist()
+        slices = [slice(*each) for each in pairwise([*bounds, len(hashes)])]
+        for bucket, part in zip(self._buckets, slices, strict=True):
+            ids[order[part]] = bucket.find(ordered[part])
         new = np.flatnonzero(ids < 0)
         ids[new] = np.arange(self._size, self._size + len(new), dtype=np.int32)
+        for bucket, part in zip(self._buckets, slices, strict=True):
+            is_new = ids[order[part]] >= self._size
+            bucket.add(ordered[part][is_new], ids[order[part]][is_new])
         self._size += len(new)
         if self._size > _MOST_IDS:
             raise CorpusError(f"More than {_MOST_IDS} distinct values or segments; set total_rows or largest_tables.")
-        is_new = ids_sorted < 0
-        self._push(hashes[order[is_new]], ids[order[is_new]])
         return ids, new
 
-    def _find(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+
+class _Bucket:
+    """The hashes of one range, as sorted runs that merge when alike in length.
+
+    Merging needs twice the room of what it merges: in buckets that is little at a time.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[NDArray[np.uint64], NDArray[np.int32]]] = []
+
+    def find(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the number of each hash, -1 where it is not known."""
         ids = np.full(len(hashes), -1, np.int32)
-        for run_hashes, run_ids in self._runs:
+        for run_hashes, run_ids in self._runs if len(hashes) else ():
             places = np.minimum(np.searchsorted(run_hashes, hashes), len(run_hashes) - 1)
             found = run_hashes[places] == hashes
             ids[found] = run_ids[places[found]]
         return ids
 
-    def _push(self, hashes: NDArray[np.uint64], ids: NDArray[np.int32]) -> None:
-        if len(hashes):
-            self._runs.append((hashes, ids))
+    def add(self, hashes: NDArray[np.uint64], ids: NDArray[np.int32]) -> None:
+        """Take in sorted hashes that are new, and their numbers."""
+        if not len(hashes):
+            return
+        self._runs.append((hashes, ids))
         while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
             runs = [self._runs.pop(), self._runs.pop()]
             merged = np.concatenate([run[0] for run in runs])

@@ -16,7 +16,7 @@ from navi.segments.columns import gather_lists
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_MAX_WORDS = 400_000
+_MAX_WORDS = 200_000
 """Words remembered; at some 150 bytes each that bounds a process's memory."""
 _WORDS_A_TEXT = 500
 _SEPARATORS = "|¦§¶†‡"

@@ -43,7 +43,12 @@ def count_workers(sources: Sequence[Source], config: PrepareConfig) -> int:
     size = sum(source.path.stat().st_size for source in sources)
     if config.workers is None and size < _LITTLE_INPUT:
         return 1
-    return max(1, min(config.workers or len(os.sched_getaffinity(0)), len(sources)))
+    return max(1, min(config.workers or _count_cores(), len(sources)))
+
+
+def _count_cores() -> int:
+    # What this process may use can be less than what the machine has; not every system tells.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def make_drafts(

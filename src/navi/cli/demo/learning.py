@@ -15,6 +15,17 @@ from navi.cli.render import count_things, format_duration
 if TYPE_CHECKING:
     from navi.training import PretrainConfig, StepReport
 
+ROWS_PER_BATCH, TABLES_PER_BATCH = 32, 8
+"""Rows and tables of a step: many small steps learn more in a few minutes than few large ones."""
+TRAINING = {
+    "epochs": 100,
+    "learning_rate": 2e-4,
+    "new_learning_rate": 1e-3,
+    "validate_rows": 200,
+    "log_every": 5,
+    "checkpoint_minutes": None,
+}
+"""Settings that learn fast from few rows."""
 FEWEST_STEPS, MOST_STEPS = 60, 240
 """Steps of pretraining, however slow or fast the machine is."""
 TRIAL_STEPS = 3
@@ -43,21 +54,9 @@ def make_config(tour: Tour) -> PretrainConfig:
     """Return settings that learn fast from few rows."""
     from navi.training import PretrainConfig
 
-    settings = {
-        "backbone": tour.backbone,
-        "sampler": {"rows_per_batch": 32, "tables_per_batch": 8},
-        "training": {
-            "epochs": 100,
-            "max_steps": MOST_STEPS,
-            "learning_rate": 2e-4,
-            "new_learning_rate": 1e-3,
-            "validate_rows": 200,
-            "seed": tour.seed,
-            "checkpoint_minutes": None,
-            "log_every": 5,
-        },
-    }
-    return PretrainConfig.from_dict(settings)
+    sampler = {"rows_per_batch": ROWS_PER_BATCH, "tables_per_batch": TABLES_PER_BATCH}
+    training = TRAINING | {"max_steps": MOST_STEPS, "seed": tour.seed}
+    return PretrainConfig.from_dict({"backbone": tour.backbone, "sampler": sampler, "training": training})
 
 
 def plan_steps(tour: Tour, config: PretrainConfig) -> PretrainConfig:

@@ -3,39 +3,55 @@ from __future__ import annotations
 import json
 
 import pytest
+from typer.testing import CliRunner
 
+from navi.cli import app
 from navi.cli.demo import STEPS, learning
 
 
-@pytest.fixture(autouse=True)
-def few_steps(monkeypatch):
-    monkeypatch.setattr(learning, "FEWEST_STEPS", 2)
-    monkeypatch.setattr(learning, "MOST_STEPS", 2)
-    monkeypatch.setattr(learning, "TRIAL_STEPS", 1)
-    monkeypatch.setattr(learning, "ROWS_PER_BATCH", 4)
-    monkeypatch.setattr(learning, "TRAINING", {"epochs": 100, "validate_rows": 4, "curves": False, "workers": 0})
+@pytest.fixture(scope="module", autouse=True)
+def few_steps():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "FEWEST_STEPS", 2)
+        patch.setattr(learning, "MOST_STEPS", 2)
+        patch.setattr(learning, "TRIAL_STEPS", 1)
+        patch.setattr(learning, "ROWS_PER_BATCH", 4)
+        patch.setattr(learning, "TRAINING", {"epochs": 100, "validate_rows": 4, "curves": False, "workers": 0})
+        yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def small(tiny_backbone):
     """What makes the demo small."""
-    return ("--catalogues", 2, "--rows", 40, "--backbone", tiny_backbone)
+    return ("--catalogues", "2", "--rows", "40", "--backbone", str(tiny_backbone))
 
 
-def test_the_demo_goes_the_whole_way_and_scores_itself(tmp_path, small, navi_command):
-    folder = tmp_path / "tour"
-    told = navi_command("demo", "--folder", folder, *small).stdout
+@pytest.fixture(scope="module")
+def first_demo(small, tmp_path_factory):
+    """A demo's folder, and what it said."""
+    folder = tmp_path_factory.mktemp("demo") / "tour"
+    result = CliRunner().invoke(app, ["demo", "--folder", str(folder), *small], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return folder, result.stdout
+
+
+def test_the_demo_goes_the_whole_way_and_keeps_what_it_made(first_demo):
+    folder, told = first_demo
     for number, step in enumerate(STEPS, start=1):
         assert f"{number}. {step.title}" in told
-    assert "What came out" in told
-    assert "what the guess is" in told
-    assert "navi prepare FOLDER -o corpus" in told
     assert {"tables", "corpus", "model", "truth.json"} <= {path.name for path in folder.iterdir()}
 
 
-def test_the_demo_may_be_repeated_in_its_folder_and_speak_json(tmp_path, small, navi_command):
-    folder = tmp_path / "tour"
-    navi_command("demo", "--folder", folder, *small, "--quiet")
+def test_the_demo_ends_with_scores_and_what_to_type_next(first_demo):
+    _, told = first_demo
+    end = told.split("What came out")[1]
+    assert "headers, attribute hidden (blind)" in end
+    assert "most frequent header" in end
+    assert "navi prepare FOLDER -o corpus" in end
+
+
+def test_the_demo_may_be_repeated_in_its_folder_and_speak_json(first_demo, small, navi_command):
+    folder, _ = first_demo
     scores = json.loads(navi_command("demo", "--folder", folder, *small, "--json").stdout)["scores"]
     assert [set(score) for score in scores] == [{"task", "guess_name", "guess", "navi"}] * len(scores)
     assert scores
@@ -46,3 +62,20 @@ def test_the_demo_leaves_a_strangers_folder_alone(tmp_path, navi_command):
     result = navi_command("demo", "--folder", tmp_path, code=2)
     assert "holds files that no demo put there" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["mine.csv"]
+
+
+def test_the_demo_does_not_take_a_file_for_its_folder(tmp_path, navi_command):
+    (tmp_path / "mine.csv").write_text("a\n1\n")
+    assert "is a file" in navi_command("demo", "--folder", tmp_path / "mine.csv", code=2).stderr
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(0.001, 240), (2.0, 120), (60.0, 60)])
+def test_training_takes_as_many_steps_as_fit_within_bounds(seconds, steps, tmp_path, monkeypatch):
+    from navi.cli.console import Screen
+    from navi.cli.demo import Tour
+
+    monkeypatch.setattr(learning, "FEWEST_STEPS", 60)
+    monkeypatch.setattr(learning, "MOST_STEPS", 240)
+    monkeypatch.setattr(learning, "time_step", lambda tour, config: seconds)
+    tour = Tour(folder=tmp_path, screen=Screen(quiet=True), minutes=4)
+    assert learning.plan_steps(tour, learning.make_config(tour)).training.max_steps == steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,7 @@ def corpus_dir(catalogues: Path, tiny_backbone: Path, tmp_path_factory: pytest.T
 @pytest.fixture(scope="session")
 def model_dir(corpus_dir: Path, tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model directory: the tiny backbone pretrained for a few steps; do not change it."""
+    from navi.segments import Corpus
     from navi.training import PretrainConfig, pretrain
 
     folder = tmp_path_factory.mktemp("trained") / "model"
@@ -54,7 +56,11 @@ def model_dir(corpus_dir: Path, tiny_backbone: Path, tmp_path_factory: pytest.Te
         "training": {"max_steps": 20, "curves": False, "workers": 0, "validate_rows": 8, "learning_rate": 1e-3},
         "sampler": {"rows_per_batch": 8, "tables_per_batch": 4},
     }
-    pretrain(corpus_dir, folder, PretrainConfig.from_dict(settings))
+    corpus = Corpus.open(corpus_dir)
+    pretrain(corpus, folder, PretrainConfig.from_dict(settings))
+    record = json.loads((folder / "pretrain.json").read_text())
+    record["corpus"]["settings"] = corpus.config.as_settings()
+    (folder / "pretrain.json").write_text(json.dumps(record))
     return folder
 
 

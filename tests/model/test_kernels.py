@@ -39,7 +39,7 @@ def test_the_tiled_kernel_attends_and_differentiates_as_padded_attention_does(wi
     exact = [state.float().requires_grad_() for state in states]
     scaling = width**-0.5
     found = attend_tiled(tiled, packing, scaling)
-    groups = [(slice(0, num_wide), wide), (slice(num_wide, 4), local)]
+    groups = [(slice(0, num_wide), wide), (slice(num_wide, 4), local)][: 2 if num_wide < 4 else 1]
     parts = [attend_padded(*(state[:, some] for state in exact), where, scaling) for some, where in groups]
     expected = torch.cat(parts, dim=1)
     found.backward(upstream)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.optim import AdamW
 
 from navi.errors import TrainingError
-from navi.training import TrainingConfig
 from navi.training.checkpoint import (
     MARK,
     OPTIMIZER,
@@ -24,7 +24,7 @@ from navi.training.checkpoint import (
     load_tensors,
     save_checkpoint,
 )
-from navi.training.optimizer import make_optimizer, take_step
+from navi.training.optimizer import take_step
 
 IDENTITY = {"corpus": "abc", "training.seed": 0}
 
@@ -35,7 +35,7 @@ class Learner:
     def __init__(self, seed: int) -> None:
         torch.manual_seed(seed)
         self.model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.LayerNorm(3))
-        self.optimizer = make_optimizer(self.model, TrainingConfig())
+        self.optimizer = AdamW(self.model.parameters(), fused=True)
         self.learn()
 
     def learn(self) -> None:
@@ -73,7 +73,7 @@ def test_the_state_comes_back_exactly(tmp_path: Path) -> None:
 
 def test_an_optimiser_that_has_not_moved_is_saved_too(tmp_path: Path) -> None:
     model = torch.nn.Linear(2, 2)
-    optimizer = make_optimizer(model, TrainingConfig())
+    optimizer = AdamW(model.parameters(), fused=True)
     place = save_checkpoint(tmp_path, model, optimizer, RunState(), IDENTITY, keep=1)
     load_tensors(place, model, optimizer)
     assert optimizer.state_dict()["state"] == {}
@@ -164,7 +164,7 @@ def test_weights_of_another_model_are_told(tmp_path: Path) -> None:
     place = Learner(0).save(tmp_path, 5)
     model = torch.nn.Sequential(torch.nn.Linear(4, 3))
     with pytest.raises(TrainingError, match=r"of another model: 1.bias is not in both"):
-        load_tensors(place, model, make_optimizer(model, TrainingConfig()))
+        load_tensors(place, model, AdamW(model.parameters(), fused=True))
 
 
 def test_nothing_is_unpickled(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ pretrain(corpus, out, PretrainConfig.from_dict(json.loads(config)), resume="resu
 def run_processes(tmp_path: Path, corpus: Corpus, out: Path, config: PretrainConfig, *options: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=0", str(script)]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone", str(script)]
     arguments = [str(corpus.path), str(out), json.dumps(config.to_dict()), *options]
     environment = {**os.environ, "ACCELERATE_USE_CPU": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*launch, *arguments], env=environment, capture_output=True, text=True, timeout=300)

@@ -331,6 +331,23 @@ def test_resuming_where_nothing_was_begun_begins(toy_corpus: Corpus, make_config
     assert pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2}), resume=True).num_steps == 2
 
 
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [({"checkpoint_minutes": 1e-9}, [0, 1, 2, 3]), ({"checkpoint_steps": 2}, [0, 0, 2, 2]), ({}, [0, 0, 0, 0])],
+    ids=str,
+)
+def test_checkpoints_come_by_steps_or_minutes(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, training: dict[str, Any], expected: list[int]
+) -> None:
+    newest: list[int] = []
+
+    def watch(report: StepReport) -> None:
+        newest.append(int(list_checkpoints(tmp_path / FOLDER)[-1].name.removeprefix("step-")))
+
+    pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 4, **training}), progress=watch)
+    assert newest == expected
+
+
 def test_a_limit_of_steps_ends_the_run_with_a_validation(
     toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
 ) -> None:

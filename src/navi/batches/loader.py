@@ -1,42 +1,32 @@
-"""Batches made ahead in threads or processes, handed out in order, the same whatever their number."""
+"""Batches made ahead in threads, handed out in order, the same whatever the number of threads."""
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 Task = TypeVar("Task")
 Made = TypeVar("Made")
 
-_make: Callable[[Any], Any] | None = None
-
 
 def prefetch(
-    tasks: Sequence[Task],
-    make: Callable[[Task], Made],
-    *,
-    workers: int = 1,
-    ahead: int = 4,
-    processes: bool = False,
+    tasks: Sequence[Task], make: Callable[[Task], Made], *, workers: int = 1, ahead: int = 4
 ) -> Iterator[Made]:
     """Yield `make(task)` for each task in order, up to `ahead` of them made before they are asked for.
 
-    Threads are enough beside a CPU that computes. A GPU is fed by many small calls of this interpreter, each of which
-    would wait for the threads' lock: there `processes` serve, where the system can fork; what they make is pickled.
-    With `workers=0` everything happens in the caller's thread.
+    Threads serve because making a batch is numpy, which mostly lets go of the interpreter lock; processes forked
+    beside a GPU were tried and hung. With `workers=0` everything happens in the caller's thread.
     """
     if workers == 0:
         yield from map(make, tasks)
         return
-    with _open_pool(make, workers, processes) as (pool, call):
+    with ThreadPoolExecutor(workers, thread_name_prefix="navi-batches") as pool:
         pending: deque[Future[Made]] = deque()
         try:
             for task in tasks:
-                pending.append(pool.submit(call, task))
+                pending.append(pool.submit(make, task))
                 if len(pending) > ahead:
                     yield pending.popleft().result()
             while pending:
@@ -44,27 +34,3 @@ def prefetch(
         finally:
             for future in pending:
                 future.cancel()
-
-
-@contextmanager
-def _open_pool(
-    make: Callable[[Task], Made], workers: int, processes: bool
-) -> Iterator[tuple[Executor, Callable[[Task], Made]]]:
-    if processes and "fork" in multiprocessing.get_all_start_methods():
-        context = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(workers, mp_context=context, initializer=_remember, initargs=(make,)) as pool:
-            yield pool, _call
-    else:
-        with ThreadPoolExecutor(workers, thread_name_prefix="navi-batches") as threads:
-            yield threads, make
-
-
-def _remember(make: Callable[[Any], Any]) -> None:
-    """Keep in a forked process what it makes things with; it came along with the fork, unpickled."""
-    global _make
-    _make = make
-
-
-def _call(task: Any) -> Any:
-    assert _make is not None
-    return _make(task)

@@ -15,9 +15,9 @@ from navi.errors import ConfigError
 class SamplerConfig:
     """How many rows of how many tables make a step."""
 
-    rows_per_batch: int = 128
+    rows_per_batch: int = 256
     """Rows of a step (the paper: 32)."""
-    tables_per_batch: int = 8
+    tables_per_batch: int = 16
     """Tables that a step draws from; each gives about rows_per_batch / tables_per_batch rows."""
     tokens_per_batch: int | None = None
     """Close a batch before it holds more tokens than this, one row alone excepted; None for no such limit."""

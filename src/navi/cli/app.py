@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from navi.cli import embed, inspect, prepare, pretrain
+from navi.cli import embed, impute, inspect, prepare, pretrain, search
 from navi.cli.demo import verb as demo
 from navi.cli.errors import Commands
 from navi.version import VERSION
@@ -56,13 +56,21 @@ def _navi(
         logging.basicConfig(level=logging.INFO)
 
 
-def _add(name: str, verb: Callable[..., Any], examples: tuple[str, ...]) -> None:
+BEGIN, LEARN, ASK = "Begin", "Learn", "Ask a model"
+"""The groups of verbs that the help shows."""
+
+
+def _add(group: str, verb: Callable[..., Any], examples: tuple[str, ...]) -> None:
+    name = verb.__name__
     heading = "Example:" if len(examples) == 1 else "Examples:"
-    app.command(name, epilog="\n\n".join((heading, *examples)), no_args_is_help=name != "demo")(verb)
+    epilog = "\n\n".join((heading, *examples))
+    app.command(name, epilog=epilog, rich_help_panel=group, no_args_is_help=name != "demo")(verb)
 
 
-_add("demo", demo.demo, demo.EXAMPLES)
-_add("inspect", inspect.inspect, inspect.EXAMPLES)
-_add("prepare", prepare.prepare, prepare.EXAMPLES)
-_add("pretrain", pretrain.pretrain, pretrain.EXAMPLES)
-_add("embed", embed.embed, embed.EXAMPLES)
+_add(BEGIN, demo.demo, demo.EXAMPLES)
+_add(BEGIN, inspect.inspect, inspect.EXAMPLES)
+_add(LEARN, prepare.prepare, prepare.EXAMPLES)
+_add(LEARN, pretrain.pretrain, pretrain.EXAMPLES)
+_add(ASK, embed.embed, embed.EXAMPLES)
+_add(ASK, impute.impute, impute.EXAMPLES)
+_add(ASK, search.search, search.EXAMPLES)

@@ -29,6 +29,21 @@ Device = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="cpu, cuda, or several: cuda:0,cuda:1.", show_default="the best there is"),
 ]
+TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="One table, of any format.", show_default=False)]
+Columns = Annotated[
+    str | None, typer.Option(metavar="A,B", help="These columns alone, commas between them.", show_default="all")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
+
+
+def split_names(text: str | None) -> list[str] | None:
+    """Return the names between commas; None for all.
+
+    >>> split_names("genre, country"), split_names(None)
+    (['genre', 'country'], None)
+    """
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",") if name.strip()]

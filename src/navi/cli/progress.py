@@ -123,6 +123,18 @@ def follow_training(meter: Meter) -> Callable[[StepReport], None]:
     return report
 
 
+def follow_share(meter: Meter, label: str, thing: str) -> Callable[[int, int], None]:
+    """Return what work of a known size reports to: how much was just done, and of how much in all."""
+    done = 0
+
+    def report(just_done: int, total: int) -> None:
+        nonlocal done
+        done = min(done + just_done, total)
+        meter.update(label, done, total, f"{format_count(done / max(meter.seconds, 1e-3))} {thing}/s")
+
+    return report
+
+
 def follow_rows(meter: Meter, label: str) -> Callable[[str, int], None]:
     """Return what work that streams rows reports to: a table, and how many of its rows were just done."""
     done = 0

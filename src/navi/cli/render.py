@@ -49,6 +49,15 @@ def format_duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def shorten(text: str, length: int = 40) -> str:
+    """Return a text, its end left out where it is longer.
+
+    >>> shorten("The Rainy Kiss of Chicago", 12)
+    'The Rainy K…'
+    """
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def count_things(count: int, thing: str) -> str:
     """Return a count and what is counted, in the plural where that is right.
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from navi.errors import ModelError
+from navi.inference.blend import Blend
 
 # Shape suffixes: N answers, B bins.
 
@@ -30,6 +31,7 @@ ALL = "all"
 """Role or kind of a curve that serves every one."""
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +163,8 @@ class Calibration:
     """Reliability of the raw probabilities of the answers that it was fitted to."""
     after: Reliability
     """Reliability after calibration, each answer calibrated by curves that were fitted without it."""
+    blend: Blend = field(default_factory=Blend)
+    """How the evidence was weighed that gave the raw probabilities."""
 
     def apply(self, raw: Floats, role: NDArray[np.str_], kind: NDArray[np.str_]) -> Floats:
         """Return calibrated probabilities, each by the narrowest curve there is."""
@@ -174,6 +178,7 @@ class Calibration:
             "curves": curves,
             "before": vars(self.before),
             "after": vars(self.after),
+            "blend": vars(self.blend),
         }
         (Path(folder) / CALIBRATION_FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
@@ -194,6 +199,7 @@ class Calibration:
                 curves={(entry.pop("role"), entry.pop("kind")): _read(Curve, entry) for entry in content["curves"]},
                 before=_read(Reliability, content["before"]),
                 after=_read(Reliability, content["after"]),
+                blend=_read(Blend, content["blend"]),
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             if isinstance(error, ModelError):
@@ -201,7 +207,7 @@ class Calibration:
             raise ModelError(f"Cannot read {file}: {error!r}. Delete it to use raw probabilities.") from error
 
 
-def _read[T](kind: type[T], entry: dict[str, Any]) -> T:
+def _read(kind: type[T], entry: dict[str, Any]) -> T:
     return kind(**{name: tuple(member) if isinstance(member, list) else member for name, member in entry.items()})
 
 

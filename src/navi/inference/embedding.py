@@ -16,7 +16,7 @@ from navi.batches.batch import FIRST_SLOT
 from navi.errors import ConfigError
 from navi.inference.caching import CachingRunner, pack_texts
 from navi.inference.frames import Tables
-from navi.inference.pool import Floats, Ints, Progress
+from navi.inference.pool import Floats, Ints, Progress, RunnerPool, find_distinct
 from navi.segments import ROLES, Encoded, SegmentArrays
 
 if TYPE_CHECKING:
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 KINDS = ("rows", "segments", "headers", "attributes")
 """What can be embedded."""
-POOLINGS = {"cls": "rows", "mean": "means"}
-"""How a row becomes one vector, and the part of the runner that gives it."""
+POOLINGS = ("cls", "mean", "values")
+"""How a row becomes one vector."""
 DTYPES = ("float32", "float16")
 OUTPUTS = ("numpy", "torch")
 ATTRIBUTES_AT_ONCE = 4096
+ROWS_AT_ONCE = 2048
+"""Rows whose cells are in memory at a time while they are averaged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +50,14 @@ class EmbedConfig:
     output: str = "numpy"
     """Arrays that come out: numpy or torch."""
     pooling: str = "cls"
-    """What stands for a row: `cls`, the state of [CLS], or `mean`, that of all its headers and values."""
+    """What stands for a row: `cls`, the state of [CLS]; `mean`, that of its headers and values; or `values` alone."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "tokens_per_batch"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}.")
-        for name, known in (("dtype", DTYPES), ("output", OUTPUTS), ("pooling", tuple(POOLINGS))):
+        for name, known in (("dtype", DTYPES), ("output", OUTPUTS), ("pooling", POOLINGS)):
             if getattr(self, name) not in known:
                 raise ConfigError(f"{name} must be one of {', '.join(known)}, got '{getattr(self, name)}'.")
 
@@ -73,8 +75,8 @@ def normalize_rows(array: Floats) -> Floats:
     >>> normalize_rows(np.array([[3.0, 4.0], [0.0, 0.0]], np.float32)).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
-    lengths = np.linalg.norm(array, axis=1, keepdims=True)
-    scaled: Floats = array / np.where(lengths > 0, lengths, 1).astype(np.float32)
+    lengths: Floats = np.linalg.norm(array, axis=1, keepdims=True).astype(np.float32)
+    scaled: Floats = np.divide(array, lengths, out=np.zeros_like(array), where=lengths > 0)
     return scaled
 
 
@@ -95,11 +97,56 @@ def embed_rows(
     navi: Navi, tables: Tables, encoded: Encoded, config: EmbedConfig, progress: Progress | None = None
 ) -> Floats:
     """Return (R, D): a vector for each row of the tables, one table after the other; of rows without cells, zeros."""
-    part = POOLINGS[config.pooling]
-    found = embed_parts(navi, encoded, (part,), config, progress)[part]
+    found = pool_rows(navi, encoded, config, progress)
     array = np.zeros((sum(tables.num_rows.values()), found.shape[1]), np.float32)
     array[place_rows(tables, encoded)] = found
     return array
+
+
+def pool_rows(navi: Navi, encoded: Encoded, config: EmbedConfig, progress: Progress | None = None) -> Floats:
+    """Return (R, D): a vector for each encoded row."""
+    if config.pooling == "values":
+        return embed_value_means(navi.pool, encoded.arrays, config=config, progress=progress)
+    part = "rows" if config.pooling == "cls" else "means"
+    return embed_parts(navi, encoded, (part,), config, progress)[part]
+
+
+def embed_value_means(
+    pool: RunnerPool,
+    arrays: SegmentArrays,
+    rows: Ints | None = None,
+    *,
+    config: EmbedConfig | None = None,
+    progress: Progress | None = None,
+) -> Floats:
+    """Return (R, D): the mean of the states of a row's values; rows with equal cells run once.
+
+    Headers and [CLS] have no part in it: they say which table a row is from, and drown what it is about.
+    """
+    config = config or EmbedConfig()
+    rows = np.arange(arrays.num_rows) if rows is None else rows
+    distinct, inverse = find_distinct(arrays, rows)
+    means = np.zeros((len(distinct), pool.runners[0].model.config.hidden_size), np.float32)
+    for start in range(0, len(distinct), ROWS_AT_ONCE):
+        part = distinct[start : start + ROWS_AT_ONCE]
+        values_SD = pool.embed(
+            arrays,
+            part,
+            parts=("values",),
+            batch_size=config.batch_size,
+            tokens_per_batch=config.tokens_per_batch,
+            progress=progress and (lambda done, _: progress(done, len(distinct))),
+        )["values"]
+        means[start : start + len(part)] = average_cells(values_SD, np.diff(arrays.row_offsets)[part])
+    return means[inverse]
+
+
+def average_cells(cells_SD: Floats, num_cells_R: Ints) -> Floats:
+    """Return the mean of each row's cells, which stand row after row; a row without cells has zeros."""
+    sums = np.concatenate([np.zeros((1, cells_SD.shape[1])), np.cumsum(cells_SD, axis=0, dtype=np.float64)])
+    ends = np.cumsum(num_cells_R)
+    means: Floats = (sums[ends] - sums[ends - num_cells_R]) / np.maximum(num_cells_R, 1)[:, None]
+    return means.astype(np.float32)
 
 
 def place_rows(tables: Tables, encoded: Encoded) -> Ints:

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from navi.errors import ConfigError, TableError
 from navi.inference.embedding import (
     KINDS,
-    POOLINGS,
     EmbedConfig,
     embed_attributes,
-    embed_parts,
+    embed_cells,
     index_cells,
     index_rows,
+    pool_rows,
 )
 from navi.segments import ROLES, Encoded, encode_tables
 from navi.tables import Chunk, Losses, Source, find_sources, read_chunks
@@ -122,9 +122,9 @@ class FileEmbedder:
             lines = pa.table({"attribute": encoded.attributes.take(pa.array(new)).cast(pa.string())})
             vectors = embed_attributes(navi.runner, encoded.arrays, new)
         else:
-            part = POOLINGS[config.pooling] if self._kind == "rows" else self._kind
-            vectors = embed_parts(navi, encoded, (part,), config)[part]
-            lines = index_rows(encoded) if self._kind == "rows" else self._index_cells(encoded)
+            is_rows = self._kind == "rows"
+            vectors = pool_rows(navi, encoded, config) if is_rows else embed_cells(navi, encoded, self._kind, config)
+            lines = index_rows(encoded) if is_rows else self._index_cells(encoded)
         return lines.append_column("embedding", make_vectors(config.finish(vectors)))
 
     def _index_cells(self, encoded: Encoded) -> pa.Table:

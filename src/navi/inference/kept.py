@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from navi.errors import ConfigError, ModelError, TableError
 from navi.inference.embedding import EmbedConfig
@@ -67,10 +68,11 @@ def build_index(
 
 def save_index(index: SearchIndex, folder: Path, sources: Sequence[Source] = ()) -> None:
     """Write an index into a folder that is there."""
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "vectors": index.vectors,
         "space_mean": index.space.mean,
         "space_transform": index.space.transform,
+        "words": index.words.words,
         "word_offsets": index.words.offsets,
         "word_rows": index.words.rows,
     }
@@ -85,6 +87,7 @@ def save_index(index: SearchIndex, folder: Path, sources: Sequence[Source] = ())
         "model": index.navi.fingerprint,
         "method": index.method,
         "num_rows": len(index.vectors),
+        "similarity_weight": index.similarity_weight,
         "sources": describe_sources(sources),
     }
     (folder / INDEX_FILE).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
@@ -108,12 +111,14 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
         )
     with pa.memory_map(str(folder / ROWS_FILE)) as source:
         rows = pa.ipc.open_file(source).read_all()
+    words, offsets, word_rows = (_load(folder, name) for name in ("words", "word_offsets", "word_rows"))
     return SearchIndex(
         navi=navi,
         space=Space(_load(folder, "space_mean"), _load(folder, "space_transform")),
         vectors=_load(folder, "vectors"),
-        words=WordIndex(_load(folder, "word_offsets"), _load(folder, "word_rows"), facts["num_rows"]),
+        words=WordIndex(words, offsets, word_rows, facts["num_rows"]),
         rows=rows,
+        similarity_weight=facts["similarity_weight"],
         method=facts["method"],
         nearest=load_nearest(facts["method"], folder / NEAREST_FILE),
     )
@@ -131,12 +136,16 @@ def describe_sources(sources: Sequence[Source]) -> list[dict[str, Any]]:
 def _read_facts(folder: Path) -> dict[str, Any]:
     file = folder / INDEX_FILE
     if not file.is_file():
-        raise ConfigError(f"{folder} is not a search index: it has no {INDEX_FILE}. Give a folder that is not there yet.")
+        raise ConfigError(
+            f"{folder} is not a search index: it has no {INDEX_FILE}. Give a folder that is not there yet."
+        )
     try:
         facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         version = facts["format_version"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"Cannot read {file}: it is damaged ({error}). Remove the index and build it again.") from error
+        raise ConfigError(
+            f"Cannot read {file}: it is damaged ({error}). Remove the index and build it again."
+        ) from error
     if version != FORMAT_VERSION:
         raise ConfigError(
             f"The index in {folder} has format version {version}, this is NAVI {VERSION} and reads {FORMAT_VERSION}. "

@@ -16,14 +16,14 @@ EXAMPLE = "title=Alien, year=1979"
 
 
 def parse_like(text: str) -> dict[str, Any]:
-    """Return the cells of a row that a user wrote.
+    r"""Return the cells of a row that a user wrote.
 
     Cells stand between commas; a comma without a header after it belongs to the value before. Quotes keep commas and
     equals signs together. A JSON object is taken as it is.
 
     >>> parse_like("title=Alien, year=1979")
     {'title': 'Alien', 'year': '1979'}
-    >>> parse_like("title=Crouching Tiger, Hidden Dragon, 'made in'=\\"China = Taiwan\\"")
+    >>> parse_like("title=Crouching Tiger, Hidden Dragon, 'made in'=\"China = Taiwan\"")
     {'title': 'Crouching Tiger, Hidden Dragon', 'made in': 'China = Taiwan'}
     """
     if text.lstrip().startswith("{"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,6 +79,15 @@ def _check_config(folder: Path, config: dict[str, Any]) -> None:
             f"The model in {folder} has format version {version}, this is NAVI {VERSION} and reads up to "
             f"{FORMAT_VERSION}. Update navi-tables: pip install -U navi-tables."
         )
+
+
+def fingerprint_model(folder: Path) -> str:
+    """Return a digest of everything that decides what a model answers."""
+    digest = hashlib.sha256()
+    for name in (CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE):
+        with (folder / name).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def find_prepare_config(folder: Path) -> PrepareConfig:

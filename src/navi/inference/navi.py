@@ -24,7 +24,7 @@ from navi.inference.embedding import (
     progress_bar,
 )
 from navi.inference.frames import Tables, read_tables
-from navi.inference.loading import find_prepare_config, open_model
+from navi.inference.loading import find_prepare_config, fingerprint_model, open_model
 from navi.inference.pool import RunnerPool
 from navi.segments import Encoded, PrepareConfig, encode_tables
 from navi.tables import ReadConfig
@@ -33,6 +33,8 @@ from navi.training.vocabulary import find_special_tokens
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+    from navi.inference.search import Neighbour
 
 
 class Navi:
@@ -91,6 +93,11 @@ class Navi:
     def special(self) -> SpecialTokens:
         """The tokens that rows are put together with."""
         return self.runner.special
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Stands for the model: weights, configuration and tokenizer."""
+        return fingerprint_model(self.folder)
 
     @property
     def hidden_size(self) -> int:
@@ -191,6 +198,26 @@ class Navi:
         from navi.inference.matching import match_tables
 
         return match_tables(self, name_frames(frames), **settings)
+
+    def search(self, frames: Any, like: Any, k: int = 10) -> list[Neighbour]:
+        """Return the k rows of some frames that are nearest to a row.
+
+        `like` is a row, whole or in part (`{"title": "Alien"}` or the text `title=Alien, year=1979`), or a table's name
+        and the number, from 1, of one of its rows. To search the same frames often, make a `SearchIndex`.
+        """
+        from navi.inference.search import index_frames
+
+        index = index_frames(self, frames)
+        if isinstance(like, tuple):
+            table, row = like
+            return index.search_row(table, row, k)
+        return index.search(like, k)[0]
+
+    def find_pairs(self, left: Any, right: Any, **settings: Any) -> pa.Table:
+        """Return the rows of two frames that are about the same thing; `settings` are those of `PairsConfig`."""
+        from navi.inference.pairs import PairsConfig, find_pairs
+
+        return find_pairs(self, left, right, PairsConfig(**settings))
 
     def impute(
         self, frame: Any, *, confidence: float = 0.0, columns: Sequence[str] | None = None, **settings: Any

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from navi.errors import ConfigError
+from navi.inference.embedding import embed_value_means
 from navi.inference.pool import Floats, Ints, Progress
-from navi.inference.search import SIMILARITY_WEIGHT
-from navi.inference.space import Space, embed_value_means, list_words
+from navi.inference.space import Space, weigh_similarity
+from navi.inference.words import list_words, weigh
 
 if TYPE_CHECKING:
     from navi.inference.navi import Navi
 
-# Shape suffixes: L left rows, R right rows, K candidates of a row, P pairs.
+# Shape suffixes: L left rows, R right rows, P pairs, W distinct words, D hidden size.
 
-LEFT, RIGHT = "left", "right"
 ROWS_AT_ONCE = 1024
 CALIBRATION_ROWS = 2000
-"""Rows that the confidence is fitted on, at most."""
-_RIDGE = 1e-3
+"""Rows of the left table that the confidence is fitted on, at most."""
+
+_RIDGE = 1e-2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +32,11 @@ class PairsConfig:
     """How pairs are found and how sure they must be."""
 
     k: int = 10
-    """A pair must be among the k best of either of its rows."""
+    """A pair must be among the k best of each of its two rows."""
     threshold: float = 0.5
     """Pairs with less confidence are left out."""
     one_to_one: bool = False
-    """Give each row to one pair at most, the best first."""
+    """Give each row to one pair at most, the surest first."""
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -52,25 +51,173 @@ def find_pairs(
     """Return pairs of rows of two frames that are about the same thing, the surest first.
 
     Columns: `left` and `right`, row numbers from 1; `confidence`; and what it comes from, `similarity` of the vectors
-    and `overlap` of the words, rare ones weighing more. Confidence grows with both alone; it is fitted to how well the
-    best wrong row does for each row, so it is small where tables are full of rows that are alike.
+    and `overlap` of the words, rare ones weighing more. How sure a pair is depends on how well wrong rows do: where
+    many rows of a table are alike, a high score says little.
     """
     config = config or PairsConfig()
-    rows = Compared.read(navi, {LEFT: left, RIGHT: right}, progress)
-    left_rows, right_rows = rows.of(0), rows.of(1)
-    forward, best, second = rows.rank(left_rows, right_rows, config.k)
-    backward, _, _ = rows.rank(right_rows, left_rows, config.k)
-    mutual = set(zip(backward[1].tolist(), backward[0].tolist(), strict=True))
-    pairs = np.array([pair for pair in zip(*(side.tolist() for side in forward), strict=True) if pair in mutual])
-    pairs = pairs.reshape(-1, 2).astype(np.int64)
-    similarity, overlap = rows.compare(pairs[:, 0], pairs[:, 1])
-    score = _blend(similarity, overlap)
-    wrong = np.maximum(second, rows.rank_within(left_rows))
-    confidence = Confidence.fit(best, wrong).of(score)
-    chosen = np.lexsort((pairs[:, 1], pairs[:, 0], -score))
+    rows = ComparedRows.read(navi, left, right, progress)
+    pairs_P2 = rows.find_candidates(config.k)
+    similarity, overlap = rows.compare(pairs_P2[:, 0], pairs_P2[:, 1])
+    score = rows.blend(similarity, overlap)
+    confidence = Confidence.fit(*rows.measure_best_and_wrong()).of(score)
+    chosen = np.lexsort((pairs_P2[:, 1], pairs_P2[:, 0], -score))
     chosen = chosen[confidence[chosen] >= config.threshold]
     if config.one_to_one:
-        chosen = _take_once(pairs, chosen)
-    columns = {LEFT: rows.number[pairs[chosen, 0]], RIGHT: rows.number[pairs[chosen, 1]]}
+        chosen = take_once(pairs_P2, chosen)
+    columns = {"left": rows.number[pairs_P2[chosen, 0]], "right": rows.number[pairs_P2[chosen, 1]]}
     facts = {"confidence": confidence, "similarity": similarity, "overlap": overlap}
     return pa.table(columns | {name: fact[chosen] for name, fact in facts.items()})
+
+
+def take_once(pairs_P2: Ints, order: Ints) -> Ints:
+    """Return those of the pairs, in this order, whose rows no earlier one of them has."""
+    taken: tuple[set[int], set[int]] = (set(), set())
+    chosen = []
+    for place in order.tolist():
+        left, right = pairs_P2[place].tolist()
+        if left not in taken[0] and right not in taken[1]:
+            chosen.append(place)
+            taken[0].add(left)
+            taken[1].add(right)
+    return np.array(chosen, np.int64)
+
+
+@dataclass(frozen=True)
+class ComparedRows:
+    """The rows of two tables, in one space: the first `num_left` are of the left one."""
+
+    vectors: Floats
+    """(L + R, D) unit vectors."""
+    words: csr_array
+    """(L + R, W) square root of the rarity of each word that a row has."""
+    weight: Floats
+    """(L + R,) rarity of all words of each row, summed."""
+    number: Ints
+    """(L + R,) number of each row in its table, from 1."""
+    num_left: int
+    similarity_weight: float
+    """What the similarity of vectors weighs in a score; the words that rows share weigh the rest."""
+
+    @classmethod
+    def read(cls, navi: Navi, left: Any, right: Any, progress: Progress | None = None) -> Self:
+        """Return the rows of two frames."""
+        encoded = navi.encode({"left": left, "right": right})
+        arrays = encoded.arrays
+        vectors = embed_value_means(navi.pool, arrays, progress=progress)
+        row, words = list_words(encoded)
+        _, word, counts = np.unique(words, return_inverse=True, return_counts=True)
+        rarity = weigh(arrays.num_rows, counts)
+        shares = csr_array((np.sqrt(rarity[word]), (row, word)), (arrays.num_rows, len(rarity)))
+        weight = np.bincount(row, rarity[word], arrays.num_rows).astype(np.float32)
+        num_left = int((arrays.row_table == 0).sum())
+        rows = cls(Space.fit(vectors).apply(vectors), shares, weight, encoded.row_number, num_left, 0.5)
+        chosen = rows.left[:: max(1, num_left // ROWS_AT_ONCE)]
+        return replace(rows, similarity_weight=weigh_similarity(*rows.compare_all(chosen, rows.right)))
+
+    @property
+    def left(self) -> Ints:
+        """The rows of the left table."""
+        return np.arange(self.num_left)
+
+    @property
+    def right(self) -> Ints:
+        """The rows of the right table."""
+        return np.arange(self.num_left, len(self.number))
+
+    def find_candidates(self, k: int) -> Ints:
+        """Return (P, 2): the pairs of a left and a right row that are among the k best of each other."""
+        forward = self._rank(self.left, self.right, k)
+        backward = self._rank(self.right, self.left, k)[:, ::-1]
+        size = len(self.number)
+        keys = np.intersect1d(forward[:, 0] * size + forward[:, 1], backward[:, 0] * size + backward[:, 1])
+        return np.stack([keys // size, keys % size], axis=1)
+
+    def compare(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
+        """Return similarity and overlap of pairs of rows."""
+        similarity = np.clip(np.einsum("pd,pd->p", self.vectors[first], self.vectors[second]), 0, 1)
+        shared = np.asarray(self.words[first].multiply(self.words[second]).sum(axis=1)).reshape(-1)
+        return similarity, self._share(shared, self.weight[first], self.weight[second])
+
+    def compare_all(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
+        """Return similarity and overlap of some rows with all of others: one line for each of the first."""
+        similarity = np.clip(self.vectors[first] @ self.vectors[second].T, 0, 1)
+        shared = (self.words[first] @ self.words[second].T).toarray()
+        return similarity, self._share(shared, self.weight[first][:, None], self.weight[second])
+
+    def blend(self, similarity: Floats, overlap: Floats) -> Floats:
+        """Return the score of pairs, from 0 to 1."""
+        weight = np.float32(self.similarity_weight)
+        return weight * similarity + (1 - weight) * overlap
+
+    def measure_best_and_wrong(self) -> tuple[Floats, Floats]:
+        """Return, for left rows, the score of the best right row, and one that the best of the wrong rows may have.
+
+        A row has one counterpart at most, so its second and third best are wrong. The gaps between the best of many
+        draws grow as 1/3, 1/2, 1 from the third up: the best wrong row is ahead of the second by about twice what that
+        is ahead of the third.
+        """
+        chosen = np.unique(np.linspace(0, self.num_left - 1, min(self.num_left, CALIBRATION_ROWS)).astype(np.int64))
+        best, wrong = np.zeros((2, len(chosen)), np.float32)
+        for start in range(0, len(chosen), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            score = self.blend(*self.compare_all(chosen[part], self.right))
+            # Two empty rows stand in where the right table has fewer than three.
+            top = np.sort(np.pad(score, ((0, 0), (2, 0))), axis=1)[:, -3:]
+            best[part] = top[:, 2]
+            wrong[part] = 3 * top[:, 1] - 2 * top[:, 0]
+        return best, wrong
+
+    def _rank(self, rows: Ints, others: Ints, k: int) -> Ints:
+        """Return (rows * k, 2): each row with its k best."""
+        k = min(k, len(others))
+        found = []
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            part = rows[start : start + ROWS_AT_ONCE]
+            best = np.argpartition(-self.blend(*self.compare_all(part, others)), k - 1, axis=1)[:, :k]
+            found.append(np.stack([np.repeat(part, k), others[best].reshape(-1)], axis=1))
+        return np.concatenate(found)
+
+    @staticmethod
+    def _share(shared: Floats, weight: Floats, other: Floats) -> Floats:
+        together = weight + other - shared
+        share: Floats = np.where(together > 0, shared / np.where(together > 0, together, 1), 0).astype(np.float32)
+        return np.clip(share, 0, 1)
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """From a score to the chance that a pair is right: it rises with the score; 0 where wrong rows do as well."""
+
+    slope: float
+    centre: float
+
+    @classmethod
+    def fit(cls, best: Floats, wrong: Floats) -> Self:
+        """Tell the best scores from the wrong ones by a logistic curve.
+
+        One made-up pair of each kind, a perfect and an empty one, keeps the curve finite for tables of a few rows.
+        """
+        score = np.concatenate([best, wrong, [1.0, 0.0]]).astype(np.float64)
+        is_best = np.concatenate([np.ones(len(best)), np.zeros(len(wrong)), [1.0, 0.0]])
+        design = np.stack([np.ones_like(score), score], axis=1)
+        weights = np.zeros(2)
+        for _ in range(50):
+            chance = 1 / (1 + np.exp(-design @ weights))
+            gradient = design.T @ (is_best - chance) - _RIDGE * weights
+            curvature = (design * (chance * (1 - chance))[:, None]).T @ design + _RIDGE * np.eye(2)
+            step = np.linalg.solve(curvature, gradient)
+            weights = weights + step
+            if np.abs(step).max() < 1e-9:
+                break
+        if weights[1] <= 0:
+            return cls(0.0, 1.0)
+        return cls(float(weights[1]), float(-weights[0] / weights[1]))
+
+    def of(self, score: Floats) -> Floats:
+        """Return the confidence of each score.
+
+        Of what scores so high, a share r are best rows and 1 - r wrong ones; wrong ones are as many among the best.
+        """
+        # 1 - (1 - r) / r, with r the logistic curve, is 1 - exp(-slope * (score - centre)).
+        confidence: Floats = np.clip(-np.expm1(-self.slope * (score - self.centre)), 0, 1).astype(np.float32)
+        return confidence

@@ -31,9 +31,9 @@ class ValueScorer:
     def score(self, gaps: Gaps, sets: Sequence[ValueSet], set_M: Ints, lengths: Sequence[Ints]) -> list[Scores]:
         """Return for each gap the log-likelihood of each value of its set, -inf for lengths that were not asked.
 
-        `lengths` says for each set which numbers of tokens to ask for.
+        `set_M` (M,) says which of the sets is a gap's, `lengths` which numbers of tokens to ask for in each gap.
         """
-        asked = [(gap, int(n)) for gap, number in enumerate(set_M.tolist()) for n in lengths[number]]
+        asked = [(gap, int(length)) for gap, some in enumerate(lengths) for length in some]
         scores = [np.full(len(sets[number]), -np.inf, np.float32) for number in set_M.tolist()]
         if not asked:
             return scores

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from navi.errors import ConfigError, TableError
+from navi.inference.embedding import embed_value_means
 from navi.inference.like import parse_like
 from navi.inference.nearest import METHODS, Nearest, build_nearest, choose_method
-from navi.inference.pool import Floats, Ints, Progress
-from navi.inference.space import Space, embed_value_means, list_words
-from navi.inference.words import WordIndex
+from navi.inference.pool import Floats, Progress
+from navi.inference.space import Space, weigh_similarity
+from navi.inference.words import WordIndex, Words, list_words
 from navi.segments import Encoded
 from navi.segments.columns import GrowingLists, GrowingMemory, MakeGrowing
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 # Shape suffixes: R rows, D hidden size.
 
-SIMILARITY_WEIGHT = 0.4
-"""What the similarity of vectors weighs in a confidence; the words that rows share weigh the rest."""
 ROWS_AT_ONCE = 65_536
+WEIGHT_ROWS = 64
+"""Rows whose likeness to all others tells what similarity and overlap should weigh."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,15 +63,12 @@ class SearchIndex:
     """The words of the rows."""
     rows: pa.Table
     """(R,) `table`, `row` and `cells`, as JSON, of each row."""
+    similarity_weight: float
+    """What the similarity of vectors weighs in a confidence; the words that rows share weigh the rest."""
     method: str
     """How rows are found: exact, hnsw or ivf."""
     nearest: Nearest
     """Finds them."""
-
-    @cached_property
-    def rarity(self) -> Floats:
-        """Weight of each word."""
-        return self.words.rarity
 
     def search(self, like: Any, k: int = 10) -> list[list[Neighbour]]:
         """Return the k nearest rows for each row of `like`: a frame, a list of rows, one row, or the text of one.
@@ -80,11 +78,11 @@ class SearchIndex:
         if k < 1:
             raise ConfigError(f"k must be at least 1, got {k}.")
         tables = self.navi.read(parse_like(like) if isinstance(like, str) else like)
-        arrays = self.navi.encode_tables(tables).arrays
-        if arrays.num_rows < sum(tables.num_rows.values()):
+        encoded = self.navi.encode_tables(tables)
+        if encoded.arrays.num_rows < sum(tables.num_rows.values()):
             raise TableError("A row to search for has no cells. Give it at least one, such as title=Alien.")
-        vectors = self.space.apply(embed_value_means(self.navi, arrays))
-        rows, words = list_words(arrays, np.arange(arrays.num_rows))
+        vectors = self.space.apply(embed_value_means(self.navi.pool, encoded.arrays))
+        rows, words = list_words(encoded)
         return [self._find(vector, words[rows == place], k) for place, vector in enumerate(vectors)]
 
     def search_row(self, table: str, row: int, k: int = 10) -> list[Neighbour]:
@@ -104,12 +102,12 @@ class SearchIndex:
             raise TableError(f"The table '{table}' has no row {row}, or one without cells. Rows count from 1.")
         return int(found[0])
 
-    def _find(self, vector: Floats, words: Ints, k: int) -> list[Neighbour]:
-        overlap = self.words.share(words, self.rarity)
+    def _find(self, vector: Floats, words: Words, k: int) -> list[Neighbour]:
+        overlap = self.words.share(words)
         proposed = self.nearest.propose(vector, overlap, k)
         similarity = np.clip(self.vectors[proposed] @ vector, 0, 1)
         overlap = overlap[proposed]
-        confidence = SIMILARITY_WEIGHT * similarity + (1 - SIMILARITY_WEIGHT) * overlap
+        confidence = self.similarity_weight * similarity + (1 - self.similarity_weight) * overlap
         best = np.argsort(-confidence, kind="stable")[:k]
         places = np.arange(len(self.vectors))[proposed][best]
         facts = self.rows.take(pa.array(places)).to_pylist()
@@ -132,7 +130,7 @@ class IndexBuilder:
     def __init__(self, navi: Navi, make: MakeGrowing = GrowingMemory) -> None:
         self._navi, self._make = navi, make
         self._vectors = make("vectors", np.float32)
-        self._words, self._word_rows = make("words", np.int32), make("words.rows", np.int32)
+        self._words, self._word_rows = make("words", np.uint64), make("words.rows", np.int32)
         self._cells = GrowingLists(make, "cells", np.uint8)
         self._number, self._table = make("number", np.int64), make("table", np.int32)
         self._tables: dict[str, int] = {}
@@ -141,8 +139,8 @@ class IndexBuilder:
     def add(self, encoded: Encoded, progress: Progress | None = None) -> None:
         """Take in rows."""
         arrays = encoded.arrays
-        self._vectors.append(embed_value_means(self._navi, arrays, progress=progress).reshape(-1))
-        rows, words = list_words(arrays, np.arange(arrays.num_rows))
+        self._vectors.append(embed_value_means(self._navi.pool, arrays, progress=progress).reshape(-1))
+        rows, words = list_words(encoded)
         self._word_rows.append(rows + self.num_rows)
         self._words.append(words)
         texts = [text.encode() for text in write_cells(encoded)]
@@ -164,13 +162,15 @@ class IndexBuilder:
         for start in range(0, self.num_rows, ROWS_AT_ONCE):
             unit.append(space.apply(np.asarray(raw[start : start + ROWS_AT_ONCE])).reshape(-1))
         vectors = unit.finish().reshape(self.num_rows, width)
-        size = self._navi.tokenizer.get_vocab_size()
+        rows, words = self._word_rows.finish(), self._words.finish()
+        index = WordIndex.build(rows, words, self.num_rows)
         return SearchIndex(
             navi=self._navi,
             space=space,
             vectors=vectors,
-            words=WordIndex.build(self._word_rows.finish(), self._words.finish(), self.num_rows, size),
+            words=index,
             rows=self._list_rows(),
+            similarity_weight=_measure_weight(vectors, index, rows, words),
             method=method,
             nearest=build_nearest(vectors, method),
         )
@@ -178,8 +178,27 @@ class IndexBuilder:
     def _list_rows(self) -> pa.Table:
         offsets, content = self._cells.finish()
         cells = pa.LargeStringArray.from_buffers(self.num_rows, pa.py_buffer(offsets), pa.py_buffer(content))
-        table = pa.DictionaryArray.from_arrays(pa.array(self._table.finish()), pa.array(list(self._tables), pa.string()))
+        table = pa.DictionaryArray.from_arrays(
+            pa.array(self._table.finish()), pa.array(list(self._tables), pa.string())
+        )
         return pa.table({"table": table, "row": self._number.finish(), "cells": cells})
+
+
+def _measure_weight(vectors: Floats, index: WordIndex, rows: NDArray[np.int32], words: Words) -> float:
+    chosen = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), WEIGHT_ROWS)).astype(np.int64))
+    similarity, overlap = [], []
+    for row in chosen:
+        begin, end = np.searchsorted(rows, [row, row + 1])
+        similarity.append(np.clip(vectors @ vectors[row], 0, 1))
+        overlap.append(index.share(words[begin:end]))
+    return weigh_similarity(np.concatenate(similarity), np.concatenate(overlap))
+
+
+def index_frames(navi: Navi, frames: Any, *, method: str = "auto", progress: Progress | None = None) -> SearchIndex:
+    """Return an index, in memory, of the rows of one frame or several."""
+    builder = IndexBuilder(navi)
+    builder.add(navi.encode(frames), progress)
+    return builder.finish(method)
 
 
 def write_cells(encoded: Encoded) -> Iterable[str]:

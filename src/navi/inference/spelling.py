@@ -48,7 +48,7 @@ class Spelling:
         written: list[str] = []
         last: str | None = None
         for number in tokens:
-            token = self._tokenizer.id_to_token(number)
+            token = self._tokenizer.id_to_token(number) or ""
             continues = token.startswith(CONTINUATION)
             kind = _kind(token)
             if last is not None and not continues:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,32 +38,28 @@ class ValueSet:
     def __len__(self) -> int:
         return len(self.texts)
 
-    @property
+    @cached_property
     def num_cells(self) -> float:
         """Number of cells that the counts come from."""
         return float(self.count.sum())
 
-    @property
+    @cached_property
     def lengths(self) -> Ints:
         """(N,) number of tokens of each value."""
         return np.fromiter(map(len, self.tokens), np.int64, len(self.tokens))
 
-    @property
+    @cached_property
     def unseen(self) -> float:
         """Chance that a further cell holds a value of no other cell (Good and Turing's estimate)."""
         return (float((self.count == 1).sum()) + 0.5) / (self.num_cells + 1.0)
 
-    def weigh(self, share_weight: float, leave: int | None = None) -> Floats:
-        """Return how likely each value is before the row is looked at: (N,), summing to 1 where it can.
+    def weigh(self, training_cells: float) -> Floats:
+        """Return how likely each value is before a row is looked at: (N,), summing to 1 where there is any.
 
-        The training tables count as much as `share_weight` cells. One cell with the value `leave` is not counted.
+        The training tables count as much as `training_cells` cells.
         """
-        count = self.count.copy()
-        if leave is not None:
-            count[leave] = max(0.0, count[leave] - 1.0)
-        weights = count + share_weight * self.share
-        total = float(weights.sum())
-        return weights / total if total > 0 else weights
+        weights = self.count + training_cells * self.share
+        return weights / max(float(weights.sum()), 1e-9)
 
 
 def gather_values(

@@ -41,7 +41,7 @@ class TrainingConfig:
     """Times that every training row is seen."""
     max_steps: int | None = None
     """Stop after this many steps, whatever the epochs; None for no such limit."""
-    learning_rate: float = 1e-4
+    learning_rate: float = 2e-4
     """Highest learning rate of the parameters that come from the backbone (the paper: 3e-5)."""
     new_learning_rate: float = 5e-4
     """Highest learning rate of the parameters that start cold: head, projection, unknown attribute, gate."""
@@ -59,8 +59,8 @@ class TrainingConfig:
     """Arithmetic of the encoder; `auto` is bfloat16 on a GPU that has it, else float32."""
     compile: bool = False
     """Compile the encoder's layers with torch.compile."""
-    graphs: bool = True
-    """On one GPU, record the passes of each size of batch and replay them."""
+    graphs: bool = False
+    """On one GPU, compute in half precision throughout, record the passes of each size of batch and replay them."""
     workers: int = 2
     """Threads that make batches ahead of time; 0 makes them in between."""
     checkpoint_steps: int | None = None

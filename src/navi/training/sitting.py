@@ -116,7 +116,6 @@ class Sitting:
             lambda parts: self.stepper.build(parts, epoch, max_tokens),
             workers=self.config.training.workers,
             ahead=2 * self.config.training.workers + 2,
-            processes=self.stepper.recorder is not None,
         )
         with closing(cast("Generator[StepBatches]", ready)):
             for made in ready:

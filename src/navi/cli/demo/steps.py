@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from navi.cli.demo.entities import find_same_films
+from navi.cli.demo.gaps import fill_gaps
 from navi.cli.demo.learning import learn
 from navi.cli.demo.tables import make_tables, prepare_corpus, show_tables
 from navi.cli.demo.tour import Tour
@@ -25,5 +27,7 @@ STEPS = (
     Step("One corpus of segments", prepare_corpus),
     Step("What is in it", show_tables),
     Step("Learning, without any label", learn),
+    Step("Empty cells, filled", fill_gaps),
+    Step("The same film in two catalogues", find_same_films),
 )
 """All steps; one more is one more entry here."""

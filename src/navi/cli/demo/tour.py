@@ -104,3 +104,8 @@ class Tour:
         """Return all scores so far, one a line."""
         rows = [(each.task, format_share(each.navi), format_share(each.guess), each.guess_name) for each in self.scores]
         return make_table(("task", "NAVI", "guess", "what the guess is"), rows, right=("NAVI", "guess"))
+
+
+def find_file(folder: Path, table: str) -> Path:
+    """Return the file of a simulated catalogue, which is named after it."""
+    return next(path for path in sorted(folder.iterdir()) if path.name.split(".")[0] == table)

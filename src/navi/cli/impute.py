@@ -1,0 +1,123 @@
+"""`navi impute`: a table with its empty cells filled, and an account of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from navi.cli.console import Screen
+from navi.cli.files import TableFile, check_output, read_table, write_table
+from navi.cli.options import Columns, Device, Json, ModelFolder, Quiet, TablePath, split_names
+from navi.cli.progress import follow_share, show_progress
+from navi.cli.render import count_things, format_count, make_heading, make_table, shorten, tell_next
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from navi.inference.imputation import Imputation
+
+EXAMPLES = (
+    "navi impute model films.csv -o filled.csv",
+    "navi impute model films.csv -o filled.csv --confidence 0.9 --columns genre,country",
+)
+FILLED = "filled"
+"""Reason of a cell that was not left empty."""
+FILLS_SHOWN = 12
+"""Cells shown in the summary, the surest of each column first."""
+
+
+def impute(
+    model: ModelFolder,
+    table: TablePath,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="OUT", help="File to write: .csv, .tsv, .jsonl, .parquet, .feather.")
+    ],
+    confidence: Annotated[float, typer.Option(help="Leave a cell empty if less sure than this.")] = 0.6,
+    columns: Columns = None,
+    cells: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Account of every empty cell.", show_default="OUT with .cells.csv"),
+    ] = None,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fill a table's empty cells where the model is sure enough; cells that hold something stay as they are."""
+    from navi.inference import Navi
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    account = cells or out.with_name(f"{out.stem}.cells.csv")
+    check_output(out)
+    check_output(account)
+    with show_progress(screen) as meter:
+        meter.wait("Loading the model")
+        opened, read = Navi.from_pretrained(model, device=device), read_table(table)
+        report = follow_share(meter, "Filling cells", "cells")
+        wanted = split_names(columns)
+        result = opened.impute(read.frame, confidence=confidence, columns=wanted, progress=report)
+    listed = name_rows(result.cells, read)
+    write_table(result.filled, out)
+    write_table(listed, account)
+    screen.answer_json(describe_imputation(result, listed, out, account))
+    screen.summarise(*summarise_imputation(result, listed, out, account))
+    screen.summarise(tell_next(f"see {account}", "look at every empty cell, its best guess and why it was left"))
+
+
+def name_rows(cells: pa.Table, table: TableFile) -> pa.Table:
+    """Return the account of the cells with rows named by where they stand in the file."""
+    import pyarrow as pa
+
+    numbers = table.row_number[cells["row"].to_numpy() - 1]
+    return cells.set_column(cells.column_names.index("row"), "row", pa.array(numbers))
+
+
+def count_reasons(cells: pa.Table) -> Counter[str]:
+    """Return how many empty cells were filled, and how many left for each reason."""
+    return Counter(cells["reason"].to_pylist())
+
+
+def describe_imputation(result: Imputation, cells: pa.Table, out: Path, account: Path) -> dict[str, Any]:
+    """Return the result ready for JSON."""
+    reliability = result.reliability
+    return {
+        "path": out,
+        "account": account,
+        "empty": cells.num_rows,
+        "filled": result.num_filled,
+        "reasons": count_reasons(cells),
+        "calibration_error": reliability.ece if reliability else None,
+        "notes": result.notes,
+        "cells": cells.to_pylist(),
+    }
+
+
+def summarise_imputation(result: Imputation, cells: pa.Table, out: Path, account: Path) -> list[Any]:
+    """Return what was filled, what was left and why."""
+    filled = f"{format_count(result.num_filled)} of {count_things(cells.num_rows, 'empty cell')} filled"
+    lines: list[Any] = [make_heading(f"{out}: {filled}")]
+    if result.num_filled:
+        lines.append(list_fills(cells))
+    left = {reason: count for reason, count in count_reasons(cells).items() if reason != FILLED}
+    lines += [f"  {count_things(count, 'cell')} left empty: {reason}" for reason, count in left.items()]
+    if result.reliability:
+        lines.append(f"Confidence is off by {result.reliability.ece:.3f} on average, measured on cells hidden for it.")
+    return [*lines, *result.notes, f"The account of every empty cell is in {account}."]
+
+
+def list_fills(cells: pa.Table) -> Any:
+    """Return some of the cells that were filled: the surest of each column, then the next."""
+    filled = [cell for cell in cells.to_pylist() if cell["reason"] == FILLED]
+    met: Counter[str] = Counter()
+    ranked = []
+    for cell in sorted(filled, key=lambda cell: -cell["probability"]):
+        ranked.append((met[cell["column"]], cell))
+        met[cell["column"]] += 1
+    shown = [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])[:FILLS_SHOWN]]
+    rows = [
+        (str(cell["row"]), cell["column"], shorten(cell["value"]), f"{cell['probability']:.2f}", cell["kind"])
+        for cell in shown
+    ]
+    return make_table(("row", "column", "value", "confidence", "from"), rows, right=("row", "confidence"))

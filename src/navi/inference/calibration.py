@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.errors import ModelError
-from navi.inference.blend import Blend
+from navi.inference.guessing.blend import Blend
 
 # Shape suffixes: N answers, B bins.
 

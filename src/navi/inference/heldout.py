@@ -8,8 +8,8 @@ import numpy as np
 
 from navi.batches.layout import count_up, gather_ranges
 from navi.inference.calibration import Answers
-from navi.inference.gaps import Gaps, Ints
-from navi.inference.guessing import Guesses
+from navi.inference.guessing.gaps import Gaps, Ints
+from navi.inference.guessing.guesser import Guesses
 from navi.segments.arrays import ROLES, SegmentArrays
 
 # Shape suffixes: M cells, C cells of the rows drawn from.

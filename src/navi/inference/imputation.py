@@ -13,9 +13,9 @@ from navi.errors import ConfigError
 from navi.inference.calibration import LEAST_ANSWERS, Calibration, Reliability
 from navi.inference.filling import Fill, open_frame
 from navi.inference.frames import TABLE, find_headers
-from navi.inference.gaps import Ints
-from navi.inference.guessconfig import GuessConfig
-from navi.inference.guessing import Guesser
+from navi.inference.guessing.config import GuessConfig
+from navi.inference.guessing.gaps import Ints
+from navi.inference.guessing.guesser import Guesser
 from navi.inference.heldout import hide_cells
 from navi.inference.settling import Settled, fit_calibration, settle
 from navi.inference.survey import EmptyCells, Survey, list_roles, name_new_columns

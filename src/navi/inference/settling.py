@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.errors import CorpusError
-from navi.inference.blend import fit_blend
 from navi.inference.calibration import LEAST_ANSWERS, Answers, Calibration, Floats, calibrate
-from navi.inference.gaps import Gaps
-from navi.inference.guessconfig import GuessConfig
-from navi.inference.guessing import Guesser, Guesses
+from navi.inference.guessing.blend import Blend, fit_blend
+from navi.inference.guessing.config import GuessConfig
+from navi.inference.guessing.gaps import Gaps
+from navi.inference.guessing.guesser import Guesser, Guesses
 from navi.inference.heldout import HiddenCells, hide_cells
 from navi.model.runner import Runner
 from navi.training.domain import Domain
@@ -95,12 +95,14 @@ def calibrate_model(
     domain: Domain,
     *,
     num_cells: int = 4000,
+    start: Blend | None = None,
     config: GuessConfig | None = None,
     seed: int = 0,
 ) -> Calibration:
     """Return the calibration of a model on its corpus: validation cells hidden, training rows as evidence.
 
-    One half of the cells decides how evidence is weighed, the other how probabilities are calibrated.
+    One half of the cells decides how evidence is weighed, from the blend `start` on, the other how probabilities are
+    calibrated. A start that gives the model no weight leaves it out: what the rows alone tell.
     """
     rows = corpus.rows_of("validation")
     hidden = hide_cells(corpus.arrays, rows, num_cells, seed=seed)
@@ -117,8 +119,9 @@ def calibrate_model(
         rows=corpus.rows_of("train"),
         domain=domain,
         max_tokens=corpus.config.max_value_tokens,
+        blend=start,
         config=config,
     )
     first, second = hidden.take(np.flatnonzero(odd)), hidden.take(np.flatnonzero(~odd))
-    guesser.blend = fit_blend(guesser.list_choices(first.gaps, first.truth))
+    guesser.blend = fit_blend(guesser.list_choices(first.gaps, first.truth), start)
     return fit_calibration(guesser, second, seed=seed)

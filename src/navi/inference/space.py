@@ -14,6 +14,8 @@ from navi.inference.pool import Floats
 
 SAMPLE_ROWS = 20_000
 """Rows that a space is fitted on, at most."""
+USUAL_WEIGHT, USUAL_PAIRS = 0.25, 1000
+"""What similarity weighs if nothing is known, and how many pairs of rows it takes to know as much."""
 SHRINKAGE = 1e-2
 """Least variance of a direction, as a share of the largest: below it, whitening would amplify noise."""
 
@@ -22,10 +24,11 @@ def weigh_similarity(similarity: Floats, overlap: Floats) -> float:
     """Return what the similarity of vectors should weigh beside the overlap of words, from 0 to 1.
 
     Both are given for many pairs of rows, of which next to none belong together: what they spread is noise, and each
-    counts the more the less it has of it. A model that knows the domain gives similarity the larger say.
+    counts the more the less it has of it. A few pairs tell little: then it is the usual weight.
     """
     noise, other = float(np.std(similarity)), float(np.std(overlap))
-    return other / (noise + other) if noise + other > 0 else 0.5
+    measured = other / (noise + other) if noise + other > 0 else USUAL_WEIGHT
+    return (measured * similarity.size + USUAL_WEIGHT * USUAL_PAIRS) / (similarity.size + USUAL_PAIRS)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from navi.inference.filling import Frame, Parse, find_present
 from navi.inference.frames import TABLE, Tables
-from navi.inference.gaps import Gaps, Ints
+from navi.inference.guessing.gaps import Gaps, Ints
 from navi.segments.arrays import ROLES
 from navi.segments.encoded import Encoded
 from navi.tables import Chunk

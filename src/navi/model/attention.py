@@ -57,6 +57,18 @@ class Boundaries:
             found.append((places, None if bool(real.all()) else real))
         return found
 
+    @cached_property
+    def order(self) -> Tensor:
+        """(T,) where each token stands when the shelves are laid end to end, padding and all."""
+        place = torch.zeros(self.num_tokens, dtype=torch.int64, device=self.starts.device)
+        before = 0
+        for places_NP, real_NP in self.shelves:
+            flat = torch.arange(before, before + places_NP.numel(), device=place.device)
+            keep = slice(None) if real_NP is None else real_NP.reshape(-1)
+            place[places_NP.reshape(-1)[keep]] = flat[keep]
+            before += places_NP.numel()
+        return place
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -112,8 +124,8 @@ def use_triton(query: Tensor) -> bool:
 
 def attend_padded(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundaries, scaling: float) -> Tensor:
     """Attend shelf by shelf, each padded to its longest sequence; (T, H, E) in and out."""
-    mixed = torch.zeros_like(query)
     width = query.shape[1:]
+    mixed = []
     for places_NP, real_NP in boundaries.shelves:
         flat = places_NP.reshape(-1)
         query_P, key_P, value_P = (
@@ -121,12 +133,8 @@ def attend_padded(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundar
         )
         mask = None if real_NP is None else real_NP[:, None, None, :]
         out = F.scaled_dot_product_attention(query_P, key_P, value_P, attn_mask=mask, scale=scaling)
-        out = out.transpose(1, 2).flatten(0, 1)
-        if real_NP is not None:
-            keep = real_NP.reshape(-1)
-            flat, out = flat[keep], out[keep]
-        mixed = mixed.index_copy(0, flat, out)
-    return mixed
+        mixed.append(out.transpose(1, 2).flatten(0, 1))
+    return torch.cat(mixed).index_select(0, boundaries.order) if mixed else query
 
 
 ALL_ATTENTION_FUNCTIONS.register(PACKED_ATTENTION, packed_attention)

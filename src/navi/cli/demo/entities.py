@@ -28,7 +28,8 @@ def find_same_films(tour: Tour) -> None:
     truth = set(tour.truth.shared_rows(*names))
     pairs = [(place(tour, left, pair["left"]), place(tour, right, pair["right"])) for pair in found]
     tour.screen.summarise(
-        f"{left.name} and {right.name} share {count_things(len(truth), 'film')}; {count_things(len(pairs), 'pair')} found.",
+        f"{left.name} and {right.name} share {count_things(len(truth), 'film')}; "
+        f"{count_things(len(pairs), 'pair')} found.",
         list_pairs(left, right, found),
     )
     guess = score_pairs(pair_titles(tour, left, right), truth)

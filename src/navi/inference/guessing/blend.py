@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 MODEL, PRIOR, VOTES, NEARNESS, COMPANION = range(5)
 NUM_EVIDENCE = 5
 """Kinds of evidence, and their lines in an array of it."""
+NEGLIGIBLE = 0.005
+"""A weight below this is none: evidence that tells nothing need not be gathered."""
 PENALTY = 1.0
 """How much fitted weights are drawn to the usual ones: as much as one cell would at unit distance."""
 
@@ -92,7 +94,8 @@ def fit_blend(choices: Sequence[Choice], start: Blend | None = None) -> Blend:
 
     bounds = [(0.0, None)] * NUM_EVIDENCE + [(None, None), (0.0, None)]
     found = minimize(lose, usual, jac=True, method="L-BFGS-B", bounds=bounds)
-    return Blend(**{field.name: float(weight) for field, weight in zip(fields(Blend), found.x, strict=True)})
+    weights = np.where((found.x < NEGLIGIBLE) & (found.x > 0), 0.0, found.x)
+    return Blend(**{field.name: float(weight) for field, weight in zip(fields(Blend), weights, strict=True)})
 
 
 def _pad(choices: Sequence[Choice]) -> tuple[Floats, Floats, NDArray[np.int64]]:

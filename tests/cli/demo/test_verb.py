@@ -6,17 +6,18 @@ import pytest
 from typer.testing import CliRunner
 
 from navi.cli import app
-from navi.cli.demo import STEPS, learning
+from navi.cli.demo import STEPS, gaps, learning
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_steps():
+def small_steps():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learning, "FEWEST_STEPS", 2)
         patch.setattr(learning, "MOST_STEPS", 2)
         patch.setattr(learning, "TRIAL_STEPS", 1)
         patch.setattr(learning, "ROWS_PER_BATCH", 4)
         patch.setattr(learning, "TRAINING", {"epochs": 100, "validate_rows": 4, "curves": False, "workers": 0})
+        patch.setattr(gaps, "MOST_ROWS", 12)
         yield
 
 
@@ -67,15 +68,3 @@ def test_the_demo_leaves_a_strangers_folder_alone(tmp_path, navi_command):
 def test_the_demo_does_not_take_a_file_for_its_folder(tmp_path, navi_command):
     (tmp_path / "mine.csv").write_text("a\n1\n")
     assert "is a file" in navi_command("demo", "--folder", tmp_path / "mine.csv", code=2).stderr
-
-
-@pytest.mark.parametrize(("seconds", "steps"), [(0.001, 240), (2.0, 120), (60.0, 60)])
-def test_training_takes_as_many_steps_as_fit_within_bounds(seconds, steps, tmp_path, monkeypatch):
-    from navi.cli.console import Screen
-    from navi.cli.demo import Tour
-
-    monkeypatch.setattr(learning, "FEWEST_STEPS", 60)
-    monkeypatch.setattr(learning, "MOST_STEPS", 240)
-    monkeypatch.setattr(learning, "time_step", lambda tour, config: seconds)
-    tour = Tour(folder=tmp_path, screen=Screen(quiet=True), minutes=4)
-    assert learning.plan_steps(tour, learning.make_config(tour)).training.max_steps == steps

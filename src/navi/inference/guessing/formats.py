@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from navi.inference.dateformat import DateFormat, learn_dates
-from navi.inference.numberformat import NumberFormat, learn_numbers
+from navi.inference.guessing.dateformat import DateFormat, learn_dates
+from navi.inference.guessing.numberformat import NumberFormat, learn_numbers
 
 SAMPLE = 500
 """Cells that a format is learnt from, at most."""

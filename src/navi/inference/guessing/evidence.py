@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.batches.layout import gather_ranges
-from navi.inference.gaps import ColumnCells, Gaps, Ints
+from navi.inference.guessing.gaps import ColumnCells, Gaps, Ints
 from navi.segments.arrays import SegmentArrays
 
 # Shape suffixes: R rows, M gaps, F features.

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from navi.inference.generation import CONTINUATION
+from navi.inference.guessing.generation import CONTINUATION
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

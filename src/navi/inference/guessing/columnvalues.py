@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from navi.inference.formats import ColumnFormat, TextFormat, learn_format
-from navi.inference.gaps import ColumnCells, Ints
-from navi.inference.spelling import Spelling
-from navi.inference.valueset import ValueSet, gather_values
+from navi.inference.guessing.formats import ColumnFormat, TextFormat, learn_format
+from navi.inference.guessing.gaps import ColumnCells, Ints
+from navi.inference.guessing.spelling import Spelling
+from navi.inference.guessing.valueset import ValueSet, gather_values
 from navi.segments.encoded import Encoded
 from navi.segments.tokens import TextTokenizer
 from navi.training.domain import Domain

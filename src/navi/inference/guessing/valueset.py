@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.inference.gaps import Ints
+from navi.inference.guessing.gaps import Ints
 
 # Shape suffixes: N values of a set.
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from navi.inference.blend import MODEL, NUM_EVIDENCE, Blend, Floats
-from navi.inference.columnvalues import Column, ColumnValues
-from navi.inference.companions import PRIOR_CELLS, Companions
-from navi.inference.evidence import NearestRows, Votes
-from navi.inference.gaps import ColumnCells, Gaps, Ints
-from navi.inference.guessconfig import GuessConfig
-from navi.inference.ranking import Scores, ValueScorer
+from navi.inference.guessing.blend import MODEL, NUM_EVIDENCE, Blend, Floats
+from navi.inference.guessing.columnvalues import Column, ColumnValues
+from navi.inference.guessing.companions import PRIOR_CELLS, Companions
+from navi.inference.guessing.config import GuessConfig
+from navi.inference.guessing.evidence import NearestRows, Votes
+from navi.inference.guessing.gaps import ColumnCells, Gaps, Ints
+from navi.inference.guessing.ranking import ValueScorer
+from navi.inference.guessing.valueset import ValueSet
 from navi.model.runner import Runner
 from navi.segments.arrays import SegmentArrays
 
@@ -39,17 +41,14 @@ class EvidenceCollector:
     def collect(self, gaps: Gaps, blend: Blend) -> Iterator[tuple[Ints, list[Floats]]]:
         """Yield places of some gaps and their evidence, (E, N) each; values the model was not asked for have -inf.
 
-        The blend says, before the model is asked, which value lengths are worth asking for.
+        The blend says, before the model is asked, which value lengths are worth asking for; a blend that gives the
+        model no weight does without it.
         """
         for places in self._divide(gaps):
             some = gaps.take(places)
             evidence = self._gather(some)
-            lengths = [
-                self._choose_lengths(self._columns[column], one, blend)
-                for column, one in zip(some.column.tolist(), evidence, strict=True)
-            ]
-            for one, scores, column in zip(evidence, self._ask(some, lengths), some.column.tolist(), strict=True):
-                one[MODEL] = scores / np.sqrt(np.maximum(self._columns[column].values.lengths, 1))
+            if blend.model > 0:
+                self._ask(some, evidence, blend)
             yield places, evidence
 
     def _divide(self, gaps: Gaps) -> list[Ints]:
@@ -63,8 +62,8 @@ class EvidenceCollector:
         """Return the evidence of gaps sorted by column, that of the model still 0."""
         votes = self._nearest.vote(gaps, self._config.neighbours)
         evidence: list[Floats] = []
-        starts = np.flatnonzero(np.diff(gaps.column, prepend=-1))
-        for begin, end in zip(starts, [*starts[1:], len(gaps)], strict=True):
+        starts = np.flatnonzero(np.diff(gaps.column, prepend=-1)).tolist()
+        for begin, end in pairwise([*starts, len(gaps)]):
             column = self._columns[int(gaps.column[begin])]
             prior = column.values.weigh(self._config.training_cells)
             told, totals = self._companions.tell(gaps.take(np.arange(begin, end)), column.cells, prior)
@@ -83,9 +82,8 @@ class EvidenceCollector:
                 weights[number[value]] += cosine**self._config.sharpness
         return np.log(FLOOR + weights / max(float(weights.sum()), FLOOR)), np.log(FLOOR + weights)
 
-    def _choose_lengths(self, column: Column, evidence: Floats, blend: Blend) -> Ints:
+    def _choose_lengths(self, values: ValueSet, evidence: Floats, blend: Blend) -> Ints:
         """Return the value lengths that hold most of what the evidence so far expects."""
-        values = column.values
         if not len(values):
             return np.zeros(0, np.int64)
         expected = np.bincount(values.lengths, weights=blend.weigh(evidence, values.unseen))
@@ -94,10 +92,15 @@ class EvidenceCollector:
         chosen = order[: min(needed, self._config.max_lengths)]
         return np.sort(chosen[expected[chosen] > 0])
 
-    def _ask(self, gaps: Gaps, lengths: Sequence[Ints]) -> list[Scores]:
+    def _ask(self, gaps: Gaps, evidence: Sequence[Floats], blend: Blend) -> None:
+        """Enter what the model says."""
+        sets = [self._columns[column].values for column in gaps.column.tolist()]
+        lengths = [self._choose_lengths(values, one, blend) for values, one in zip(sets, evidence, strict=True)]
         columns, set_M = np.unique(gaps.column, return_inverse=True)
-        sets = [self._columns[column].values for column in columns.tolist()]
-        return self._scorer.score(gaps, sets, set_M.astype(np.int64), lengths)
+        distinct = [self._columns[column].values for column in columns.tolist()]
+        scored = self._scorer.score(gaps, distinct, set_M.astype(np.int64), lengths)
+        for one, scores, values in zip(evidence, scored, sets, strict=True):
+            one[MODEL] = scores / np.sqrt(np.maximum(values.lengths, 1))
 
 
 def _read_line(counts: Any, line: int) -> Floats:

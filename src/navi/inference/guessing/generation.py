@@ -12,8 +12,8 @@ from torch import Tensor
 
 from navi.batches import Layout, Rows
 from navi.batches.layout import count_up
-from navi.inference.gaps import Gaps, Ints, open_gaps
-from navi.inference.ranking import find_masks
+from navi.inference.guessing.gaps import Gaps, Ints, open_gaps
+from navi.inference.guessing.ranking import find_masks
 from navi.model.encoder import NaviOutput
 from navi.model.runner import Runner
 from navi.segments.arrays import SegmentArrays

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from navi.inference.blend import Blend, Choice, Floats
-from navi.inference.columnvalues import ColumnValues
-from navi.inference.gaps import Gaps, Ints, sort_cells
-from navi.inference.generation import Generator
-from navi.inference.guessconfig import GuessConfig
-from navi.inference.weighing import EvidenceCollector
+from navi.inference.guessing.blend import Blend, Choice, Floats
+from navi.inference.guessing.columnvalues import ColumnValues
+from navi.inference.guessing.config import GuessConfig
+from navi.inference.guessing.gaps import Gaps, Ints, sort_cells
+from navi.inference.guessing.generation import Generator
+from navi.inference.guessing.weighing import EvidenceCollector
 from navi.model.runner import Runner
 from navi.segments.encoded import Encoded
 from navi.training.domain import Domain

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches import Layout, Rows
-from navi.inference.gaps import Gaps, Ints, open_gaps
-from navi.inference.valueset import ValueSet
+from navi.inference.guessing.gaps import Gaps, Ints, open_gaps
+from navi.inference.guessing.valueset import ValueSet
 from navi.model.encoder import NaviOutput
 from navi.model.runner import Runner
 from navi.segments.arrays import SegmentArrays

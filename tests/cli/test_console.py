@@ -49,3 +49,12 @@ def test_without_a_terminal_lines_are_wide_and_plain(capsys, monkeypatch):
 def test_the_width_that_a_user_sets_is_kept(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     assert Screen().results.width == 60
+
+
+def test_of_several_processes_the_first_alone_speaks(capsys, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    for screen in (Screen(), Screen(as_json=True)):
+        screen.answer("an answer")
+        screen.note("a note")
+        screen.answer_json({})
+    assert capsys.readouterr() == ("", "")

@@ -55,3 +55,13 @@ def test_a_path_that_is_not_there_is_a_users_mistake(tmp_path, navi_command):
     assert result.stderr.startswith("navi: ")
     assert len(result.stderr.splitlines()) == 1
     assert "none" in result.stderr
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_each_column_is_one_line_however_wide_the_terminal(width, corpus, navi_command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    found = json.loads(navi_command("inspect", corpus, "--json").stdout)
+    lines = navi_command("inspect", corpus).stdout.splitlines()
+    num_columns = sum(len(table["columns"]) for table in found["tables"])
+    assert len(lines) == num_columns + 5 * len(found["tables"]) + -(-len(lines[-1]) // width)
+    assert all(len(line) <= width for line in lines)

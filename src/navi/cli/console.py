@@ -20,7 +20,9 @@ class Screen:
     """What one verb shows. `quiet` keeps its answer alone, `as_json` leaves stdout to one JSON document."""
 
     def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
-        self.quiet, self.as_json = quiet, as_json
+        # Of the processes that train together only the first has something to say.
+        is_first = os.environ.get("RANK", "0") == "0"
+        self.quiet, self.as_json, self._speaks = quiet or not is_first, as_json, is_first
 
     @cached_property
     def results(self) -> Console:
@@ -34,7 +36,7 @@ class Screen:
 
     def answer(self, *renderables: RenderableType) -> None:
         """Show what was asked for."""
-        if not self.as_json:
+        if self._speaks and not self.as_json:
             self.results.print(*renderables, sep="\n")
 
     def summarise(self, *renderables: RenderableType) -> None:
@@ -49,7 +51,7 @@ class Screen:
 
     def answer_json(self, content: Any) -> None:
         """Print the JSON document, if that is what is wanted."""
-        if self.as_json:
+        if self._speaks and self.as_json:
             typer.echo(json.dumps(content, ensure_ascii=False, indent=1, default=str))
 
 

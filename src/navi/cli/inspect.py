@@ -10,7 +10,7 @@ import typer
 from navi.cli.console import Screen
 from navi.cli.options import Backbone, ConfigFile, Json, Quiet
 from navi.cli.progress import follow_preparing, show_progress
-from navi.cli.render import count_things, format_count, format_share, make_heading, make_table
+from navi.cli.render import count_things, format_count, format_share, make_heading, make_table, shorten
 from navi.cli.settings import make_prepare_config
 from navi.errors import TableError
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 EXAMPLES = ("navi inspect films/ 'more/*.csv.gz'", "navi inspect corpus --table imdb", "navi inspect films/ --json")
-COLUMNS = ("header", "attribute", "fill", "distinct", "entropy", "role", "tokens", "examples", "trouble")
+COLUMNS = ("header", "attribute", "fill", "distinct", "entropy", "role", "tokens", "trouble", "examples")
+NARROW_COLUMNS = ("header", "fill", "distinct", "entropy", "role", "examples")
+"""What a terminal of few columns has room for."""
+NARROW = 110
+LONGEST_HEADER = 24
 _RIGHT = ("fill", "distinct", "entropy", "tokens", "rows", "columns", "dropped")
 
 
@@ -43,7 +47,7 @@ def inspect(
         screen.answer(list_tables(found))
     else:
         for entry in found["tables"]:
-            screen.answer(*describe_table(entry))
+            screen.answer(*describe_table(entry, screen.results.width))
     screen.answer(*describe_rest(found))
 
 
@@ -67,11 +71,14 @@ def choose_tables(found: dict[str, Any], names: list[str]) -> dict[str, Any]:
     return found | {"tables": [entry for entry in found["tables"] if entry["name"] in names]}
 
 
-def describe_table(entry: dict[str, Any]) -> list[Any]:
-    """Return a table of the columns of one table, and what else is to be said of it."""
+def describe_table(entry: dict[str, Any], width: int) -> list[Any]:
+    """Return a table of the columns of one table, each on one line, and what else is to be said of it."""
     title = f"{entry['name']}: {count_things(entry['rows'], 'row')}, {count_things(len(entry['columns']), 'column')}"
-    rows = [_describe_column(column) for column in entry["columns"]]
-    return [make_table(COLUMNS, rows, title=title, right=_RIGHT), *_list_trouble(entry)]
+    described = [_describe_column(column) for column in entry["columns"]]
+    columns = COLUMNS if width >= NARROW else NARROW_COLUMNS
+    room = width - sum(_measure(described, name) + 3 for name in columns if name != "examples") - 3
+    rows = [[shorten(cells[name], max(room, 8)) for name in columns] for cells in described]
+    return [make_table(columns, rows, title=title, right=_RIGHT), *_list_trouble(entry)]
 
 
 def list_tables(found: dict[str, Any]) -> Table:
@@ -99,18 +106,22 @@ def describe_rest(found: dict[str, Any]) -> list[Any]:
     return [make_heading(f"In all {', '.join(parts)}, {format_count(totals['tokens'])} tokens."), *left_out, *skipped]
 
 
-def _describe_column(column: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        column["header"],
-        column["attribute"],
-        format_share(column["fill"]),
-        format_count(column["distinct"]),
-        "–" if column["entropy"] is None else f"{column['entropy']:.3f}",
-        column["role"],
-        f"{column['mean_tokens']:.1f}",
-        " | ".join(column["examples"]),
-        ", ".join(column["trouble"]),
-    )
+def _describe_column(column: dict[str, Any]) -> dict[str, str]:
+    return {
+        "header": shorten(column["header"], LONGEST_HEADER),
+        "attribute": shorten(column["attribute"], LONGEST_HEADER),
+        "fill": format_share(column["fill"]),
+        "distinct": format_count(column["distinct"]),
+        "entropy": "–" if column["entropy"] is None else f"{column['entropy']:.3f}",
+        "role": column["role"],
+        "tokens": f"{column['mean_tokens']:.1f}",
+        "trouble": ", ".join(column["trouble"]),
+        "examples": " | ".join(column["examples"]),
+    }
+
+
+def _measure(described: list[dict[str, str]], name: str) -> int:
+    return max(len(name), *(len(cells[name]) for cells in described))
 
 
 def _list_trouble(entry: dict[str, Any]) -> list[str]:

@@ -43,4 +43,4 @@ def show_tables(tour: Tour) -> None:
     from navi.segments import inspect_corpus
 
     found = inspect_corpus(tour.corpus)
-    tour.screen.summarise(list_tables(found), *describe_table(found["tables"][0]))
+    tour.screen.summarise(list_tables(found), *describe_table(found["tables"][0], tour.screen.results.width))

@@ -63,5 +63,6 @@ def test_each_column_is_one_line_however_wide_the_terminal(width, corpus, navi_c
     found = json.loads(navi_command("inspect", corpus, "--json").stdout)
     lines = navi_command("inspect", corpus).stdout.splitlines()
     num_columns = sum(len(table["columns"]) for table in found["tables"])
-    assert len(lines) == num_columns + 5 * len(found["tables"]) + -(-len(lines[-1]) // width)
-    assert all(len(line) <= width for line in lines)
+    *tables, _ = lines
+    assert len(tables) == num_columns + 5 * len(found["tables"])
+    assert all(len(line) <= width for line in tables)

@@ -37,7 +37,9 @@ class Screen:
     def answer(self, *renderables: RenderableType) -> None:
         """Show what was asked for."""
         if self._speaks and not self.as_json:
-            self.results.print(*renderables, sep="\n")
+            for renderable in renderables:
+                # Lines are left to the terminal to wrap, so that commands and paths can be copied whole.
+                self.results.print(renderable, soft_wrap=isinstance(renderable, str))
 
     def summarise(self, *renderables: RenderableType) -> None:
         """Show what was done."""

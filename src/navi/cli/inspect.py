@@ -10,7 +10,7 @@ import typer
 from navi.cli.console import Screen
 from navi.cli.options import Backbone, ConfigFile, Json, Quiet
 from navi.cli.progress import follow_preparing, show_progress
-from navi.cli.render import count_things, format_count, format_share, make_heading, make_table, shorten
+from navi.cli.render import count_things, format_count, format_share, make_table, shorten
 from navi.cli.settings import make_prepare_config
 from navi.errors import TableError
 
@@ -21,8 +21,8 @@ EXAMPLES = ("navi inspect films/ 'more/*.csv.gz'", "navi inspect corpus --table 
 COLUMNS = ("header", "attribute", "fill", "distinct", "entropy", "role", "tokens", "trouble", "examples")
 NARROW_COLUMNS = ("header", "fill", "distinct", "entropy", "role", "examples")
 """What a terminal of few columns has room for."""
-NARROW = 110
-LONGEST_HEADER = 24
+NARROW = 130
+LONGEST_HEADER, LONGEST_ATTRIBUTE = 24, 16
 _RIGHT = ("fill", "distinct", "entropy", "tokens", "rows", "columns", "dropped")
 
 
@@ -77,7 +77,8 @@ def describe_table(entry: dict[str, Any], width: int) -> list[Any]:
     described = [_describe_column(column) for column in entry["columns"]]
     columns = COLUMNS if width >= NARROW else NARROW_COLUMNS
     room = width - sum(_measure(described, name) + 3 for name in columns if name != "examples") - 3
-    rows = [[shorten(cells[name], max(room, 8)) for name in columns] for cells in described]
+    cut = [cells | {"examples": shorten(cells["examples"], max(room, 8))} for cells in described]
+    rows = [[cells[name] for name in columns] for cells in cut]
     return [make_table(columns, rows, title=title, right=_RIGHT), *_list_trouble(entry)]
 
 
@@ -103,13 +104,13 @@ def describe_rest(found: dict[str, Any]) -> list[Any]:
     parts += [f"{format_count(totals['attributes'])} attributes", f"{format_count(totals['segments'])} segments"]
     left_out = [f"Left out: {entry['name']} ({_join(entry['dropped']) or 'no rows'})" for entry in found["left_out"]]
     skipped = [f"Skipped: {entry['path']} ({entry['reason']})" for entry in found["skipped"]]
-    return [make_heading(f"In all {', '.join(parts)}, {format_count(totals['tokens'])} tokens."), *left_out, *skipped]
+    return [f"In all {', '.join(parts)}, {format_count(totals['tokens'])} tokens.", *left_out, *skipped]
 
 
 def _describe_column(column: dict[str, Any]) -> dict[str, str]:
     return {
         "header": shorten(column["header"], LONGEST_HEADER),
-        "attribute": shorten(column["attribute"], LONGEST_HEADER),
+        "attribute": shorten(column["attribute"], LONGEST_ATTRIBUTE),
         "fill": format_share(column["fill"]),
         "distinct": format_count(column["distinct"]),
         "entropy": "–" if column["entropy"] is None else f"{column['entropy']:.3f}",

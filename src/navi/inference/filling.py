@@ -86,8 +86,8 @@ class NativeFrame:
         if kind == nw.Object:
             return _parse_like(series.to_list())
         if kind in (nw.Categorical, nw.Enum) and series.implementation.is_pandas_like():
-            allowed = frozenset(series.cat.get_categories().to_list())
-            return lambda text: text if text in allowed else _refuse(text)
+            allowed = {str(category): category for category in series.to_native().cat.categories}
+            return lambda text: allowed[text] if text in allowed else _refuse(text)
         return _parse_type(kind)
 
     def fill(self, fills: Mapping[int, Fill]) -> Any:

@@ -53,9 +53,9 @@ def read_blind(runner: Runner, arrays: SegmentArrays, hidden_K: NDArray[np.bool_
         cells[columns] += counts
         for name, total in sums.items():
             total[columns] += found[name]
-    averages = {name: total / np.maximum(cells, 1)[:, None] for name, total in sums.items()}
-    tokens = averages.pop("tokens").reshape(-1, num_masks, size)
-    return Blind(**averages, tokens=tokens)
+    divisor = np.maximum(cells, 1)[:, None].astype(np.float32)
+    headers, values, tokens = (sums[name] / divisor for name in ("headers", "values", "tokens"))
+    return Blind(headers=headers, values=values, tokens=tokens.reshape(-1, num_masks, size))
 
 
 def _find_columns(hidden: Hidden, column_C: Ints, layout: Layout) -> Ints:

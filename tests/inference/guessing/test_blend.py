@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navi.inference.guessing.blend import COMPANION, MODEL, NUM_EVIDENCE, PRIOR, VOTES, Blend, Choice, fit_blend
@@ -45,17 +45,20 @@ def test_a_blend_without_the_model_stays_without_it():
 
 
 def test_the_fit_finds_the_likeliest_weights():
-    choices = make_choices(VOTES, count=100)
+    choices = make_choices(VOTES, count=800)
 
     def measure(blend):
         chances = [(blend.weigh(choice.evidence, choice.unseen), choice.truth) for choice in choices]
         return np.mean([np.log(found[truth] if truth < 5 else 1 - found.sum()) for found, truth in chances])
 
     fitted = fit_blend(choices)
-    nearby = [Blend(**{**vars(fitted), name: getattr(fitted, name) + 0.3}) for name in vars(fitted)]
+    nearby = [
+        Blend(**{**vars(fitted), name: getattr(fitted, name) + step}) for name in vars(fitted) for step in (-0.5, 0.5)
+    ]
     assert all(measure(fitted) > measure(other) for other in nearby)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 20), st.floats(0.001, 0.999), st.integers(0, 100))
 def test_chances_and_that_of_no_value_sum_to_one(num_values, unseen, seed):
     evidence = np.random.default_rng(seed).normal(size=(NUM_EVIDENCE, num_values))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navi.inference.guessing.dateformat import PATTERNS, DateFormat, learn_dates, parse_date
@@ -46,6 +46,7 @@ def test_other_columns_have_no_date_format(cells):
     assert learn_dates(cells) is None
 
 
+@settings(deadline=None)
 @given(st.sampled_from(PATTERNS), st.booleans(), st.lists(dates, min_size=1, max_size=10))
 def test_every_date_of_a_column_fits_its_own_format(pattern, padded, column):
     form = DateFormat(pattern=pattern, padded=padded, ambiguous=False)
@@ -54,6 +55,7 @@ def test_every_date_of_a_column_fits_its_own_format(pattern, padded, column):
     assert [learnt.render(cell) for cell in cells] == cells
 
 
+@settings(deadline=None)
 @given(st.sampled_from(PATTERNS), dates)
 def test_a_date_is_read_back_to_what_its_pattern_keeps(pattern, date):
     assert parse_date(date.strftime(pattern), pattern).strftime(pattern) == date.strftime(pattern)

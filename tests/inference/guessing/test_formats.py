@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navi.inference.guessing.dateformat import DateFormat
@@ -22,6 +22,7 @@ def test_dates_numbers_and_texts_are_told_apart(cells, kind):
     assert isinstance(learn_format(cells), kind)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(min_size=1).filter(str.strip), max_size=20), st.text())
 def test_what_fits_a_column_still_fits_after_it_was_written(cells, text):
     form = learn_format(cells)

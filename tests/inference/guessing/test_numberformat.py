@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navi.inference.guessing.numberformat import learn_numbers, parse_number
@@ -61,6 +61,7 @@ def test_a_few_cells_of_another_kind_do_not_unmake_a_format():
     assert learn_numbers([f"{n} min" for n in range(60, 99)] + ["unknown"]).render("71") == "71 min"
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=30), st.sampled_from(["", "$", "EUR "]))
 def test_every_cell_of_a_column_of_numbers_fits_its_own_format(numbers, before):
     cells = [f"{before}{number:,}" for number in numbers]
@@ -69,6 +70,7 @@ def test_every_cell_of_a_column_of_numbers_fits_its_own_format(numbers, before):
     assert [form.render(cell) for cell in cells] == cells
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**12), st.integers(0, 99))
 def test_no_digit_is_lost_when_a_number_is_taken_apart(whole, cents):
     number = parse_number(f"${whole:,}.{cents:02d}", (",", "."))

@@ -1,0 +1,165 @@
+"""Matching: which columns of any number of tables mean the same, by their headers and by their values."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from navi.errors import ConfigError
+from navi.inference.clustering import assign_one_to_one, cluster_scores
+from navi.inference.matches import Cluster, Column, Matches, Pair
+from navi.inference.profiling import Knowledge, profile_frames
+from navi.profiles import Background, ColumnProfiles, PairScorer, PairScores, is_useless
+from navi.segments import canonicalise
+
+if TYPE_CHECKING:
+    from navi.inference.navi import Navi
+
+# Shape suffixes: K columns, T tables.
+
+PARTNER_SHARE = 0.3
+"""Share of a table's columns that have a match in another table, before anything is known of them."""
+MARGIN = 1.0
+"""What a pair loses for every point that either column scores higher with another column of the other's table."""
+LIMIT = 10.0
+"""Scores are cut at this many points, so that no single pair decides over a cluster."""
+BLOCK = 256
+"""Columns that are compared with all others at once."""
+
+Floats = NDArray[np.float32]
+
+
+def match_tables(
+    navi: Navi,
+    frames: Mapping[str, Any],
+    *,
+    threshold: float = 0.5,
+    one_to_one: bool = False,
+    rows_per_column: int = 40,
+) -> Matches:
+    """Return the columns of the tables `{name: frame}` in clusters that mean the same.
+
+    `threshold` is the probability from which columns match. With `one_to_one` a cluster has at most one column of each
+    table. A column whose header says nothing (`col_3`) is matched by its values, one without values by its header.
+    """
+    if not 0.0 < threshold < 1.0:
+        raise ConfigError(f"threshold must lie between 0 and 1, got {threshold}.")
+    if len(frames) < 2:
+        raise ConfigError(f"Matching takes at least two tables, got {len(frames)}.")
+    profiles = profile_frames(navi, frames, rows_per_column=rows_per_column)
+    knowledge = Knowledge.of(navi.folder)
+    background = Background([profiles] if knowledge.columns is None else [knowledge.columns, profiles])
+    return match_profiles(profiles, knowledge.scorer, background, threshold=threshold, one_to_one=one_to_one)
+
+
+def match_profiles(
+    profiles: ColumnProfiles,
+    scorer: PairScorer,
+    background: Background,
+    *,
+    threshold: float = 0.5,
+    one_to_one: bool = False,
+) -> Matches:
+    """Return profiled columns in clusters that mean the same; see `match_tables`."""
+    scores = score_columns(profiles, scorer, background)
+    logit = weigh_pairs(scores.total, profiles)
+    _, table = np.unique(profiles.tables, return_inverse=True)
+    shifted = logit - np.float32(np.log(threshold / (1 - threshold)))
+    apart = table[:, None] == table[None, :]
+    if one_to_one:
+        shifted = np.where(assign_one_to_one(shifted, table), shifted, -LIMIT).astype(np.float32)
+    else:
+        apart &= ~_are_family(profiles)
+    labels = cluster_scores(shifted, apart)
+    return _describe(profiles, labels, scores, (1 / (1 + np.exp(-logit))).astype(np.float32))
+
+
+def score_columns(profiles: ColumnProfiles, scorer: PairScorer, background: Background) -> PairScores:
+    """Return the scores of every pair of columns: (K, K)."""
+    blocks = [np.arange(start, min(start + BLOCK, len(profiles))) for start in range(0, len(profiles), BLOCK)]
+    parts = [scorer.score(profiles.take(block), profiles, background) for block in blocks]
+    headers, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("headers", "values"))
+    return PairScores(headers=headers, values=values)
+
+
+def weigh_pairs(total: Floats, profiles: ColumnProfiles) -> Floats:
+    """Return the logarithm of the odds that each pair means the same: (K, K).
+
+    To what the evidence says come how rare matches are between tables of so many columns, and whether either column
+    has a better partner in the other's table. Columns of one table do not compete.
+    """
+    _, table, counts = np.unique(profiles.tables, return_inverse=True, return_counts=True)
+    best = np.full((len(total), len(counts)), -np.inf, np.float32)
+    for number in range(len(counts)):
+        best[:, number] = total[:, table == number].max(axis=1)
+    behind = best[:, table] - total
+    behind[table[:, None] == table[None, :]] = 0.0
+    width = np.sqrt(counts)[table]
+    prior = np.log(PARTNER_SHARE / np.maximum(np.outer(width, width), 1.0))
+    weighed: Floats = np.clip(total + prior - MARGIN * (behind + behind.T), -LIMIT, LIMIT).astype(np.float32)
+    return weighed
+
+
+def _are_family(profiles: ColumnProfiles) -> NDArray[np.bool_]:
+    """Tell which pairs are members of one list, as `cast.0` and `cast.1`, or `star1` and `star2`: (K, K)."""
+    stems = [re.sub(r"\d+", "", canonicalise(header)).strip() for header in profiles.headers]
+    _, stem = np.unique(stems, return_inverse=True)
+    useful = np.array([not is_useless(header) for header in profiles.headers])
+    family: NDArray[np.bool_] = (stem[:, None] == stem[None, :]) & useful[:, None] & useful[None, :]
+    return family
+
+
+def _describe(profiles: ColumnProfiles, labels: NDArray[np.int64], scores: PairScores, probability: Floats) -> Matches:
+    columns = [Column(table, header) for table, header in zip(profiles.tables, profiles.headers, strict=True)]
+    groups = [np.flatnonzero(labels == label) for label in range(labels.max(initial=-1) + 1)]
+    clusters, pairs = [], []
+    for group in groups:
+        found = _list_pairs(columns, group, scores, probability)
+        pairs += found
+        score = float(np.mean([pair.score for pair in found])) if found else 1.0
+        clusters.append(Cluster(name="", columns=tuple(columns[k] for k in group), score=score))
+    clusters.sort(key=lambda cluster: (-len(cluster.columns), cluster.columns))
+    names = name_clusters([[column.header for column in cluster.columns] for cluster in clusters])
+    named = tuple(replace(cluster, name=name) for cluster, name in zip(clusters, names, strict=True))
+    return Matches(clusters=named, pairs=tuple(sorted(pairs, key=lambda pair: (-pair.score, pair.first, pair.second))))
+
+
+def _list_pairs(
+    columns: Sequence[Column], group: NDArray[np.int64], scores: PairScores, probability: Floats
+) -> list[Pair]:
+    return [
+        Pair(
+            first=columns[first],
+            second=columns[second],
+            score=float(probability[first, second]),
+            headers=float(scores.headers[first, second]),
+            values=float(scores.values[first, second]),
+        )
+        for place, first in enumerate(group)
+        for second in group[place + 1 :]
+        if columns[first].table != columns[second].table
+    ]
+
+
+def name_clusters(headers: Sequence[Sequence[str]]) -> list[str]:
+    """Return a name for each cluster from its columns' headers: the most frequent attribute, no name twice.
+
+    >>> name_clusters([["Title", "movie_title", "title"], ["title", "name"], ["col_1"]])
+    ['title', 'name', 'column']
+    """
+    taken: Counter[str] = Counter()
+    names = []
+    for each in headers:
+        counted = Counter(canonicalise(header) for header in each if not is_useless(header))
+        ranked = sorted(counted, key=lambda name: (-counted[name], len(name), name)) or ["column"]
+        free = next((name for name in ranked if not taken[name]), None)
+        name = free or f"{ranked[0]} {taken[ranked[0]] + 1}"
+        taken[name if free else ranked[0]] += 1
+        names.append(name)
+    return names

@@ -1,0 +1,26 @@
+"""Profiles: what is known of each column, and how much two columns speak for the same meaning."""
+
+from navi.profiles.columns import ColumnProfiles, join_profiles, profile_columns
+from navi.profiles.evidence import EVIDENCE, HEADER_EVIDENCE, VALUE_EVIDENCE, Background, measure_evidence
+from navi.profiles.fitting import fit_scorer
+from navi.profiles.scorer import DEFAULT_SCORER, PairScorer, PairScores
+from navi.profiles.sketches import Sketches, sketch_columns
+from navi.profiles.useless import is_useless
+
+__all__ = [
+    "DEFAULT_SCORER",
+    "EVIDENCE",
+    "HEADER_EVIDENCE",
+    "VALUE_EVIDENCE",
+    "Background",
+    "ColumnProfiles",
+    "PairScorer",
+    "PairScores",
+    "Sketches",
+    "fit_scorer",
+    "is_useless",
+    "join_profiles",
+    "measure_evidence",
+    "profile_columns",
+    "sketch_columns",
+]

@@ -1,0 +1,124 @@
+"""A scorer learned from tables alone: equal headers teach what values say, and values teach what headers say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from navi.batches.counter import fold, make_key
+from navi.profiles.columns import ColumnProfiles
+from navi.profiles.evidence import EVIDENCE, HEADER_EVIDENCE, VALUE_EVIDENCE, Background, measure_evidence
+from navi.profiles.scorer import BLIND_WEIGHTS, DEFAULT_SCORER, PairScorer, have_headers, have_values
+
+# Shape suffixes: K columns, N pairs, E kinds of evidence.
+
+MAX_COLUMNS = 1000
+"""Columns that a scorer is fitted on, at most."""
+MIN_PAIRS = 50
+"""Pairs with equal attributes that fitting takes, at least; with fewer the default scorer serves."""
+POSITIVE_SHARE = 0.05
+"""Weight of the pairs with equal headers beside all others."""
+SURE, SURELY_NOT = 0.7, 0.1
+"""Probabilities from which, and up to which, values are sure enough to teach what headers say."""
+_PULL = 1e-4
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pairs:
+    """Pairs of columns of different tables."""
+
+    evidence: NDArray[np.float32]
+    """(N, E) all evidence."""
+    same: NDArray[np.bool_]
+    """(N,) whether the attributes are equal."""
+    weight: Floats
+    """(N,) weight of each pair: all attributes count alike, however many columns have them."""
+
+
+def fit_scorer(profiles: ColumnProfiles, *, seed: int = 0) -> PairScorer:
+    """Return a scorer fitted on the columns of some tables, nothing but their own headers and values as labels.
+
+    What values say is learned from which columns of different tables have the same header. The pairs that the first
+    fit takes for the same though their headers differ are mostly that indeed (`genres`, `listed_in`), so they are left
+    out of the second. What headers say is then learned from the pairs that the values are sure of.
+    """
+    chosen = profiles.take(_choose_columns(profiles, seed))
+    pairs = _list_pairs(chosen)
+    if pairs.same.sum() < MIN_PAIRS:
+        return DEFAULT_SCORER
+    values = [EVIDENCE.index(name) for name in VALUE_EVIDENCE if name not in BLIND_WEIGHTS]
+    headers = [EVIDENCE.index(name) for name in HEADER_EVIDENCE]
+    probability = _fit_values(pairs, values)[1]
+    doubtful = ~pairs.same & (probability >= np.median(probability[pairs.same]))
+    value_fit, probability = _fit_values(pairs, values, ~doubtful)
+    sure = (probability >= SURE) | (probability <= SURELY_NOT)
+    label = (probability[sure] >= SURE).astype(np.float64)
+    header_fit = _fit_logistic(pairs.evidence[sure][:, headers], label, np.ones(len(label)), _default(headers))
+    weights = dict(zip((EVIDENCE[place] for place in values), value_fit[:-1].tolist(), strict=True))
+    weights |= dict(zip(HEADER_EVIDENCE, header_fit[:-1].tolist(), strict=True))
+    return PairScorer(
+        weights=weights | dict(BLIND_WEIGHTS),
+        header_bias=float(header_fit[-1] - _logit(label.mean())),
+        value_bias=float(value_fit[-1] - np.log(POSITIVE_SHARE)),
+    )
+
+
+def _choose_columns(profiles: ColumnProfiles, seed: int) -> NDArray[np.int64]:
+    """Return columns with header and values, those first whose attribute other tables have too, ascending."""
+    usable = np.flatnonzero(have_headers(profiles) & have_values(profiles))
+    attributes = np.array(profiles.attributes, dtype=object)[usable]
+    _, attribute, counts = np.unique(attributes, return_inverse=True, return_counts=True)
+    drawn = fold(make_key(seed), usable)
+    order = np.lexsort((drawn, counts[attribute] < 2))
+    return np.sort(usable[order[:MAX_COLUMNS]])
+
+
+def _list_pairs(profiles: ColumnProfiles) -> _Pairs:
+    _, table = np.unique(profiles.tables, return_inverse=True)
+    _, attribute, counts = np.unique(profiles.attributes, return_inverse=True, return_counts=True)
+    first, second = np.triu_indices(len(profiles), 1)
+    across = table[first] != table[second]
+    first, second = first[across], second[across]
+    evidence = measure_evidence(profiles, profiles, Background([profiles]))[:, first, second].T
+    same = attribute[first] == attribute[second]
+    weight = np.where(same, 1.0 / counts[attribute[first]], 1.0)
+    weight[same] *= POSITIVE_SHARE * (~same).sum() / max(weight[same].sum(), 1e-9)
+    return _Pairs(evidence=np.ascontiguousarray(evidence), same=same, weight=weight)
+
+
+def _fit_values(pairs: _Pairs, places: list[int], kept: NDArray[np.bool_] | None = None) -> tuple[Floats, Floats]:
+    """Return the weights of the value evidence, bias last, and the probability that they give each pair."""
+    weight = pairs.weight if kept is None else pairs.weight * kept
+    evidence = pairs.evidence[:, places].astype(np.float64)
+    fitted = _fit_logistic(evidence, pairs.same.astype(np.float64), weight, _default(places))
+    return fitted, 1 / (1 + np.exp(-(evidence @ fitted[:-1] + fitted[-1])))
+
+
+def _default(places: list[int]) -> Floats:
+    return np.array([DEFAULT_SCORER.weights.get(EVIDENCE[place], 0.0) for place in places])
+
+
+def _fit_logistic(evidence: NDArray[np.floating], label: Floats, weight: Floats, pull: Floats) -> Floats:
+    """Return weights, none negative and drawn a little towards `pull`, and the bias, of a logistic regression."""
+    from scipy.optimize import minimize
+
+    design = np.column_stack([evidence, np.ones(len(evidence))]).astype(np.float64)
+    share = weight / weight.sum()
+
+    def measure(fitted: Floats) -> tuple[float, Floats]:
+        logit = design @ fitted
+        apart = np.append(fitted[:-1] - pull, 0.0)
+        loss = share @ (np.logaddexp(0, logit) - label * logit) + _PULL / 2 * (apart @ apart)
+        return float(loss), design.T @ (share * (1 / (1 + np.exp(-logit)) - label)) + _PULL * apart
+
+    bounds = [(0.0, None)] * len(pull) + [(None, None)]
+    found: Floats = minimize(measure, np.append(pull, -3.0), jac=True, method="L-BFGS-B", bounds=bounds).x
+    return found
+
+
+def _logit(probability: float) -> float:
+    return float(np.log(probability / (1 - probability)))

@@ -1,0 +1,93 @@
+"""Fixtures of the documentation's tests: the script that runs blocks, and what `navi demo` leaves, in small."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    "sampler": {"rows_per_batch": 16, "tables_per_batch": 8},
+    "training": {"epochs": 1, "validate_rows": 16, "workers": 0, "curves": False, "learning_rate": 1e-3},
+}
+
+
+def load_script() -> ModuleType:
+    """Return `scripts/docs.py` as a module."""
+    if "navi_docs" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("navi_docs", ROOT / "scripts" / "docs.py")
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules["navi_docs"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["navi_docs"])
+    return sys.modules["navi_docs"]
+
+
+@pytest.fixture(scope="session")
+def docs() -> ModuleType:
+    """The script that finds and runs the documentation's blocks."""
+    return load_script()
+
+
+@pytest.fixture
+def minilm(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The tiny backbone under the name that the documentation uses."""
+    monkeypatch.setattr("navi.backbones._find_minilm", lambda: tiny_backbone)
+    return tiny_backbone
+
+
+@pytest.fixture(scope="session")
+def demo(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that `navi demo` would leave, with twenty rows a table and a model of a few steps."""
+    from navi.segments import PrepareConfig, prepare
+    from navi.simulator import write_catalogues
+    from navi.training import PretrainConfig, pretrain
+
+    folder = tmp_path_factory.mktemp("world") / "navi-demo"
+    truth = write_catalogues(folder / "tables", num_rows=280, seed=0)
+    truth.save(folder / "truth.json")
+    prepare([folder / "tables"], folder / "corpus", PrepareConfig(backbone=str(tiny_backbone), max_value_tokens=8))
+    config = PretrainConfig.from_dict({"backbone": str(tiny_backbone)} | SETTINGS)
+    pretrain(folder / "corpus", folder / "model", config)
+    return folder
+
+
+@pytest.fixture
+def reader(demo: Path, minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a reader who has run the demo, and nothing but that."""
+    shutil.copytree(demo, tmp_path / "navi-demo")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", load_script().WIDTH)
+    return tmp_path
+
+
+@pytest.fixture
+def type_command() -> Callable[[str], str]:
+    """Run a command in the present folder, `navi` in this process; return what it prints."""
+    return run_command
+
+
+def run_command(command: str) -> str:
+    """Run a command and return its stdout; anything but exit code 0 is an error."""
+    import shlex
+
+    from typer.testing import CliRunner
+
+    from navi.cli import app
+
+    command = command.replace("\\\n", " ").split(" | ")[0]
+    if not command.startswith("navi "):
+        done = subprocess.run(command, shell=True, check=True, capture_output=True, text=True)
+        return done.stdout
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, f"{command}\n{result.output}"
+    return result.stdout

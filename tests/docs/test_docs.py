@@ -1,0 +1,114 @@
+"""The documentation is run: every block of every page, and every name that a page points to."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from dataclasses import is_dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+FIXED = ("training-runs.md", "differences.md")
+"""Pages that tell of measurements; their commands name corpora that are not part of the project."""
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in FIXED])
+def test_every_block_of_a_page_runs_and_its_outputs_have_the_tables_it_shows(name, docs, reader, type_command):
+    page = docs.Page(type_command)
+    for block in docs.find_blocks(DOCS / name):
+        if block.language not in docs.RUNNABLE or block.reason:
+            continue
+        outputs = page.run(block)
+        if block.language == "console":
+            for command, output in zip(docs.split_commands(block), outputs, strict=True):
+                printed = [" ".join(line.split()) for line in output.splitlines()]
+                for heading in docs.find_headings(command.shown):
+                    assert " ".join(heading.split()) in printed, f"{name}:{block.line}: {command.text}\n{output}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_block_that_is_not_run_has_a_reason_and_a_known_language(name, docs):
+    for block in docs.find_blocks(DOCS / name):
+        place = f"{name}:{block.line}"
+        assert name in FIXED or block.language in (*docs.RUNNABLE, "text", "json", "toml"), place
+        assert block.reason is None or len(block.reason.split()) > 1, place
+
+
+def test_each_verb_has_a_page_of_its_own():
+    from navi.cli import app
+
+    verbs = {command.name for command in app.registered_commands} - {"demo"}
+    assert verbs <= {page.stem for page in (DOCS / "howto").glob("*.md")}
+
+
+def test_the_tables_of_settings_are_those_of_the_dataclasses(docs):
+    text = docs.CONFIGURATION.read_text(encoding="utf-8")
+    assert docs.write_settings(text) == text, "run: python scripts/docs.py settings"
+
+
+def test_every_config_of_the_package_has_its_table(docs):
+    tables = set(re.findall(r"<!-- fields: (\S+) -->", docs.CONFIGURATION.read_text(encoding="utf-8")))
+    shown = {docs.find_class(name) for name in tables}
+    assert {config.__name__ for config in find_configs()} == {config.__name__ for config in shown}
+
+
+def find_configs() -> list[type]:
+    """Return the dataclasses of the package that are named like settings."""
+    found = []
+    for file in sorted((ROOT / "src" / "navi").rglob("*.py")):
+        names = [node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)]
+        for name in names:
+            if name.endswith("Config"):
+                module = ".".join(file.relative_to(ROOT / "src").with_suffix("").parts)
+                config = getattr(importlib.import_module(module), name)
+                found += [config] if is_dataclass(config) else []
+    return found
+
+
+def test_the_page_of_the_paper_points_to_code_that_is_there():
+    text = (DOCS / "paper.md").read_text(encoding="utf-8")
+    names = re.findall(r"`(navi(?:\.\w+)+)`", text)
+    assert len(names) > 20
+    for name in names:
+        assert find_name(name), name
+
+
+def find_name(name: str) -> bool:
+    """Tell whether a dotted name is a module of the package, or leads to something in one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+def test_the_page_of_the_paper_points_to_tests_that_are_there():
+    text = (DOCS / "paper.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", text)
+    assert len(named) > 15
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"
+
+
+def test_links_and_pictures_lead_somewhere():
+    for name in PAGES:
+        page = DOCS / name
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert "://" in target or (page.parent / target).exists(), f"{name}: {target}"
+
+
+def test_every_page_is_in_the_navigation():
+    listed = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert sorted(listed) == PAGES

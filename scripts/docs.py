@@ -181,7 +181,7 @@ def tidy(output: str) -> list[str]:
 
 def write_settings(text: str) -> str:
     """Return the page of settings with its tables written anew from the dataclasses."""
-    return _FIELDS.sub(lambda found: f"{found[1]}{tabulate_fields(find_class(found[2]))}{found[3]}", text)
+    return _FIELDS.sub(lambda found: f"{found[1]}\n{tabulate_fields(find_class(found[2]))}\n{found[3]}", text)
 
 
 def find_class(name: str) -> type:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from navi.cli import embed, impute, inspect, prepare, pretrain, search
+from navi.cli import embed, impute, inspect, match, prepare, pretrain, search
 from navi.cli.demo import verb as demo
 from navi.cli.errors import Commands
 from navi.version import VERSION
@@ -72,5 +72,6 @@ _add(BEGIN, inspect.inspect, inspect.EXAMPLES)
 _add(LEARN, prepare.prepare, prepare.EXAMPLES)
 _add(LEARN, pretrain.pretrain, pretrain.EXAMPLES)
 _add(ASK, embed.embed, embed.EXAMPLES)
+_add(ASK, match.match, match.EXAMPLES)
 _add(ASK, impute.impute, impute.EXAMPLES)
 _add(ASK, search.search, search.EXAMPLES)

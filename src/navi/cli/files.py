@@ -32,11 +32,14 @@ class TableFile:
     """What reading lost."""
 
 
-def read_tables(paths: Sequence[Path]) -> dict[str, TableFile]:
-    """Return the tables of files, folders and patterns by name; those without rows are left out."""
+def read_tables(paths: Sequence[Path], *, max_family: int | None = 3) -> dict[str, TableFile]:
+    """Return the tables of files, folders and patterns by name; those without rows are left out.
+
+    Of a list of cells the first `max_family` are read, as `navi prepare` does; None reads all.
+    """
     from navi.tables import find_sources
 
-    tables = {source.name: _read(source) for source in find_sources(paths).sources}
+    tables = {source.name: _read(source, max_family) for source in find_sources(paths).sources}
     filled = {name: table for name, table in tables.items() if table.frame.num_rows}
     if not filled:
         raise TableError(f"No table in {', '.join(map(str, paths))} has any row.")
@@ -44,14 +47,14 @@ def read_tables(paths: Sequence[Path]) -> dict[str, TableFile]:
 
 
 def read_table(path: Path) -> TableFile:
-    """Return the one table that a path stands for."""
-    tables = read_tables([path])
+    """Return the one table that a path stands for, whole: what a verb writes back must not have fewer columns."""
+    tables = read_tables([path], max_family=None)
     if len(tables) > 1:
         raise TableError(f"{path} holds {len(tables)} tables, {', '.join(tables)}. Give one file.")
     return next(iter(tables.values()))
 
 
-def _read(source: Source) -> TableFile:
+def _read(source: Source, max_family: int | None) -> TableFile:
     import numpy as np
 
     from navi.tables import Losses, ReadConfig, read_chunks, to_arrow
@@ -61,8 +64,7 @@ def _read(source: Source) -> TableFile:
         frame = READERS[source.format](source.path)
         losses.read = frame.num_rows
         return TableFile(name=source.name, frame=frame, row_number=np.arange(1, frame.num_rows + 1), losses=losses)
-    # All members of a list are kept: what a verb writes back must not have fewer columns than the file.
-    chunks = list(read_chunks(source, losses, ReadConfig(max_family=None)))
+    chunks = list(read_chunks(source, losses, ReadConfig(max_family=max_family)))
     numbers = np.concatenate([chunk.row_number for chunk in chunks]) if chunks else np.zeros(0, np.int64)
     return TableFile(name=source.name, frame=to_arrow(chunks), row_number=numbers, losses=losses)
 

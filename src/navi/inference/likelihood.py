@@ -53,8 +53,9 @@ def read_blind(runner: Runner, arrays: SegmentArrays, hidden_K: NDArray[np.bool_
         cells[columns] += counts
         for name, total in sums.items():
             total[columns] += found[name]
-    divisor = np.maximum(cells, 1)[:, None].astype(np.float32)
-    headers, values, tokens = (sums[name] / divisor for name in ("headers", "values", "tokens"))
+    for total in sums.values():
+        total /= np.maximum(cells, 1)[:, None]
+    headers, values, tokens = (sums[name] for name in ("headers", "values", "tokens"))
     return Blind(headers=headers, values=values, tokens=tokens.reshape(-1, num_masks, size))
 
 

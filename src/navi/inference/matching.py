@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from navi.inference.clustering import assign_one_to_one, cluster_scores
 from navi.inference.matches import Cluster, Column, Matches, Pair
 from navi.inference.profiling import Knowledge, profile_frames
 from navi.profiles import Background, ColumnProfiles, PairScorer, PairScores, is_useless
+from navi.profiles.evidence import find_stem
 from navi.segments import canonicalise
 
 if TYPE_CHECKING:
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 PARTNER_SHARE = 0.3
 """Share of a table's columns that have a match in another table, before anything is known of them."""
-MARGIN = 1.0
+MARGIN = 0.5
 """What a pair loses for every point that either column scores higher with another column of the other's table."""
 LIMIT = 10.0
-"""Scores are cut at this many points, so that no single pair decides over a cluster."""
+"""Scores are cut at this many points, so that no single pair decides over a cluster; what two columns of one table
+count for, unless they are members of one list."""
 BLOCK = 256
 """Columns that are compared with all others at once."""
 
@@ -71,12 +72,13 @@ def match_profiles(
     logit = weigh_pairs(scores.total, profiles)
     _, table = np.unique(profiles.tables, return_inverse=True)
     shifted = logit - np.float32(np.log(threshold / (1 - threshold)))
-    apart = table[:, None] == table[None, :]
+    inside = table[:, None] == table[None, :]
     if one_to_one:
         shifted = np.where(assign_one_to_one(shifted, table), shifted, -LIMIT).astype(np.float32)
     else:
-        apart &= ~_are_family(profiles)
-    labels = cluster_scores(shifted, apart)
+        shifted[inside & ~_are_family(profiles)] = -LIMIT
+        inside = np.zeros_like(inside)
+    labels = cluster_scores(shifted, inside)
     return _describe(profiles, labels, scores, (1 / (1 + np.exp(-logit))).astype(np.float32))
 
 
@@ -108,8 +110,7 @@ def weigh_pairs(total: Floats, profiles: ColumnProfiles) -> Floats:
 
 def _are_family(profiles: ColumnProfiles) -> NDArray[np.bool_]:
     """Tell which pairs are members of one list, as `cast.0` and `cast.1`, or `star1` and `star2`: (K, K)."""
-    stems = [re.sub(r"\d+", "", canonicalise(header)).strip() for header in profiles.headers]
-    _, stem = np.unique(stems, return_inverse=True)
+    _, stem = np.unique([find_stem(header) for header in profiles.headers], return_inverse=True)
     useful = np.array([not is_useless(header) for header in profiles.headers])
     family: NDArray[np.bool_] = (stem[:, None] == stem[None, :]) & useful[:, None] & useful[None, :]
     return family

@@ -152,9 +152,8 @@ class ComparedRows:
     def measure_best_and_wrong(self) -> tuple[Floats, Floats]:
         """Return, for left rows, the score of the best right row, and one that the best of the wrong rows may have.
 
-        A row has one counterpart at most, so its second and third best are wrong. The gaps between the best of many
-        draws grow as 1/3, 1/2, 1 from the third up: the best wrong row is ahead of the second by about twice what that
-        is ahead of the third.
+        A row has one counterpart at most, so its second and third best are wrong. Where it has none, its best is wrong,
+        too, and ahead of the second by chance alone: taken for as much as that is ahead of the third.
         """
         chosen = np.unique(np.linspace(0, self.num_left - 1, min(self.num_left, CALIBRATION_ROWS)).astype(np.int64))
         best, wrong = np.zeros((2, len(chosen)), np.float32)
@@ -164,7 +163,7 @@ class ComparedRows:
             # Two empty rows stand in where the right table has fewer than three.
             top = np.sort(np.pad(score, ((0, 0), (2, 0))), axis=1)[:, -3:]
             best[part] = top[:, 2]
-            wrong[part] = 3 * top[:, 1] - 2 * top[:, 0]
+            wrong[part] = 2 * top[:, 1] - top[:, 0]
         return best, wrong
 
     def _rank(self, rows: Ints, others: Ints, k: int) -> Ints:

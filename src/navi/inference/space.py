@@ -14,6 +14,8 @@ from navi.inference.pool import Floats
 
 SAMPLE_ROWS = 20_000
 """Rows that a space is fitted on, at most."""
+WORDS_WORTH = 3
+"""How much more a shared word says of two rows than vectors that are as far beyond their noise."""
 USUAL_WEIGHT, USUAL_PAIRS = 0.25, 1000
 """What similarity weighs if nothing is known, and how many pairs of rows it takes to know as much."""
 SHRINKAGE = 1e-2
@@ -26,7 +28,7 @@ def weigh_similarity(similarity: Floats, overlap: Floats) -> float:
     Both are given for many pairs of rows, of which next to none belong together: what they spread is noise, and each
     counts the more the less it has of it. A few pairs tell little: then it is the usual weight.
     """
-    noise, other = float(np.std(similarity)), float(np.std(overlap))
+    noise, other = WORDS_WORTH * float(np.std(similarity)), float(np.std(overlap))
     measured = other / (noise + other) if noise + other > 0 else USUAL_WEIGHT
     return (measured * similarity.size + USUAL_WEIGHT * USUAL_PAIRS) / (similarity.size + USUAL_PAIRS)
 

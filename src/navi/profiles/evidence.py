@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +19,9 @@ from navi.segments.hashing import hash_texts
 
 # Shape suffixes: K columns, L other columns, E kinds of evidence, G points of a grid.
 
-HEADER_EVIDENCE = ("header_words", "header_grams", "attribute", "header_state")
-"""What is compared of headers: words and trigrams, the attribute out of context, the header in its rows."""
+HEADER_EVIDENCE = ("header_words", "header_grams", "attribute", "header_state", "together")
+"""What is compared of headers: words and trigrams, the attribute out of context, the header in its rows; and, from -1
+to 0, whether both stand side by side in one table, which headers of the same meaning seldom do."""
 VALUE_EVIDENCE = (
     "contained",
     "shared",
@@ -38,6 +40,10 @@ VALUE_EVIDENCE = (
 )
 """What is compared of values: overlaps of them, of their words and trigrams, ranges of numbers, looks, blind states."""
 EVIDENCE = (*HEADER_EVIDENCE, *VALUE_EVIDENCE)
+SAME_SHARE = 0.1
+"""How much less often headers of the same meaning stand in one table than chance would have it."""
+RIVAL_LIMIT = 4.0
+"""Logarithm of odds that standing in one table speaks against the same meaning with, at most."""
 MAX_GRID = 1024
 """Points at which the distributions of numbers are compared, at most."""
 
@@ -66,6 +72,49 @@ def _bag(lists: Sequence[Sequence[str]]) -> Bags:
     return make_bags(owner, terms, np.ones(len(lists), np.int64), limit=64)
 
 
+def find_stem(header: str) -> str:
+    """Return a header made canonical and without numbers: the same for all members of a list.
+
+    >>> find_stem("actor_1_name"), find_stem("cast.0"), find_stem("star2")
+    ('actor name', 'cast', 'star')
+    """
+    return " ".join(re.sub(r"\d+", " ", canonicalise(header)).split())
+
+
+class Rivals:
+    """Which headers stand side by side in one table, and how much that speaks against the same meaning.
+
+    If two headers meant different things and met by chance, they would share so many tables; if they meant the same,
+    `SAME_SHARE` of that. What the tables shared say is the logarithm of the ratio of both probabilities (Poisson).
+    """
+
+    def __init__(self, parts: Sequence[ColumnProfiles]) -> None:
+        from scipy.sparse import csr_array
+
+        pairs = {(table, find_stem(header)) for part in parts for table, header in _list_columns(part)}
+        tables, table = np.unique([table for table, _ in pairs], return_inverse=True)
+        stems, stem = np.unique([stem for _, stem in pairs], return_inverse=True)
+        self._place = {text: place for place, text in enumerate(stems.tolist())}
+        held = csr_array((np.ones(len(table)), (table, stem)), shape=(len(tables), len(stems)))
+        met = (held.T @ held).tocoo()
+        count = held.sum(axis=0)
+        chance = count[met.coords[0]] * count[met.coords[1]] / max(len(tables), 1)
+        ratio = met.data * np.log(SAME_SHARE) + (1 - SAME_SHARE) * chance
+        ratio = np.clip(ratio / RIVAL_LIMIT, -1, 0) * (met.coords[0] != met.coords[1])
+        self._ratio = csr_array((ratio, met.coords), shape=(len(stems), len(stems)))
+
+    def compare(self, first: Sequence[str], second: Sequence[str]) -> Floats:
+        """Return from -1 to 0 how much sharing tables speaks against the same meaning, for every pair: (K, L)."""
+        ours, theirs = ([self._place.get(find_stem(header), -1) for header in each] for each in (first, second))
+        known = np.outer(np.array(ours) >= 0, np.array(theirs) >= 0)
+        ratio: Floats = self._ratio[ours][:, theirs].toarray() * known
+        return ratio
+
+
+def _list_columns(profiles: ColumnProfiles) -> Iterator[tuple[str, str]]:
+    return zip(profiles.tables, profiles.headers, strict=True)
+
+
 class Background:
     """What all columns have in common, so that it does not count as evidence: frequent terms, the mean state."""
 
@@ -76,6 +125,7 @@ class Background:
         self.weights["header_grams"] = TermWeights([each.grams for each in headers])
         shared = [name for name in STATES if all(name in part.states for part in parts)]
         self.centres = {name: np.concatenate([part.states[name] for part in parts]).mean(axis=0) for name in shared}
+        self.rivals = Rivals(parts)
         numbers = np.concatenate([part.sketches.quantiles.ravel() for part in parts])
         numbers = np.unique(numbers[~np.isnan(numbers)])
         steps = np.linspace(0, max(len(numbers) - 1, 0), min(MAX_GRID, len(numbers))).astype(np.int64)
@@ -102,6 +152,7 @@ def _compare_headers(first: ColumnProfiles, second: ColumnProfiles, background: 
     return {
         "header_words": compare_bags(ours.words, theirs.words, background.weights["header_words"]),
         "header_grams": compare_bags(ours.grams, theirs.grams, background.weights["header_grams"]),
+        "together": background.rivals.compare(first.headers, second.headers),
     }
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from navi.batches.counter import fold, make_key
 from navi.profiles.columns import ColumnProfiles
 from navi.profiles.evidence import EVIDENCE, HEADER_EVIDENCE, VALUE_EVIDENCE, Background, measure_evidence
-from navi.profiles.scorer import BLIND_WEIGHTS, DEFAULT_SCORER, PairScorer, have_headers, have_values
+from navi.profiles.scorer import DEFAULT_SCORER, SET_WEIGHTS, PairScorer, have_headers, have_values
 
 # Shape suffixes: K columns, N pairs, E kinds of evidence.
 
@@ -50,18 +50,18 @@ def fit_scorer(profiles: ColumnProfiles, *, seed: int = 0) -> PairScorer:
     pairs = _list_pairs(chosen)
     if pairs.same.sum() < MIN_PAIRS:
         return DEFAULT_SCORER
-    values = [EVIDENCE.index(name) for name in VALUE_EVIDENCE if name not in BLIND_WEIGHTS]
-    headers = [EVIDENCE.index(name) for name in HEADER_EVIDENCE]
+    values = [EVIDENCE.index(name) for name in VALUE_EVIDENCE if name not in SET_WEIGHTS]
+    headers = [EVIDENCE.index(name) for name in HEADER_EVIDENCE if name not in SET_WEIGHTS]
     probability = _fit_values(pairs, values)[1]
     doubtful = ~pairs.same & (probability >= np.median(probability[pairs.same]))
     value_fit, probability = _fit_values(pairs, values, ~doubtful)
     sure = (probability >= SURE) | (probability <= SURELY_NOT)
     label = (probability[sure] >= SURE).astype(np.float64)
     header_fit = _fit_logistic(pairs.evidence[sure][:, headers], label, np.ones(len(label)), _default(headers))
-    weights = dict(zip((EVIDENCE[place] for place in values), value_fit[:-1].tolist(), strict=True))
-    weights |= dict(zip(HEADER_EVIDENCE, header_fit[:-1].tolist(), strict=True))
+    fitted = [*header_fit[:-1].tolist(), *value_fit[:-1].tolist()]
+    weights = dict(zip((EVIDENCE[place] for place in [*headers, *values]), fitted, strict=True))
     return PairScorer(
-        weights=weights | dict(BLIND_WEIGHTS),
+        weights=weights | dict(SET_WEIGHTS),
         header_bias=float(header_fit[-1] - _logit(label.mean())),
         value_bias=float(value_fit[-1] - np.log(POSITIVE_SHARE)),
     )

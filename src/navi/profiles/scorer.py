@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from navi.errors import ModelError
 from navi.profiles.columns import ColumnProfiles
-from navi.profiles.evidence import EVIDENCE, HEADER_EVIDENCE, VALUE_EVIDENCE, Background, measure_evidence
+from navi.profiles.evidence import EVIDENCE, HEADER_EVIDENCE, RIVAL_LIMIT, VALUE_EVIDENCE, Background, measure_evidence
 from navi.profiles.useless import is_useless
 
 # Shape suffixes: K columns, L other columns, E kinds of evidence.
 
 SCORER_FILE = "scorer.json"
-BLIND_WEIGHTS = MappingProxyType({"blind_header": 1.0, "blind_value": 1.0})
-"""Weights of what a model makes of values alone. They are set, not fitted: a model knows the tables that it was
-trained on by heart, so these would teach a scorer to trust it more than new tables bear out."""
+SET_WEIGHTS = MappingProxyType({"together": RIVAL_LIMIT, "blind_header": 1.0, "blind_value": 1.0})
+"""Weights that are set, not fitted. Sharing a table is a logarithm of odds already. And a model knows the tables that
+it was trained on by heart, so its blind states would teach a scorer to trust it more than new tables bear out."""
 
 Floats = NDArray[np.float32]
 
@@ -113,7 +113,7 @@ DEFAULT_SCORER = PairScorer(
             "length": 2.6,
             "lists": 0.5,
             "diversity": 2.8,
-            **BLIND_WEIGHTS,
+            **SET_WEIGHTS,
         }
     ),
     header_bias=-2.2,

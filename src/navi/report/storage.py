@@ -80,7 +80,8 @@ def decode(hint: Any, content: Any, place: str) -> Any:
         due = kinds[:1] * len(content) if kinds[-1] is Ellipsis else kinds
         _expect(len(due) == len(content), place, f"{len(due)} entries", content)
         return tuple(
-            decode(kind, each, f"{place}[{number}]") for number, (kind, each) in enumerate(zip(due, content, strict=True))
+            decode(kind, each, f"{place}[{number}]")
+            for number, (kind, each) in enumerate(zip(due, content, strict=True))
         )
     if get_origin(hint) is Mapping:
         _expect(isinstance(content, dict), place, "an object", content)
@@ -90,7 +91,7 @@ def decode(hint: Any, content: Any, place: str) -> Any:
 
 
 def _decode_record(kind: Any, content: Any, place: str) -> Any:
-    _expect(isinstance(content, dict) and content.get("kind") == kind.__name__, place, f"a {kind.__name__}", content)
+    _expect(_is_kind(kind, content), place, f"a {kind.__name__}", content)
     hints = get_type_hints(kind)
     given = {name: each for name, each in content.items() if name != "kind"}
     for name in given:
@@ -108,16 +109,15 @@ def _decode_record(kind: Any, content: Any, place: str) -> Any:
 
 def _choose(union: UnionType, content: Any, place: str) -> Any:
     """Return the one type of several that the content is of."""
-    kinds = get_args(union)
-    for kind in kinds:
-        if is_dataclass(kind):
-            fits = isinstance(content, dict) and content.get("kind") == kind.__name__
-        else:
-            fits = _fits(get_origin(kind) or kind, content)
-        if fits:
+    for kind in get_args(union):
+        if _is_kind(kind, content) if is_dataclass(kind) else _fits(get_origin(kind) or kind, content):
             return kind
-    names = ", ".join(kind.__name__ if is_dataclass(kind) else NAMES[get_origin(kind) or kind] for kind in kinds)
+    names = ", ".join(NAMES.get(get_origin(kind) or kind) or f"a {kind.__name__}" for kind in get_args(union))
     raise ConfigError(f"{place}: expected one of {names}, got {_shorten(content)}.")
+
+
+def _is_kind(kind: Any, content: Any) -> bool:
+    return isinstance(content, dict) and content.get("kind") == kind.__name__
 
 
 NAMES: dict[Any, str] = {

@@ -83,7 +83,9 @@ class Table:
             raise ConfigError(f"Table '{self.caption}' has no columns.")
         for number, row in enumerate(rows, start=1):
             if len(row) != len(columns):
-                raise ConfigError(f"Table '{self.caption}': row {number} has {len(row)} cells for {len(columns)} columns.")
+                raise ConfigError(
+                    f"Table '{self.caption}': row {number} has {len(row)} cells for {len(columns)} columns."
+                )
 
     @property
     def described_columns(self) -> tuple[Column, ...]:

@@ -27,19 +27,19 @@ class Blend:
     They are those of a conditional logit: its softmax is the chance of each value.
     """
 
-    model: float = 0.3
+    model: float = 0.1
     """Weight of the value's log-likelihood under the model, divided by the square root of its number of tokens."""
-    prior: float = 0.4
+    prior: float = 0.2
     """Weight of the log-share of the column's cells with the value."""
-    votes: float = 0.3
+    votes: float = 0.5
     """Weight of the log-share of the nearest rows with the value."""
     nearness: float = 0.3
     """Weight of the log of how near these rows are."""
-    companion: float = 0.7
+    companion: float = 0.4
     """Weight of the value's log-share beside the row's most telling other cell."""
-    none: float = 0.0
+    none: float = -0.7
     """Score of a value outside the set in a column all of whose values are different."""
-    unseen: float = 1.0
+    unseen: float = 0.7
     """Weight of the log of the column's share of such values."""
 
     def score(self, evidence_EN: Floats) -> Floats:

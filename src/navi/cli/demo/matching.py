@@ -1,0 +1,56 @@
+"""The demo's columns that mean the same, found across all catalogues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from itertools import combinations
+
+from navi.cli.demo.tour import Score, Tour
+from navi.cli.files import read_tables
+from navi.cli.match import list_clusters, summarise_matches
+from navi.cli.progress import show_progress
+from navi.cli.render import count_things
+
+Column = tuple[str, str]
+Pairs = set[tuple[Column, Column]]
+
+
+def match_columns(tour: Tour) -> None:
+    """Match the columns of all catalogues, and compare with what they mean."""
+    from navi.segments import canonicalise
+
+    with show_progress(tour.screen) as meter:
+        meter.wait(f"Comparing the columns of {count_things(len(tour.truth.films), 'table')}")
+        tables = {name: table.frame for name, table in read_tables([tour.tables]).items()}
+        found = tour.model.match(tables)
+    tour.screen.summarise(list_clusters(found), *summarise_matches(found, []))
+    cluster_of = {
+        (column.table, column.header): number
+        for number, cluster in enumerate(found.clusters)
+        for column in cluster.columns
+    }
+    known = [column for column in cluster_of if tour.truth.concept_of(*column)]
+    truth = pair_columns(known, lambda column: tour.truth.concept_of(*column) or "")
+    by_header = pair_columns(known, lambda column: canonicalise(column[1]))
+    tour.scores.append(
+        Score(
+            task="columns that mean the same (F1 of pairs)",
+            navi=score_pairs(pair_columns(known, cluster_of.__getitem__), truth),
+            guess=score_pairs(by_header, truth),
+            guess_name="equal headers",
+        )
+    )
+
+
+def pair_columns(columns: Iterable[Column], group: Callable[[Column], Hashable]) -> Pairs:
+    """Return the pairs of columns of different tables that are in one group."""
+    return {
+        (first, second)
+        for first, second in combinations(sorted(columns), 2)
+        if first[0] != second[0] and group(first) == group(second)
+    }
+
+
+def score_pairs(found: Pairs, truth: Pairs) -> float:
+    """Return F1: the harmonic mean of precision and recall."""
+    return 2 * len(found & truth) / max(len(found) + len(truth), 1)

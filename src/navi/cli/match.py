@@ -1,0 +1,105 @@
+"""`navi match`: columns of any number of tables that mean the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from navi.cli.console import Screen
+from navi.cli.files import check_output, read_tables, write_table
+from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet
+from navi.cli.progress import show_progress
+from navi.cli.render import count_things, make_heading, make_table, quote, tell_next
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from navi.inference.matches import Cluster, Matches
+
+EXAMPLES = (
+    "navi match model films/",
+    "navi match model films/ --mapping mapping.json --csv columns.csv",
+    "navi match model a.csv b.csv --one-to-one --json",
+)
+
+
+def match(
+    model: ModelFolder,
+    paths: Paths,
+    threshold: Annotated[float, typer.Option(help="Probability from which columns match.")] = 0.5,
+    one_to_one: Annotated[bool, typer.Option("--one-to-one", help="At most one column of each table a match.")] = False,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one line a column: .csv, .parquet …")] = None,
+    mapping: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write attributes for `navi prepare --attributes`.")
+    ] = None,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find the columns that mean the same over all tables, and a unified name for each."""
+    from navi.inference import Navi
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    if csv is not None:
+        check_output(csv)
+    with show_progress(screen) as meter:
+        meter.wait("Loading the model")
+        opened = Navi.from_pretrained(model, device=device)
+        tables = {name: table.frame for name, table in read_tables(paths).items()}
+        meter.wait(f"Comparing the columns of {count_things(len(tables), 'table')}")
+        found = opened.match(tables, threshold=threshold, one_to_one=one_to_one)
+    if csv is not None:
+        write_table(found.as_table(), csv)
+    if mapping is not None:
+        mapping.write_text(json.dumps(found.as_mapping(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    screen.answer_json(found.as_dict())
+    screen.answer(list_clusters(found))
+    screen.summarise(*summarise_matches(found, [path for path in (csv, mapping) if path is not None]))
+    shown = " ".join(map(quote, paths))
+    command = f"navi prepare {shown} -o corpus --attributes {quote(mapping or 'mapping.json')}"
+    screen.summarise(tell_next(command, "pretrain on these attributes" if mapping else "with --mapping, use them"))
+
+
+def list_clusters(found: Matches) -> Table:
+    """Return the clusters of more than one column, what headers and values said for them, and their columns."""
+    rows = [
+        (cluster.name, f"{cluster.score:.2f}", *explain_cluster(found, cluster), list_columns(cluster))
+        for cluster in found.clusters
+        if len(cluster.columns) > 1
+    ]
+    columns = ("unified name", "score", "headers", "values", "columns")
+    return make_table(columns, rows, right=columns[1:4])
+
+
+def explain_cluster(found: Matches, cluster: Cluster) -> tuple[str, str]:
+    """Return what headers and values contributed to a cluster, on average over its pairs, as logarithms of odds."""
+    members = set(cluster.columns)
+    pairs = [pair for pair in found.pairs if pair.first in members and pair.second in members]
+    if not pairs:
+        return "", ""
+    return f"{fmean(pair.headers for pair in pairs):+.1f}", f"{fmean(pair.values for pair in pairs):+.1f}"
+
+
+def list_columns(cluster: Cluster) -> str:
+    """Return a cluster's columns: each header once, with its tables."""
+    tables: dict[str, list[str]] = {}
+    for column in cluster.columns:
+        tables.setdefault(column.header, []).append(column.table)
+    return ", ".join(f"{header} ({', '.join(names)})" for header, names in tables.items())
+
+
+def summarise_matches(found: Matches, written: Sequence[Path]) -> list[Any]:
+    """Return how many columns there are, how many found a match, and what was written."""
+    sizes = [len(cluster.columns) for cluster in found.clusters]
+    matched, alone = sum(size for size in sizes if size > 1), sizes.count(1)
+    clusters = count_things(len(sizes) - alone, "cluster")
+    return [
+        make_heading(f"{count_things(sum(sizes), 'column')}: {matched} in {clusters}, {alone} alone."),
+        "Headers and values: what each said for a match on average, as logarithms of odds; negative speaks against.",
+        *(f"Written: {path}" for path in written),
+    ]

@@ -35,7 +35,10 @@ def reader(tiny_backbone, tmp_path, monkeypatch, docs):
     from navi.simulator import write_catalogues
 
     monkeypatch.setattr("navi.backbones._find_minilm", lambda: tiny_backbone)
-    write_catalogues(tmp_path / "films", num_rows=160, num_catalogues=4, seed=0)
+    films = tmp_path / "films"
+    write_catalogues(films, num_rows=120, num_catalogues=4, seed=0)
+    for name in ("imdb.csv", "kinothek.jsonl"):
+        next(films.glob(f"*{Path(name).suffix}")).rename(films / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", docs.WIDTH)
     return tmp_path

@@ -24,7 +24,6 @@ from navi.tables import ReadConfig
         ({"max_unknown_share": 2.0}, "max_unknown_share must lie between 0 and 1, got 2.0"),
         ({"theta_low": 0.9, "theta_high": 0.1}, "theta_low must be at most theta_high, got 0.9 > 0.1"),
         ({"normalise": "log"}, "normalise must be one of rows, distinct, got 'log'"),
-        ({"routing": "none"}, "routing must be one of entropy, random, got 'none'"),
         ({"unseen_tables": -1}, "unseen_tables must be at least 0, got -1"),
     ],
 )

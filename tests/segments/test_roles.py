@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -11,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.segments import ROLE_HIGH, ROLE_LOW, ROLE_MID, PrepareConfig
-from navi.segments.roles import assign_roles, measure_entropy, route, shuffle_roles
+from navi.segments import ROLE_HIGH, ROLE_LOW, ROLE_MID
+from navi.segments.roles import assign_roles, measure_entropy
 
 COLUMNS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=60)
 ENTROPIES = st.lists(st.floats(0, 1).map(lambda entropy: round(entropy, 2)), min_size=1, max_size=30)
@@ -84,23 +83,3 @@ def test_column_without_entropy_is_mid_and_does_not_count():
     entropy = np.array([np.nan, 0.1, 0.5, 0.9])
     assert assign_roles(entropy, 0.05, 0.95).tolist() == [ROLE_MID, ROLE_LOW, ROLE_MID, ROLE_HIGH]
     assert assign_roles(np.array([np.nan]), 0.05, 0.95).tolist() == [ROLE_MID]
-
-
-def test_random_routing_deals_out_as_many_roles_whatever_the_order_of_headers():
-    headers = [f"h{number}" for number in range(40)]
-    entropy = np.linspace(0, 1, 40)
-    config = PrepareConfig(routing="random", theta_low=0.2, theta_high=0.7)
-    by_entropy, by_chance = (
-        route(entropy, "t", headers, each) for each in (replace(config, routing="entropy"), config)
-    )
-    assert np.bincount(by_chance).tolist() == np.bincount(by_entropy).tolist()
-    assert (by_chance != by_entropy).any()
-    assert shuffle_roles(by_entropy[::-1], "t", headers[::-1], config.seed).tolist() == by_chance[::-1].tolist()
-
-
-def test_random_routing_depends_on_table_and_seed():
-    roles = np.arange(30, dtype=np.int8) % 3
-    headers = [f"h{number}" for number in range(30)]
-    dealt = shuffle_roles(roles, "t", headers, 0).tolist()
-    assert dealt != shuffle_roles(roles, "u", headers, 0).tolist()
-    assert dealt != shuffle_roles(roles, "t", headers, 1).tolist()

@@ -43,6 +43,8 @@ class LossSummary:
             for reason, count in counts.most_common():
                 lines.append(f"  {count_things(count, kind)}: {reason}")
                 lines += [f"    {place}" for place in self.places.get(reason, [])[:NUM_PLACES]]
+        whole = [reason for reason in self.places if reason not in self.rows and reason not in self.cells]
+        lines += [f"  {reason}: {place}" for reason in whole for place in self.places[reason][:NUM_PLACES]]
         for reason, paths in self.skipped.items():
             shown = ", ".join(paths[:NUM_PLACES]) + (", …" if len(paths) > NUM_PLACES else "")
             lines.append(f"  {count_things(len(paths), 'file')} skipped: {reason} ({shown})")
@@ -68,7 +70,7 @@ def sum_up_losses(manifest: Mapping[str, Any]) -> LossSummary:
             places[reason] += found[: max(0, NUM_PLACES - len(places[reason]))]
     for entry in manifest["skipped"]:
         skipped[entry["reason"]].append(entry["path"])
-    lost = [table for table in manifest["tables"] if table["notes"] and not table["kept"]]
+    lost = [table for table in manifest["tables"] if table["notes"] and not table["kept"] and not table["places"]]
     notes = [f"{table['name']}: {table['notes'][-1]}" for table in lost]
     return LossSummary(
         rows=rows, cells=cells, places=dict(places), skipped=dict(skipped), notes=[*manifest["notes"], *notes]

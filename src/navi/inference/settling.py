@@ -85,8 +85,16 @@ def answer(guesser: Guesser, hidden: HiddenCells) -> Answers:
 
 
 def fit_calibration(guesser: Guesser, hidden: HiddenCells, *, seed: int = 0) -> Calibration:
-    """Return the calibration that hidden cells give, for the guesser's own blend."""
-    return replace(calibrate(answer(guesser, hidden), seed=seed), blend=guesser.blend)
+    """Return the calibration that hidden cells give; the guesser weighs evidence by it from now on.
+
+    One half of the cells decides how evidence is weighed, the other how probabilities are calibrated.
+    """
+    cells = np.random.default_rng(seed).permutation(len(hidden.gaps))
+    first, second = (hidden.take(half) for half in np.array_split(cells, 2))
+    choices = guesser.list_choices(first.gaps, first.truth)
+    if choices:
+        guesser.blend = fit_blend(choices, guesser.blend)
+    return replace(calibrate(answer(guesser, second), seed=seed), blend=guesser.blend)
 
 
 def calibrate_model(
@@ -101,17 +109,15 @@ def calibrate_model(
 ) -> Calibration:
     """Return the calibration of a model on its corpus: validation cells hidden, training rows as evidence.
 
-    One half of the cells decides how evidence is weighed, from the blend `start` on, the other how probabilities are
-    calibrated. A start that gives the model no weight leaves it out: what the rows alone tell.
+    Weights are fitted from the blend `start` on. One that gives the model no weight leaves it out: what the rows alone
+    tell.
     """
-    rows = corpus.rows_of("validation")
-    hidden = hide_cells(corpus.arrays, rows, num_cells, seed=seed)
+    hidden = hide_cells(corpus.arrays, corpus.rows_of("validation"), num_cells, seed=seed)
     if len(hidden.gaps) < LEAST_ANSWERS:
         raise CorpusError(
             f"The corpus has {len(hidden.gaps)} validation cells that can be hidden, too few to calibrate with: "
             f"{LEAST_ANSWERS} are needed. Prepare it with a larger validation_share."
         )
-    odd = np.arange(len(hidden.gaps)) % 2 == 1
     guesser = Guesser(
         runner,
         corpus,
@@ -122,6 +128,4 @@ def calibrate_model(
         blend=start,
         config=config,
     )
-    first, second = hidden.take(np.flatnonzero(odd)), hidden.take(np.flatnonzero(~odd))
-    guesser.blend = fit_blend(guesser.list_choices(first.gaps, first.truth), start)
-    return fit_calibration(guesser, second, seed=seed)
+    return fit_calibration(guesser, hidden, seed=seed)

@@ -97,7 +97,7 @@ class Rivals:
         self._place = {text: place for place, text in enumerate(stems.tolist())}
         held = csr_array((np.ones(len(table)), (table, stem)), shape=(len(tables), len(stems)))
         met = (held.T @ held).tocoo()
-        count = held.sum(axis=0)
+        count: Floats = held.sum(axis=0)
         chance = count[met.coords[0]] * count[met.coords[1]] / max(len(tables), 1)
         ratio = met.data * np.log(SAME_SHARE) + (1 - SAME_SHARE) * chance
         ratio = np.clip(ratio / RIVAL_LIMIT, -1, 0) * (met.coords[0] != met.coords[1])

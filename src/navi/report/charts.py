@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from navi.errors import MissingExtraError
+from navi.report.cells import format_number
 from navi.report.figures import Bars, Distribution, Figure, Lines, Map, Reliability
 from navi.report.hulls import find_hull
 from navi.report.numbers import list_numbers
-from navi.report.tables import Table
+from navi.report.tables import Column, Table
 
 NUM_COLOURS = 10
 """Colours that the page has; whatever is left when they are used up is grey."""
 OTHERS = "others"
 """Stands on a map for what has no colour of its own."""
-MAP_HEIGHT, LINES_HEIGHT, SQUARE_HEIGHT, BAR_STEP = 480, 300, 340, 20
+MAP_HEIGHT, LINES_HEIGHT, SQUARE_HEIGHT, BAR_HEIGHT = 480, 300, 340, 20
+ROOM_FOR_FIGURES = 1.3
+"""How much longer than the longest bar its axis is."""
 LONGEST_LABEL = 300
 """Characters told of a point."""
 Records = list[dict[str, Any]]
@@ -69,7 +72,6 @@ def assign_colours(names: Iterable[str]) -> dict[str, str]:
 
 def draw_map(figure: Map) -> tuple[dict[str, str], Chart]:
     """Return the colours and the chart of a map; points tell their labels."""
-    alt = import_altair()
     groups = list(figure.labels[figure.colour]) if figure.colour else [""] * len(figure.x)
     kept = [name for name, _ in Counter(groups).most_common(NUM_COLOURS)]
     ordered = [name for name in dict.fromkeys(groups) if name in kept]
@@ -80,7 +82,7 @@ def draw_map(figure: Map) -> tuple[dict[str, str], Chart]:
         | {f"label{place}": text[:LONGEST_LABEL] for place, text in enumerate(told)}
         for x, y, group, told in zip(figure.x, figure.y, groups, texts, strict=True)
     ]
-    tooltip = [alt.Tooltip(f"label{place}:N", title=name) for place, name in enumerate(figure.labels)]
+    tooltip = _tell((f"label{place}", name) for place, name in enumerate(figure.labels))
     size = 46 if len(records) < 400 else 26
     points = _make_chart(records).mark_circle(size=size, opacity=0.8, stroke="var(--panel)", strokeWidth=0.4)
     points = points.encode(x=_place("x", figure.x), y=_place("y", figure.y), color=_colour(colours), tooltip=tooltip)
@@ -89,40 +91,42 @@ def draw_map(figure: Map) -> tuple[dict[str, str], Chart]:
 
 
 def draw_bars(figure: Bars) -> tuple[dict[str, str], Chart]:
-    """Return the colours and the chart of bars, one below the other."""
+    """Return the colours and the chart of bars, one below the other, each with its figure."""
     alt = import_altair()
     colours = assign_colours(figure.series)
-    deviations = figure.deviations or {}
-    records = [
-        _make_bar(category, name, value, deviations.get(name, values)[place] if name in deviations else None)
-        for name, values in figure.series.items()
-        for place, (category, value) in enumerate(zip(figure.categories, values, strict=True))
-        if value is not None
-    ]
-    look, limits = (".1%" if figure.percent else ".3~f"), _find_limits(records)
-    x = alt.X("v:Q", title=figure.title or None, scale=alt.Scale(domain=limits), axis=_axis(figure.percent))
-    tooltip = _tell([("k:N", "of", None), ("c:N", "by", None), ("v:Q", figure.title or "value", look)])
-    base = _make_chart(records).encode(y=alt.Y("k:N", title=None, sort=list(figure.categories)))
-    base = base.encode(yOffset=alt.YOffset("c:N", sort=list(colours)), color=_colour(colours), tooltip=tooltip)
+    records = _list_bars(figure)
+    told = [("k", "of"), ("c", "by"), ("told", figure.title or "value")]
+    limits = alt.Scale(domain=_find_limits(records), nice=False)
+    base = _make_chart(records).encode(
+        y=alt.Y("k:N", title=None, sort=list(figure.categories), scale=alt.Scale(paddingInner=0.35, paddingOuter=0.1)),
+        yOffset=alt.YOffset("c:N", sort=list(colours)),
+        tooltip=_tell(told),
+    )
     plain = base.encode(color=alt.value("var(--ink)"))
-    rules = [plain.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q"), x2="high:Q")] if deviations else []
-    told = plain.mark_text(align="left", dx=5).encode(x=alt.X("high:Q"), text=alt.Text("v:Q", format=look))
-    layers = [base.mark_bar(cornerRadiusEnd=2).encode(x=x), *rules, told]
-    return colours, _finish(layers, alt.Step(BAR_STEP))
+    bars = base.mark_bar(cornerRadiusEnd=2).encode(x=alt.X("v:Q", axis=None, scale=limits), color=_colour(colours))
+    rules = plain.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
+    texts = plain.mark_text(align="left", dx=6).encode(x="high:Q", text="told:N")
+    height = BAR_HEIGHT * len(figure.categories) * (len(colours) + 0.5)
+    return colours, _finish([bars, *([rules] if figure.deviations else []), texts], height)
 
 
 def draw_lines(figure: Lines) -> tuple[dict[str, str], Chart]:
     """Return the colours and the chart of lines; their points tell where they are."""
     alt = import_altair()
     colours = assign_colours(figure.series)
-    records = [{"c": name, "x": x, "y": y} for name, line in figure.series.items() for x, y in line]
-    look = ".1%" if figure.percent else ".4~f"
-    x = alt.X("x:Q", title=figure.x_title, scale=alt.Scale(zero=False, nice=False))
-    y = alt.Y("y:Q", title=figure.y_title, scale=alt.Scale(zero=False), axis=_axis(figure.percent))
-    told = [("c:N", "line", None), ("x:Q", figure.x_title, None), ("y:Q", figure.y_title, look)]
-    chart = _make_chart(records).encode(x=x, y=y, color=_colour(colours), tooltip=_tell(told))
-    layers = [chart.mark_line(strokeWidth=2), chart.mark_circle(size=42, opacity=1)]
-    return colours, _finish(layers, LINES_HEIGHT)
+    shown = Column(figure.y_title, percent=figure.percent, digits=4)
+    records = [
+        {"c": name, "x": x, "y": y, "tx": f"{x:,.6g}", "ty": format_number(y, shown)}
+        for name, line in figure.series.items()
+        for x, y in line
+    ]
+    chart = _make_chart(records).encode(
+        x=alt.X("x:Q", title=figure.x_title, scale=alt.Scale(zero=False, nice=False)),
+        y=alt.Y("y:Q", title=figure.y_title, scale=alt.Scale(zero=False), axis=_axis(figure.percent)),
+        color=_colour(colours),
+        tooltip=_tell([("c", "line"), ("tx", figure.x_title), ("ty", figure.y_title)]),
+    )
+    return colours, _finish([chart.mark_line(strokeWidth=2), chart.mark_circle(size=42, opacity=1)], LINES_HEIGHT)
 
 
 def draw_distribution(figure: Distribution) -> tuple[dict[str, str], Chart]:
@@ -130,17 +134,18 @@ def draw_distribution(figure: Distribution) -> tuple[dict[str, str], Chart]:
     alt = import_altair()
     colours = assign_colours(figure.shares)
     records = [
-        {"c": name, "low": low, "high": high, "v": share}
+        {"c": name, "low": low, "high": high, "v": share, "where": f"{low:.4g} to {high:.4g}", "told": _percent(share)}
         for name, shares in figure.shares.items()
         for low, high, share in zip(figure.edges, figure.edges[1:], shares, strict=False)
     ]
-    told = [("c:N", "who", None), ("low:Q", "from", ".3~f"), ("high:Q", "to", ".3~f"), ("v:Q", "share", ".1%")]
     limits = alt.Scale(domain=[figure.edges[0], figure.edges[-1]], nice=False)
-    chart = _make_chart(records).encode(color=_colour(colours), tooltip=_tell(told))
-    bars = chart.mark_bar(opacity=0.45, binSpacing=0).encode(
-        x=alt.X("low:Q", title=figure.title, scale=limits),
+    bars = _make_chart(records).mark_bar(opacity=0.5, binSpacing=0)
+    bars = bars.encode(
+        x=alt.X("low:Q", bin="binned", title=figure.title, scale=limits),
         x2="high:Q",
         y=alt.Y("v:Q", title="share", stack=None, axis=_axis(percent=True)),
+        color=_colour(colours),
+        tooltip=_tell([("c", "of"), ("where", figure.title), ("told", "share")]),
     )
     return colours, _finish([bars], LINES_HEIGHT)
 
@@ -151,20 +156,19 @@ def draw_reliability(figure: Reliability) -> tuple[dict[str, str], Chart]:
     colours = assign_colours(figure.series)
     records = [
         {"c": name, "x": each.confidence, "y": each.accuracy, "n": each.count}
+        | {"tx": _percent(each.confidence), "ty": _percent(each.accuracy)}
         for name, bins in figure.series.items()
         for each in bins
     ]
-    told = [("c:N", "who", None), ("x:Q", "confidence", ".1%"), ("y:Q", "right", ".1%"), ("n:Q", "answers", ",")]
     whole = alt.Scale(domain=[0, 1], nice=False)
     x = alt.X("x:Q", title="confidence", scale=whole, axis=_axis(percent=True))
     y = alt.Y("y:Q", title="share that is right", scale=whole, axis=_axis(percent=True))
-    chart = _make_chart(records).encode(x=x, y=y, color=_colour(colours), tooltip=_tell(told))
-    diagonal = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])).mark_line(
-        strokeDash=[5, 4], color="var(--muted)", strokeWidth=1.2
-    )
+    told = _tell([("c", "by"), ("tx", "confidence"), ("ty", "right"), ("n", "answers")])
+    chart = _make_chart(records).encode(x=x, y=y, color=_colour(colours), tooltip=told)
+    ends = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])).encode(x=x, y=y)
+    diagonal = ends.mark_line(strokeDash=[5, 4], color="var(--muted)", strokeWidth=1.2)
     sized = chart.mark_circle(opacity=1).encode(size=alt.Size("n:Q", legend=None, scale=alt.Scale(range=[40, 240])))
-    layers = [diagonal.encode(x=x, y=y), chart.mark_line(strokeWidth=2), sized]
-    return colours, _finish(layers, SQUARE_HEIGHT)
+    return colours, _finish([diagonal, chart.mark_line(strokeWidth=2), sized], SQUARE_HEIGHT)
 
 
 DRAWERS: dict[type[Figure], Callable[[Any], tuple[dict[str, str], Chart]]] = {
@@ -191,7 +195,7 @@ def _make_chart(records: Records) -> Chart:
     return alt.Chart(alt.Data(values=records)).transform_filter("indexof(hidden, datum.c) < 0")
 
 
-def _finish(layers: Sequence[Chart], height: Any) -> Chart:
+def _finish(layers: Sequence[Chart], height: float) -> Chart:
     alt = import_altair()
     hidden = alt.param(name="hidden", value=[])
     return alt.layer(*layers).add_params(hidden).properties(width="container", height=height)
@@ -203,17 +207,19 @@ def _colour(colours: dict[str, str]) -> Any:
     return alt.Color("c:N", scale=scale, legend=None)
 
 
-def _tell(told: Iterable[tuple[str, str, str | None]]) -> list[Any]:
+def _tell(told: Iterable[tuple[str, str]]) -> list[Any]:
+    """Return what is told of a mark: fields, and what they are called."""
     alt = import_altair()
-    return [
-        alt.Tooltip(field, title=title) if look is None else alt.Tooltip(field, title=title, format=look)
-        for field, title, look in told
-    ]
+    return [alt.Tooltip(f"{field}:N", title=title) for field, title in told]
 
 
 def _axis(percent: bool) -> Any:
     alt = import_altair()
-    return alt.Axis(format=".0%") if percent else alt.Axis()
+    return alt.Axis(labelExpr="format(100 * datum.value, '~f') + ' %'") if percent else alt.Axis()
+
+
+def _percent(share: float) -> str:
+    return format_number(share, Column("", percent=True))
 
 
 def _place(field: str, values: Sequence[float]) -> Any:
@@ -250,13 +256,20 @@ def _draw_hulls(figure: Map, colours: dict[str, str]) -> Chart:
     )
 
 
-def _make_bar(category: str, name: str, value: float, deviation: float | None) -> dict[str, Any]:
-    spread = deviation or 0.0
-    return {"k": category, "c": name, "v": value, "low": value - spread, "high": value + spread}
+def _list_bars(figure: Bars) -> Records:
+    deviations, shown = figure.deviations or {}, Column(figure.title, percent=figure.percent)
+    records = []
+    for name, values in figure.series.items():
+        for category, value, spread in zip(figure.categories, values, deviations.get(name, values), strict=True):
+            if value is not None:
+                spread = (spread or 0.0) if name in deviations else 0.0
+                ends = {"v": value, "low": value - spread, "high": value + spread}
+                records.append({"k": category, "c": name, "told": format_number(value, shown), **ends})
+    return records
 
 
 def _find_limits(records: Records) -> list[float]:
     """Return the ends of the axis: zero, and the longest bar with room for its label."""
     high = max((record["high"] for record in records), default=1.0)
     low = min((record["low"] for record in records), default=0.0)
-    return [min(low, 0.0), max(high, 0.0) * 1.12 or 1.0]
+    return [min(low, 0.0), max(high, 0.0) * ROOM_FOR_FIGURES or 1.0]

@@ -12,7 +12,6 @@ from navi.segments.attributes import AttributeMapping, load_attributes, parse_at
 from navi.tables import ReadConfig
 
 NORMALISATIONS = ("rows", "distinct")
-ROUTINGS = ("entropy", "random")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +21,7 @@ class PrepareConfig:
     backbone: str | Path = "minilm"
     """Whose tokenizer is used: a known name, a folder or a hub name."""
     seed: int = 0
-    """Decides the splits, the sampling, the unseen tables and random routing."""
+    """Decides the splits, the sampling and the unseen tables."""
     attributes: str | Path | AttributeMapping | None = None
     """A JSON file (or mapping) with the attributes of headers; None makes each header canonical."""
     max_value_tokens: int = 20
@@ -51,8 +50,6 @@ class PrepareConfig:
     """Quantile of a table's entropies up to which a column is low."""
     theta_high: float = 0.95
     """Quantile of a table's entropies from which a column is high."""
-    routing: str = "entropy"
-    """`entropy`, or `random`: as many low and high columns as entropy gives, drawn at random (an ablation)."""
     workers: int | None = None
     """Number of processes; None takes one a core, or none beside this one for little input."""
     read: ReadConfig = field(default_factory=ReadConfig)
@@ -74,8 +71,6 @@ class PrepareConfig:
             raise ConfigError(f"theta_low must be at most theta_high, got {self.theta_low} > {self.theta_high}.")
         if self.normalise not in NORMALISATIONS:
             raise ConfigError(f"normalise must be one of {', '.join(NORMALISATIONS)}, got '{self.normalise}'.")
-        if self.routing not in ROUTINGS:
-            raise ConfigError(f"routing must be one of {', '.join(ROUTINGS)}, got '{self.routing}'.")
         if isinstance(self.unseen_tables, int) and self.unseen_tables < 0:
             raise ConfigError(f"unseen_tables must be at least 0, got {self.unseen_tables}.")
 

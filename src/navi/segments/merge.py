@@ -15,7 +15,7 @@ from navi.segments.config import PrepareConfig
 from navi.segments.encoded import Encoded
 from navi.segments.hashing import HashIndex, hash_texts, mix
 from navi.segments.pieces import Piece
-from navi.segments.roles import route
+from navi.segments.roles import assign_roles
 from navi.segments.splits import TRAIN, UNSEEN
 from navi.segments.summary import TableCounter, join_columns
 from navi.segments.tokens import TextTokenizer, TokenLists
@@ -82,7 +82,7 @@ class Merger:
         headers = [texts[header] for header in columns["header"]]
         columns["table"] = np.full(len(headers), len(self._tables) - 1)
         columns["attribute"] = np.array([self._attributes[self._mapping.attribute_of(name, each)] for each in headers])
-        columns["role"] = route(columns["entropy"], name, headers, self._config)
+        columns["role"] = assign_roles(columns["entropy"], self._config.theta_low, self._config.theta_high)
         self._columns.append(columns)
 
     def finish(self) -> Encoded:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from navi.segments.arrays import ROLE_HIGH, ROLE_LOW, ROLE_MID
-from navi.segments.config import PrepareConfig
-from navi.segments.hashing import hash_text, hash_texts, mix
 
 # Sums in different orders differ in their last bits; columns that are alike must tie all the same.
 _DECIMALS = 12
@@ -57,17 +54,3 @@ def assign_roles(entropy: NDArray[np.float64], theta_low: float, theta_high: flo
     roles[is_low & ~(both & (entropy >= _EVEN))] = ROLE_LOW
     roles[is_high & ~(both & (entropy < _EVEN))] = ROLE_HIGH
     return roles
-
-
-def shuffle_roles(roles: NDArray[np.int8], table: str, headers: Sequence[str], seed: int) -> NDArray[np.int8]:
-    """Return the same roles dealt out to the table's columns at random; the headers' order does not matter."""
-    drawn = mix(hash_texts(headers), hash_text(f"routing {seed} {table}"))
-    shuffled = np.empty_like(roles)
-    shuffled[np.argsort(drawn)] = np.sort(roles)
-    return shuffled
-
-
-def route(entropy: NDArray[np.float64], table: str, headers: Sequence[str], config: PrepareConfig) -> NDArray[np.int8]:
-    """Return the roles of a table's columns as the config asks for them."""
-    roles = assign_roles(entropy, config.theta_low, config.theta_high)
-    return roles if config.routing == "entropy" else shuffle_roles(roles, table, headers, config.seed)

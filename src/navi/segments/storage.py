@@ -134,8 +134,8 @@ def read_encoded(batches: Mapping[str, pa.RecordBatch], tables: Sequence[str]) -
     arrays = SegmentArrays(
         row_table=_read_array(rows, "table"),
         **{f"segment_{name}": _read_array(segments, name) for name in segments.schema.names},
-        **{f"{owner}_offsets": batch.column(name).offsets.to_numpy() for owner, (batch, name) in lists.items()},
-        **{f"{owner}_{name}": batch.column(name).values.to_numpy() for owner, (batch, name) in lists.items()},
+        **{f"{owner}_offsets": _view(batch.column(name).offsets) for owner, (batch, name) in lists.items()},
+        **{f"{owner}_{name}": _view(batch.column(name).values) for owner, (batch, name) in lists.items()},
         **{f"column_{name}": facts[name] for name in ("table", "header", "attribute", "role")},
     )
     return Encoded(
@@ -147,10 +147,18 @@ def read_encoded(batches: Mapping[str, pa.RecordBatch], tables: Sequence[str]) -
         row_number=_read_array(rows, "number"),
         row_hash=_read_array(rows, "hash"),
         row_split=_read_array(rows, "split"),
-        columns=ColumnSummary(**facts, examples=columns.column("examples").values.to_numpy().reshape(-1, NUM_EXAMPLES)),
+        columns=ColumnSummary(**facts, examples=_view(columns.column("examples").values).reshape(-1, NUM_EXAMPLES)),
     )
 
 
 def _read_array(batch: pa.RecordBatch, name: str) -> NDArray[Any]:
-    array: NDArray[Any] = batch.column(name).to_numpy(zero_copy_only=True)
-    return array
+    return _view(batch.column(name))
+
+
+def _view(array: pa.Array) -> NDArray[Any]:
+    """Return an array of numbers as numpy, nothing copied; pyarrow's own way would import pandas."""
+    dtype = np.dtype(array.type.to_pandas_dtype())
+    content = array.buffers()[1]
+    if content is None:
+        return np.zeros(0, dtype)
+    return np.frombuffer(content, dtype, count=len(array), offset=array.offset * dtype.itemsize)

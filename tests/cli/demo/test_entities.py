@@ -6,7 +6,7 @@ import pytest
 
 from navi.cli.console import Screen
 from navi.cli.demo import Tour, entities
-from navi.cli.demo.entities import choose_tables, pair_titles, score_pairs
+from navi.cli.demo.entities import choose_tables, pair_titles
 from navi.cli.files import TableFile
 from navi.simulator import Truth
 from navi.tables import Losses
@@ -43,10 +43,3 @@ def test_equal_titles_make_a_pair_whatever_their_case(tour):
         name="b", frame=pa.table({"name": ["Alien", "Seven"]}), row_number=np.array([1, 2]), losses=Losses()
     )
     assert pair_titles(tour, left, right) == {(2, 0)}
-
-
-def test_pairs_are_scored_by_f1():
-    truth = {(1, 1), (2, 2)}
-    assert score_pairs(truth, truth) == 1.0
-    assert score_pairs({(1, 1), (2, 3)}, truth) == 0.5
-    assert score_pairs(set(), set()) == 0.0

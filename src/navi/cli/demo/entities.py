@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-from navi.cli.demo.tour import Score, Tour, find_file
+from navi.cli.demo.tour import Score, Tour, find_file, measure_f1
 from navi.cli.files import TableFile, read_table
 from navi.cli.progress import show_progress
 from navi.cli.render import count_things, make_table
@@ -32,9 +32,9 @@ def find_same_films(tour: Tour) -> None:
         f"{count_things(len(pairs), 'pair')} found.",
         list_pairs(left, right, found),
     )
-    guess = score_pairs(pair_titles(tour, left, right), truth)
+    guess = measure_f1(pair_titles(tour, left, right), truth)
     task = f"rows of {left.name} and {right.name} about one film (F1)"
-    tour.scores.append(Score(task=task, navi=score_pairs(set(pairs), truth), guess=guess, guess_name="equal titles"))
+    tour.scores.append(Score(task=task, navi=measure_f1(set(pairs), truth), guess=guess, guess_name="equal titles"))
 
 
 def choose_tables(tour: Tour) -> tuple[str, str]:
@@ -64,15 +64,6 @@ def list_titles(tour: Tour, table: TableFile) -> dict[int, str]:
     header = next(h for (name, h), concept in tour.truth.concepts.items() if (name, concept) == (table.name, "title"))
     titles = table.frame[header].to_pylist()
     return {place(tour, table, row): str(title).casefold() for row, title in enumerate(titles, 1) if title is not None}
-
-
-def score_pairs(found: Pairs, truth: Pairs) -> float:
-    """Return F1: the harmonic mean of precision and recall.
-
-    >>> score_pairs({(1, 1), (2, 3)}, {(1, 1), (2, 2)})
-    0.5
-    """
-    return 2 * len(found & truth) / max(len(found) + len(truth), 1)
 
 
 def list_pairs(left: TableFile, right: TableFile, pairs: list[dict[str, Any]]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from itertools import combinations
 
-from navi.cli.demo.tour import Score, Tour
+from navi.cli.demo.tour import Score, Tour, measure_f1
 from navi.cli.files import read_tables
 from navi.cli.match import list_clusters, summarise_matches
 from navi.cli.progress import show_progress
@@ -35,8 +35,8 @@ def match_columns(tour: Tour) -> None:
     tour.scores.append(
         Score(
             task="columns that mean the same (F1 of pairs)",
-            navi=score_pairs(pair_columns(known, cluster_of.__getitem__), truth),
-            guess=score_pairs(by_header, truth),
+            navi=measure_f1(pair_columns(known, cluster_of.__getitem__), truth),
+            guess=measure_f1(by_header, truth),
             guess_name="equal headers",
         )
     )
@@ -49,8 +49,3 @@ def pair_columns(columns: Iterable[Column], group: Callable[[Column], Hashable])
         for first, second in combinations(sorted(columns), 2)
         if first[0] != second[0] and group(first) == group(second)
     }
-
-
-def score_pairs(found: Pairs, truth: Pairs) -> float:
-    """Return F1: the harmonic mean of precision and recall."""
-    return 2 * len(found & truth) / max(len(found) + len(truth), 1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from navi.cli.demo.entities import find_same_films
 from navi.cli.demo.gaps import fill_gaps
 from navi.cli.demo.learning import learn
+from navi.cli.demo.matching import match_columns
 from navi.cli.demo.tables import make_tables, prepare_corpus, show_tables
 from navi.cli.demo.tour import Tour
 
@@ -27,6 +28,7 @@ STEPS = (
     Step("One corpus of segments", prepare_corpus),
     Step("What is in it", show_tables),
     Step("Learning, without any label", learn),
+    Step("Columns that mean the same", match_columns),
     Step("Empty cells, filled", fill_gaps),
     Step("The same film in two catalogues", find_same_films),
 )

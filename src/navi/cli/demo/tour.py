@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -109,3 +110,12 @@ class Tour:
 def find_file(folder: Path, table: str) -> Path:
     """Return the file of a simulated catalogue, which is named after it."""
     return next(path for path in sorted(folder.iterdir()) if path.name.split(".")[0] == table)
+
+
+def measure_f1(found: Set[Hashable], truth: Set[Hashable]) -> float:
+    """Return the harmonic mean of precision and recall.
+
+    >>> measure_f1({"a", "b"}, {"a", "c"})
+    0.5
+    """
+    return 2 * len(found & truth) / max(len(found) + len(truth), 1)

@@ -27,7 +27,7 @@ class Blend:
     They are those of a conditional logit: its softmax is the chance of each value.
     """
 
-    model: float = 0.1
+    model: float = 0.05
     """Weight of the value's log-likelihood under the model, divided by the square root of its number of tokens."""
     prior: float = 0.2
     """Weight of the log-share of the column's cells with the value."""

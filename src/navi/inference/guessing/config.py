@@ -25,9 +25,9 @@ class GuessConfig:
     """Values of a column that are ranked, at most; the rarest are left out."""
     generate_above: float | None = 0.5
     """Chance of a value that no other cell has, above which values are generated too; None never does."""
-    generated_lengths: int = 2
+    generated_lengths: int = 1
     """Value lengths that are tried when generating, the column's most frequent."""
-    rounds: int = 3
+    rounds: int = 2
     """Passes in which a generated value is put together."""
 
     def __post_init__(self) -> None:

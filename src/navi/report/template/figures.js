@@ -14,7 +14,8 @@
         labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 10, labelPadding: 6,
         tickSize: 0, domain: false, labelOverlap: true,
       },
-      axisX: { tickCount: Math.max(3, Math.round(width / 110)) },
+      axisX: { grid: false, tickCount: Math.max(3, Math.round(width / 110)) },
+      axisY: { tickCount: 6 },
       axisYBand: { labelColor: ink, labelLimit: Math.min(220, width * 0.4), grid: false, ticks: false },
       text: { fill: ink, fontSize: 11.5, font },
     };

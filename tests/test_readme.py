@@ -30,17 +30,16 @@ def docs(conftest):
 
 
 @pytest.fixture
-def reader(tiny_backbone, tmp_path, monkeypatch, docs):
+def reader(conftest, tiny_backbone, tmp_path, monkeypatch):
     """The folder of a reader with tables of their own, one of them with gaps."""
     from navi.simulator import write_catalogues
 
-    monkeypatch.setattr("navi.backbones._find_minilm", lambda: tiny_backbone)
+    conftest.make_quick(tiny_backbone, monkeypatch)
     films = tmp_path / "films"
     write_catalogues(films, num_rows=120, num_catalogues=4, seed=0)
     for name in ("imdb.csv", "kinothek.jsonl"):
         next(films.glob(f"*{Path(name).suffix}")).rename(films / name)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", docs.WIDTH)
     return tmp_path
 
 

@@ -36,11 +36,14 @@ def docs() -> ModuleType:
     return load_script()
 
 
-@pytest.fixture
-def minilm(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The tiny backbone under the name that the documentation uses."""
+def make_quick(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the tiny backbone under the name that the documentation uses, and leave out of training what takes time."""
+    from navi.training import TrainingConfig
+
     monkeypatch.setattr("navi.backbones._find_minilm", lambda: tiny_backbone)
-    return tiny_backbone
+    for name, value in {"curves": False, "validate_rows": 16, "workers": 0}.items():
+        monkeypatch.setitem(TrainingConfig.__init__.__kwdefaults__, name, value)
+    monkeypatch.setenv("COLUMNS", load_script().WIDTH)
 
 
 @pytest.fixture(scope="session")
@@ -60,11 +63,11 @@ def demo(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def reader(demo: Path, minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def reader(demo: Path, tiny_backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a reader who has run the demo, and nothing but that."""
+    make_quick(tiny_backbone, monkeypatch)
     shutil.copytree(demo, tmp_path / "navi-demo")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", load_script().WIDTH)
     return tmp_path
 
 
@@ -86,7 +89,7 @@ def run_command(command: str) -> str:
     if not command.startswith("navi "):
         done = subprocess.run(command, shell=True, check=True, capture_output=True, text=True)
         return done.stdout
-    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    result = CliRunner().invoke(app, shlex.split(command, comments=True)[1:])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, f"{command}\n{result.output}"

@@ -8,7 +8,7 @@ from navi.inference.calibration import Calibration, Curve, Reliability
 from navi.inference.guessing import GENERATED, KNOWN, Blend, Gaps, GuessConfig, Guesser, Guesses
 from navi.inference.heldout import hide_cells
 from navi.inference.settling import answer, calibrate_model, settle
-from navi.segments import Corpus
+from navi.segments import PrepareConfig, prepare
 
 NOTHING = Reliability(confidence=(), accuracy=(), count=(), ece=0.0)
 
@@ -49,8 +49,13 @@ def test_calibration_decides_which_guess_is_likelier_and_never_for_one_that_was_
 
 
 @pytest.fixture(scope="module")
-def corpus(corpus_dir):
-    return Corpus.open(corpus_dir)
+def corpus(catalogues, tiny_backbone, tmp_path_factory):
+    """A corpus with more validation rows than are usual."""
+    folder = tmp_path_factory.mktemp("prepared") / "corpus"
+    config = PrepareConfig(
+        backbone=str(tiny_backbone), workers=1, max_unknown_share=None, max_value_tokens=8, validation_share=0.3
+    )
+    return prepare([catalogues], folder, config)
 
 
 def test_answers_of_both_kinds_are_judged(navi, corpus):

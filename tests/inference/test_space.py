@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.inference.embedding import average_cells
-from navi.inference.space import SAMPLE_ROWS, Space
+from navi.inference.space import SAMPLE_ROWS, USUAL_WEIGHT, Space, weigh_similarity
 
 
 def draw(num_rows, width=4, seed=0):
@@ -39,11 +40,22 @@ def test_one_row_is_enough():
 
 def test_a_sample_tells_about_what_all_rows_tell():
     vectors = draw(SAMPLE_ROWS * 2)
-    some = vectors[:50]
-    close = Space.fit(vectors).apply(some) @ Space.fit(vectors[: SAMPLE_ROWS - 1]).apply(some).T
-    assert (np.abs(np.linalg.svd(close)[1][:4]) > 0).all()
-    same = Space.fit(vectors).apply(some) @ Space.fit(vectors).apply(some).T
-    np.testing.assert_allclose(same, same.T, atol=1e-5)
+    sampled = Space.fit(vectors).apply(vectors[:50])
+    halves = Space.fit(vectors[:SAMPLE_ROWS]).apply(vectors[:50])
+    np.testing.assert_allclose(sampled @ sampled.T, halves @ halves.T, atol=0.05)
+    np.testing.assert_array_equal(Space.fit(vectors).apply(vectors[:50]), sampled)
+
+
+def test_similarity_weighs_the_less_the_more_noise_it_has():
+    rng = np.random.default_rng(0)
+    overlap = rng.uniform(0, 0.1, 100_000).astype(np.float32)
+    quiet, noisy = (rng.uniform(0, width, 100_000).astype(np.float32) for width in (0.1, 0.8))
+    assert weigh_similarity(noisy, overlap) < weigh_similarity(quiet, overlap) < 0.5
+
+
+def test_a_few_pairs_leave_the_usual_weight():
+    few = np.array([0.0, 1.0], np.float32)
+    assert weigh_similarity(few, few * 0.01) == pytest.approx(USUAL_WEIGHT, abs=0.01)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=6))

@@ -89,3 +89,10 @@ def test_lists_of_objects_flatten_to_indexed_headers():
 def test_lists_of_genres_have_two_members():
     column = Column(concept="genre", path=("about", "genres"), shape="list")
     assert dict(column.flat_headers()) == {"about.genres.0": "genre", "about.genres.1": "genre"}
+
+
+def test_narrow_catalogues_have_about_half_the_columns_and_still_a_title():
+    usual, narrow = choose_schemas(Draws(0), 14, 0.1), choose_schemas(Draws(0), 14, 0.1, 0.5)
+    columns = [sum(len(schema.columns) for schema in schemas) for schemas in (usual, narrow)]
+    assert 0.4 < columns[1] / columns[0] < 0.65
+    assert all("title" in schema.concepts.values() for schema in narrow)

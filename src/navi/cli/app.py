@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from navi.cli import embed, impute, inspect, match, prepare, pretrain, search
+from navi.cli import embed, impute, inspect, match, name, prepare, pretrain, report, search
 from navi.cli.demo import verb as demo
 from navi.cli.errors import Commands
 from navi.version import VERSION
@@ -56,15 +56,14 @@ def _navi(
         logging.basicConfig(level=logging.INFO)
 
 
-BEGIN, LEARN, ASK = "Begin", "Learn", "Ask a model"
+BEGIN, LEARN, ASK, MEASURE = "Begin", "Learn", "Ask a model", "Measure"
 """The groups of verbs that the help shows."""
 
 
 def _add(group: str, verb: Callable[..., Any], examples: tuple[str, ...]) -> None:
-    name = verb.__name__
     heading = "Example:" if len(examples) == 1 else "Examples:"
     epilog = "\n\n".join((heading, *examples))
-    app.command(name, epilog=epilog, rich_help_panel=group, no_args_is_help=name != "demo")(verb)
+    app.command(verb.__name__, epilog=epilog, rich_help_panel=group, no_args_is_help=verb is not demo.demo)(verb)
 
 
 _add(BEGIN, demo.demo, demo.EXAMPLES)
@@ -73,5 +72,7 @@ _add(LEARN, prepare.prepare, prepare.EXAMPLES)
 _add(LEARN, pretrain.pretrain, pretrain.EXAMPLES)
 _add(ASK, embed.embed, embed.EXAMPLES)
 _add(ASK, match.match, match.EXAMPLES)
+_add(ASK, name.name, name.EXAMPLES)
 _add(ASK, impute.impute, impute.EXAMPLES)
 _add(ASK, search.search, search.EXAMPLES)
+_add(MEASURE, report.report, report.EXAMPLES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.files import check_output, read_tables, write_table
+from navi.cli.files import TableFile, check_output, read_tables, write_table
 from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet
 from navi.cli.progress import show_progress
 from navi.cli.render import count_things, make_heading, make_table, quote, tell_next
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.table import Table
 
     from navi.inference.matches import Cluster, Matches
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "navi match model films/",
     "navi match model films/ --mapping mapping.json --csv columns.csv",
-    "navi match model a.csv b.csv --one-to-one --json",
+    "navi match model a.csv b.csv --one-to-one --unify both.parquet",
 )
 
 
@@ -37,6 +38,9 @@ def match(
     mapping: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write attributes for `navi prepare --attributes`.")
     ] = None,
+    unify: Annotated[
+        Path | None, typer.Option(metavar="OUT.parquet", help="Write all rows as one table under the unified names.")
+    ] = None,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -45,21 +49,26 @@ def match(
     from navi.inference import Navi
 
     screen = Screen(quiet=quiet, as_json=as_json)
-    if csv is not None:
-        check_output(csv)
+    outputs = [path for path in (csv, mapping, unify) if path is not None]
+    for path in (csv, unify):
+        if path is not None:
+            check_output(path)
     with show_progress(screen) as meter:
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
-        tables = {name: table.frame for name, table in read_tables(paths).items()}
+        tables = read_tables(paths)
         meter.wait(f"Comparing the columns of {count_things(len(tables), 'table')}")
-        found = opened.match(tables, threshold=threshold, one_to_one=one_to_one)
+        frames = {name: table.frame for name, table in tables.items()}
+        found = opened.match(frames, threshold=threshold, one_to_one=one_to_one)
     if csv is not None:
         write_table(found.as_table(), csv)
     if mapping is not None:
         mapping.write_text(json.dumps(found.as_mapping(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    if unify is not None:
+        write_table(unify_tables(tables, found), unify)
     screen.answer_json(found.as_dict())
     screen.answer(list_clusters(found))
-    screen.summarise(*summarise_matches(found, [path for path in (csv, mapping) if path is not None]))
+    screen.summarise(*summarise_matches(found, outputs))
     shown = " ".join(map(quote, paths))
     command = f"navi prepare {shown} -o corpus --attributes {quote(mapping or 'mapping.json')}"
     screen.summarise(tell_next(command, "pretrain on these attributes" if mapping else "with --mapping, use them"))
@@ -103,3 +112,20 @@ def summarise_matches(found: Matches, written: Sequence[Path]) -> list[Any]:
         "Headers and values: what each said for a match on average, as logarithms of odds; negative speaks against.",
         *(f"Written: {path}" for path in written),
     ]
+
+
+def unify_tables(tables: Mapping[str, TableFile], found: Matches) -> pa.Table:
+    """Return all rows as one table, each with its table and where it stands in its file."""
+    import numpy as np
+    import pyarrow as pa
+
+    from navi.inference.unify import ROW_COLUMN, unify
+
+    unified = unify({name: table.frame for name, table in tables.items()}, found)
+    # Rows without any cell are left out, so that they have to be counted by what the library says of the others.
+    starts = np.cumsum([0, *(table.frame.num_rows for table in tables.values())])
+    numbers = np.concatenate([table.row_number for table in tables.values()])
+    first = dict(zip(tables, starts.tolist(), strict=False))
+    offsets = np.array([first[name] for name in unified["_table"].to_pylist()], np.int64)
+    place = unified.column_names.index(ROW_COLUMN)
+    return unified.set_column(place, ROW_COLUMN, pa.array(numbers[offsets + unified[ROW_COLUMN].to_numpy() - 1]))

@@ -37,6 +37,10 @@ class Blind:
     tokens: Floats
     """(K, N, V) logarithm of each token's probability at each [MASK], averaged."""
 
+    def take(self, columns: Ints) -> Blind:
+        """Return some of the columns."""
+        return Blind(headers=self.headers[columns], values=self.values[columns], tokens=self.tokens[columns])
+
 
 def read_blind(runner: Runner, arrays: SegmentArrays, hidden_K: NDArray[np.bool_], num_masks: int) -> Blind:
     """Return what the model says of the hidden columns, in their order, each header hidden by `num_masks` [MASK]."""

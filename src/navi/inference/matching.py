@@ -14,7 +14,7 @@ from navi.errors import ConfigError
 from navi.inference.clustering import assign_one_to_one, cluster_scores
 from navi.inference.matches import Cluster, Column, Matches, Pair
 from navi.inference.profiling import Knowledge, profile_frames
-from navi.profiles import Background, ColumnProfiles, PairScorer, PairScores, is_useless
+from navi.profiles import Background, ColumnProfiles, PairScorer, PairScores, is_useless, join_profiles
 from navi.profiles.evidence import find_stem
 from navi.segments import canonicalise
 
@@ -30,6 +30,8 @@ MARGIN = 0.5
 LIMIT = 10.0
 """Scores are cut at this many points, so that no single pair decides over a cluster; what two columns of one table
 count for, unless they are members of one list."""
+NEAREST_KNOWN, MAX_KNOWN = 20, 1000
+"""Known columns that help: so many of the nearest of each given column, and so many in all."""
 BLOCK = 256
 """Columns that are compared with all others at once."""
 
@@ -55,31 +57,59 @@ def match_tables(
         raise ConfigError(f"Matching takes at least two tables, got {len(frames)}.")
     profiles = profile_frames(navi, frames, rows_per_column=rows_per_column)
     knowledge = Knowledge.of(navi.folder)
-    background = Background([profiles] if knowledge.columns is None else [knowledge.columns, profiles])
-    return match_profiles(profiles, knowledge.scorer, background, threshold=threshold, one_to_one=one_to_one)
+    return match_profiles(
+        profiles, knowledge.scorer, known=knowledge.columns, threshold=threshold, one_to_one=one_to_one
+    )
 
 
 def match_profiles(
     profiles: ColumnProfiles,
     scorer: PairScorer,
-    background: Background,
     *,
+    known: ColumnProfiles | None = None,
     threshold: float = 0.5,
     one_to_one: bool = False,
 ) -> Matches:
-    """Return profiled columns in clusters that mean the same; see `match_tables`."""
-    scores = score_columns(profiles, scorer, background)
-    logit = weigh_pairs(scores.total, profiles)
-    _, table = np.unique(profiles.tables, return_inverse=True)
+    """Return profiled columns in clusters that mean the same; see `match_tables`.
+
+    The `known` columns of a trained domain help: those most like the given ones are clustered with them, so that tables
+    which have both keep apart what is alike but not the same, such as a year and a date.
+    """
+    background = Background([profiles] if known is None else [profiles, known])
+    helpers = profiles.take(np.arange(0)) if known is None else _choose_known(profiles, known, scorer, background)
+    joined = join_profiles([profiles, _rename_tables(helpers)]) if len(helpers) else profiles
+    scores = score_columns(joined, scorer, background)
+    logit = weigh_pairs(scores.total, joined)
     shifted = logit - np.float32(np.log(threshold / (1 - threshold)))
+    _, table = np.unique(joined.tables, return_inverse=True)
     inside = table[:, None] == table[None, :]
     if one_to_one:
         shifted = np.where(assign_one_to_one(shifted, table), shifted, -LIMIT).astype(np.float32)
     else:
-        shifted[inside & ~_are_family(profiles)] = -LIMIT
+        shifted[inside & ~_are_family(joined)] = -LIMIT
         inside = np.zeros_like(inside)
     labels = cluster_scores(shifted, inside)
-    return _describe(profiles, labels, scores, (1 / (1 + np.exp(-logit))).astype(np.float32))
+    return _describe(profiles, helpers, labels, scores, (1 / (1 + np.exp(-logit))).astype(np.float32))
+
+
+def _choose_known(
+    profiles: ColumnProfiles, known: ColumnProfiles, scorer: PairScorer, background: Background
+) -> ColumnProfiles:
+    """Return the known columns that are among the nearest of some given column."""
+    blocks = [np.arange(start, min(start + BLOCK, len(profiles))) for start in range(0, len(profiles), BLOCK)]
+    nearest = min(NEAREST_KNOWN, len(known))
+    chosen: set[int] = set()
+    for block in blocks:
+        total = scorer.score(profiles.take(block), known, background).total
+        order = np.argsort(-total, axis=1)[:, :nearest]
+        chosen.update(order[np.take_along_axis(total, order, axis=1) > 0].tolist())
+    ranked = np.array(sorted(chosen), dtype=np.int64)
+    return known.take(ranked[:: max(1, -(-len(ranked) // MAX_KNOWN))])
+
+
+def _rename_tables(known: ColumnProfiles) -> ColumnProfiles:
+    """Return known columns under table names that no given table has."""
+    return replace(known, tables=tuple(f"\0{table}" for table in known.tables))
 
 
 def score_columns(profiles: ColumnProfiles, scorer: PairScorer, background: Background) -> PairScores:
@@ -116,18 +146,28 @@ def _are_family(profiles: ColumnProfiles) -> NDArray[np.bool_]:
     return family
 
 
-def _describe(profiles: ColumnProfiles, labels: NDArray[np.int64], scores: PairScores, probability: Floats) -> Matches:
+def _describe(
+    profiles: ColumnProfiles,
+    helpers: ColumnProfiles,
+    labels: NDArray[np.int64],
+    scores: PairScores,
+    probability: Floats,
+) -> Matches:
+    """Return the clusters of the given columns; `labels` number those of the helpers behind them."""
     columns = [Column(table, header) for table, header in zip(profiles.tables, profiles.headers, strict=True)]
-    groups = [np.flatnonzero(labels == label) for label in range(labels.max(initial=-1) + 1)]
-    clusters, pairs = [], []
-    for group in groups:
-        found = _list_pairs(columns, group, scores, probability)
-        pairs += found
-        score = float(np.mean([pair.score for pair in found])) if found else 1.0
-        clusters.append(Cluster(name="", columns=tuple(columns[k] for k in group), score=score))
-    clusters.sort(key=lambda cluster: (-len(cluster.columns), cluster.columns))
-    names = name_clusters([[column.header for column in cluster.columns] for cluster in clusters])
-    named = tuple(replace(cluster, name=name) for cluster, name in zip(clusters, names, strict=True))
+    own, theirs = labels[: len(columns)], labels[len(columns) :]
+    found: list[tuple[Cluster, Counter[str]]] = []
+    pairs: list[Pair] = []
+    for label in np.unique(own).tolist():
+        group = np.flatnonzero(own == label)
+        listed = _list_pairs(columns, group, scores, probability)
+        pairs += listed
+        score = float(np.mean([pair.score for pair in listed])) if listed else 1.0
+        cluster = Cluster(name="", columns=tuple(sorted(columns[k] for k in group)), score=score)
+        found.append((cluster, Counter(helpers.headers[k] for k in np.flatnonzero(theirs == label))))
+    found.sort(key=lambda each: (-len(each[0].columns), each[0].columns))
+    names = name_clusters([([c.header for c in cluster.columns], known) for cluster, known in found])
+    named = tuple(replace(cluster, name=name) for (cluster, _), name in zip(found, names, strict=True))
     return Matches(clusters=named, pairs=tuple(sorted(pairs, key=lambda pair: (-pair.score, pair.first, pair.second))))
 
 
@@ -148,17 +188,24 @@ def _list_pairs(
     ]
 
 
-def name_clusters(headers: Sequence[Sequence[str]]) -> list[str]:
-    """Return a name for each cluster from its columns' headers: the most frequent attribute, no name twice.
+def name_clusters(clusters: Sequence[tuple[Sequence[str], Mapping[str, int]]]) -> list[str]:
+    """Return a name for each cluster from its columns' headers, no name twice.
 
-    >>> name_clusters([["Title", "movie_title", "title"], ["title", "name"], ["col_1"]])
-    ['title', 'name', 'column']
+    It is the attribute that most of its columns have, those `known` of the domain (header: number) counted too; their
+    headers serve where its own say nothing.
+
+    >>> name_clusters([(["Title", "movie_title", "title"], {}), (["title", "name"], {}), (["col_1"], {"votes": 3})])
+    ['title', 'name', 'votes']
     """
     taken: Counter[str] = Counter()
     names = []
-    for each in headers:
-        counted = Counter(canonicalise(header) for header in each if not is_useless(header))
-        ranked = sorted(counted, key=lambda name: (-counted[name], len(name), name)) or ["column"]
+    for headers, known in clusters:
+        own = Counter(canonicalise(header) for header in headers if not is_useless(header))
+        all_counts = Counter(own)
+        for header, number in known.items():
+            all_counts[canonicalise(header)] += number
+        among = own or all_counts
+        ranked = sorted(among, key=lambda name: (-all_counts[name], len(name), name)) or ["column"]
         free = next((name for name in ranked if not taken[name]), None)
         name = free or f"{ranked[0]} {taken[ranked[0]] + 1}"
         taken[name if free else ranked[0]] += 1

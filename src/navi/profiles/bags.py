@@ -95,31 +95,46 @@ class TermWeights:
 
     def __init__(self, parts: Sequence[Bags]) -> None:
         self._terms, frequency = np.unique(np.concatenate([part.terms for part in parts]), return_counts=True)
-        num_columns = sum(len(part) for part in parts)
-        self._weights = np.log((1 + num_columns) / (1 + frequency)) + 1.0
+        self._num_columns = sum(len(part) for part in parts)
+        self._weights = np.log((1 + self._num_columns) / (1 + frequency)) + 1.0
 
-    def matrix(self, bags: Bags, *, power: float = 0.5) -> csr_array:
-        """Return (K, V): the share of each term raised to a power, times the term's weight."""
-        from scipy.sparse import csr_array
-
-        places = np.searchsorted(self._terms, bags.terms)
-        entries = bags.shares.astype(np.float64) ** power * self._weights[places]
-        return csr_array((entries, places, bags.offsets), shape=(len(bags), len(self._terms)))
-
-
-def compare_bags(first: Bags, second: Bags, weights: TermWeights, *, power: float = 0.5) -> Floats:
-    """Return the weighted cosine of every pair of bags: (K, L); 0 where one is empty."""
-    rows, columns = (_normalise(weights.matrix(bags, power=power)) for bags in (first, second))
-    cosine: Floats = (rows @ columns.T).toarray().astype(np.float64)
-    return cosine
+    def find(self, terms: NDArray[np.uint64]) -> Floats:
+        """Return the weight of each term; one that no column holds says most."""
+        weights = np.full(len(terms), np.log(1 + self._num_columns) + 1.0)
+        if len(self._terms):
+            places = np.minimum(np.searchsorted(self._terms, terms), len(self._terms) - 1)
+            known = self._terms[places] == terms
+            weights[known] = self._weights[places[known]]
+        return weights
 
 
-def _normalise(matrix: csr_array) -> csr_array:
-    from scipy.sparse import diags_array
+def compare_bags(first: Bags, second: Bags, weights: TermWeights) -> Floats:
+    """Return the weighted cosine of every pair of bags, by the roots of shares: (K, L); 0 where one is empty."""
+    ours, theirs = (_normalise(bags, np.sqrt(bags.shares) * weights.find(bags.terms)) for bags in (first, second))
+    return _multiply(first, ours, second, theirs)
 
-    length = np.sqrt(matrix.multiply(matrix).sum(axis=1))
-    normalised: csr_array = diags_array(1 / np.maximum(length, 1e-12)) @ matrix
-    return normalised
+
+def _normalise(bags: Bags, entries: Floats) -> Floats:
+    owner = np.repeat(np.arange(len(bags)), bags.sizes)
+    length = np.sqrt(np.bincount(owner, weights=entries**2, minlength=len(bags)))
+    return entries / np.maximum(length[owner], 1e-12)
+
+
+def _multiply(first: Bags, ours: Floats, second: Bags, theirs: Floats) -> Floats:
+    """Return the sum of products over the terms that two bags share, for every pair: (K, L)."""
+    shared = np.intersect1d(first.terms, second.terms)
+    product: Floats = (_matrix(first, ours, shared) @ _matrix(second, theirs, shared).T).toarray()
+    return product
+
+
+def _matrix(bags: Bags, entries: Floats, vocabulary: NDArray[np.uint64]) -> csr_array:
+    from scipy.sparse import csr_array
+
+    kept = np.flatnonzero(np.isin(bags.terms, vocabulary))
+    owner = np.repeat(np.arange(len(bags)), bags.sizes)[kept]
+    places = np.searchsorted(vocabulary, bags.terms[kept])
+    matrix: csr_array = csr_array((entries[kept], (owner, places)), shape=(len(bags), len(vocabulary)))
+    return matrix
 
 
 def measure_overlap(first: Bags, second: Bags, weights: TermWeights, *, limit: int) -> tuple[Floats, Floats]:
@@ -128,11 +143,11 @@ def measure_overlap(first: Bags, second: Bags, weights: TermWeights, *, limit: i
     A sampled bag holds the terms below some hash; a pair is compared below the smaller of its two bounds, where both
     samples are complete. `SMOOTHING` keeps two flags with the same two values from sharing everything.
     """
-    rows, columns = weights.matrix(first, power=0.0), weights.matrix(second, power=0.0)
-    common: Floats = (rows.sqrt() @ columns.sqrt().T).toarray().astype(np.float64)
+    ours, theirs = weights.find(first.terms), weights.find(second.terms)
+    common = _multiply(first, np.sqrt(ours), second, np.sqrt(theirs))
     bound = np.minimum(_find_bounds(first, limit)[:, None], _find_bounds(second, limit)[None, :])
-    mass_first = _sum_below(rows.data, first, bound)
-    mass_second = _sum_below(columns.data, second, bound.T).T
+    mass_first = _sum_below(ours, first, bound)
+    mass_second = _sum_below(theirs, second, bound.T).T
     smaller = np.minimum(mass_first, mass_second)
     union = mass_first + mass_second - common
     return common / (smaller + SMOOTHING), common / (union + SMOOTHING)

@@ -52,6 +52,8 @@ class PairScorer:
     """What headers without any likeness say, as a logarithm of odds."""
     value_bias: float
     """What values without any likeness say."""
+    temperature: float = 1.0
+    """What scores of candidate names are divided by to become probabilities."""
 
     def score(self, first: ColumnProfiles, second: ColumnProfiles, background: Background) -> PairScores:
         """Return the scores of every pair of columns of two lots."""

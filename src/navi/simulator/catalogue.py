@@ -94,7 +94,7 @@ class Simulation:
     def __init__(self, config: SimulatorConfig) -> None:
         self.config = config
         self.draws = Draws(config.seed)
-        self.schemas = choose_schemas(self.draws, config.num_catalogues, config.gap_rate)
+        self.schemas = choose_schemas(self.draws, config.num_catalogues, config.gap_rate, config.width)
         self.sizes = self._sizes()
         self.cinema = Cinema(config.seed, self._num_films())
         self.phrases = Phrases(self.cinema)

@@ -19,6 +19,8 @@ class SimulatorConfig:
     """Rows of all catalogues together; None is `num_catalogues * rows_per_catalogue`."""
     num_films: int | None = None
     """Films in the world; None grows it with the rows, so that a film is in two or three catalogues on average."""
+    width: float = 1.0
+    """How many of the concepts that a catalogue could have it has, as a share of the usual: 0.5 halves its columns."""
     gap_rate: float = 0.06
     """Share of cells left out, of those that may be: titles, ids and constant columns are always there."""
     typo_rate: float = 0.01
@@ -35,6 +37,8 @@ class SimulatorConfig:
             rate = getattr(self, name)
             if not 0.0 <= rate <= 0.5:
                 raise ConfigError(f"{name} must lie between 0 and 0.5, got {rate}.")
+        if not 0.1 <= self.width <= 1.0:
+            raise ConfigError(f"width must lie between 0.1 and 1, got {self.width}.")
         if self.num_rows is not None and self.num_rows < self.num_catalogues:
             raise ConfigError(
                 f"num_rows must give each catalogue a row, got {self.num_rows} for {self.num_catalogues} catalogues."

@@ -28,6 +28,7 @@ def write_catalogues(
     num_catalogues: int = 14,
     seed: int = 0,
     num_films: int | None = None,
+    width: float = 1.0,
     gap_rate: float = 0.06,
     typo_rate: float = 0.01,
     truth_rows: int | None = 20_000,
@@ -42,6 +43,7 @@ def write_catalogues(
         num_catalogues=num_catalogues,
         seed=seed,
         num_films=num_films,
+        width=width,
         gap_rate=gap_rate,
         typo_rate=typo_rate,
     )

@@ -120,13 +120,18 @@ class Schema:
         return dict(pair for column in self.columns for pair in column.flat_headers())
 
 
-def choose_schemas(draws: Draws, num_catalogues: int, gap_rate: float) -> tuple[Schema, ...]:
+def choose_schemas(draws: Draws, num_catalogues: int, gap_rate: float, width: float = 1.0) -> tuple[Schema, ...]:
     """A schema for each catalogue; every concept is in its share of them, and its header words take turns."""
     holders = {
         concept: draws.order(f"holders of {concept}", num_catalogues)[: max(1, round(share * num_catalogues))]
-        for concept, share in _SHARES.items()
+        for concept, share in _narrow(width).items()
     }
     return tuple(_SchemaChoice(draws, place, holders, gap_rate).schema() for place in range(num_catalogues))
+
+
+def _narrow(width: float) -> dict[str, float]:
+    """The share of catalogues that hold each concept; the title stays in all of them."""
+    return {concept: share if concept == "title" else share * width for concept, share in _SHARES.items()}
 
 
 def _turn(place: int, holders: list[int]) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from navi.cli.demo.tour import Score, Tour, find_file, measure_f1
 from navi.cli.files import TableFile, read_table
 from navi.cli.progress import show_progress
 from navi.cli.render import count_things, make_table
 from navi.cli.search import show_cells
+
+if TYPE_CHECKING:
+    from navi.cli.demo.page import PairedRows
 
 MOST_ROWS = 500
 """Rows that a catalogue may have to be compared, to keep the demo short."""
@@ -32,9 +35,24 @@ def find_same_films(tour: Tour) -> None:
         f"{count_things(len(pairs), 'pair')} found.",
         list_pairs(left, right, found),
     )
+    tour.findings.paired_tables = names
+    tour.findings.paired = [
+        _describe(left, right, pair, is_right=places in truth) for pair, places in zip(found, pairs, strict=True)
+    ]
     guess = measure_f1(pair_titles(tour, left, right), truth)
     task = f"rows of {left.name} and {right.name} about one film (F1)"
     tour.scores.append(Score(task=task, navi=measure_f1(set(pairs), truth), guess=guess, guess_name="equal titles"))
+
+
+def _describe(left: TableFile, right: TableFile, pair: dict[str, Any], *, is_right: bool) -> PairedRows:
+    from navi.cli.demo.page import PairedRows
+
+    return PairedRows(
+        left=list_cells(left, pair["left"]),
+        right=list_cells(right, pair["right"]),
+        confidence=pair["confidence"],
+        is_right=is_right,
+    )
 
 
 def choose_tables(tour: Tour) -> tuple[str, str]:

@@ -13,6 +13,8 @@ from navi.cli.render import count_things, format_count, make_table, shorten
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from navi.cli.demo.page import FilledCell
+
 MOST_ROWS = 150
 """Rows of the table that are filled, to keep the demo short."""
 CONFIDENCE = 0.6
@@ -37,12 +39,26 @@ def fill_gaps(tour: Tour) -> None:
         f"{format_count(len(fills))} filled with a confidence of {CONFIDENCE} or more.",
         list_fills(known),
     )
+    tour.findings.filled = [_describe(name, fill) for fill in known]
     if known:
         right = sum(fill["right"] for fill in known) / len(known)
         guess = sum(is_same(find_usual(frame, fill["column"]), fill["truth"]) for fill in known) / len(known)
         tour.scores.append(
             Score(task="empty cells that it filled", navi=right, guess=guess, guess_name="column's most frequent value")
         )
+
+
+def _describe(table: str, fill: dict[str, Any]) -> FilledCell:
+    from navi.cli.demo.page import FilledCell
+
+    return FilledCell(
+        table=table,
+        header=fill["column"],
+        value=fill["value"],
+        confidence=fill["probability"],
+        truth=fill["truth"],
+        is_right=fill["right"],
+    )
 
 
 def judge_fills(tour: Tour, table: TableFile, cells: pa.Table) -> list[dict[str, Any]]:

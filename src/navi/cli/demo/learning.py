@@ -26,6 +26,8 @@ TRAINING = {
     "checkpoint_minutes": None,
 }
 """Settings that learn fast from few rows."""
+ROWS_PER_COLUMN = 30
+"""Rows that tell what a column looks like."""
 FEWEST_STEPS, MOST_STEPS = 60, 240
 """Steps of pretraining, however slow or fast the machine is."""
 TRIAL_STEPS = 3
@@ -41,6 +43,8 @@ def learn(tour: Tour) -> None:
         config = plan_steps(tour, make_config(tour))
         meter.wait("Measuring the untrained model")
         result = pretrain(tour.corpus, tour.model_folder, config, overwrite=True, progress=follow_training(meter))
+        meter.wait("Noting what each column looks like")
+        note_columns(tour)
     tour.screen.summarise(*summarise_training(result))
     first, last = result.validation[0], result.validation[-1]
     for name, (label, guess) in MEASURES.items():
@@ -48,6 +52,22 @@ def learn(tour: Tour) -> None:
             tour.scores.append(
                 Score(task=label, navi=last[name], guess=first[guess], guess_name=guess.replace("_", " "))
             )
+
+
+def note_columns(tour: Tour) -> None:
+    """Write profiles of the training tables' columns into the model directory, where pretraining has not done so."""
+    import numpy as np
+
+    from navi.profiles import profile_columns
+    from navi.profiles.columns import COLUMNS_FILE
+
+    if (tour.model_folder / COLUMNS_FILE).is_file():
+        return
+    corpus, unseen = tour.corpus, set(tour.unseen_tables)
+    seen = np.array([name not in unseen for name in corpus.tables])
+    rows = corpus.rows_of("train")
+    profiles = profile_columns(tour.model.runner, corpus, rows, rows_per_column=ROWS_PER_COLUMN)
+    profiles.take(np.flatnonzero(seen[corpus.arrays.column_table])).save(tour.model_folder)
 
 
 def make_config(tour: Tour) -> PretrainConfig:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from navi.cli.demo.tour import Score, Tour, measure_f1
 from navi.cli.files import read_tables
 from navi.cli.match import list_clusters, summarise_matches
 from navi.cli.progress import show_progress
 from navi.cli.render import count_things
+
+if TYPE_CHECKING:
+    from navi.cli.demo.page import MatchedColumns
+    from navi.inference.matches import Cluster
 
 Column = tuple[str, str]
 Pairs = set[tuple[Column, Column]]
@@ -32,6 +37,7 @@ def match_columns(tour: Tour) -> None:
     known = [column for column in cluster_of if tour.truth.concept_of(*column)]
     truth = pair_columns(known, lambda column: tour.truth.concept_of(*column) or "")
     by_header = pair_columns(known, lambda column: canonicalise(column[1]))
+    tour.findings.matched = [_describe(tour, cluster) for cluster in found.clusters if len(cluster.columns) > 1]
     tour.scores.append(
         Score(
             task="columns that mean the same (F1 of pairs)",
@@ -40,6 +46,13 @@ def match_columns(tour: Tour) -> None:
             guess_name="equal headers",
         )
     )
+
+
+def _describe(tour: Tour, cluster: Cluster) -> MatchedColumns:
+    from navi.cli.demo.page import MatchedColumns
+
+    columns = {(each.table, each.header): tour.truth.concept_of(each.table, each.header) for each in cluster.columns}
+    return MatchedColumns(name=cluster.name, columns=columns, probability=cluster.score)
 
 
 def pair_columns(columns: Iterable[Column], group: Callable[[Column], Hashable]) -> Pairs:

@@ -9,8 +9,10 @@ from navi.cli.demo.entities import find_same_films
 from navi.cli.demo.gaps import fill_gaps
 from navi.cli.demo.learning import learn
 from navi.cli.demo.matching import match_columns
+from navi.cli.demo.naming import name_columns
 from navi.cli.demo.tables import make_tables, prepare_corpus, show_tables
 from navi.cli.demo.tour import Tour
+from navi.cli.demo.writing import draw_map, write_page
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,10 @@ STEPS = (
     Step("What is in it", show_tables),
     Step("Learning, without any label", learn),
     Step("Columns that mean the same", match_columns),
+    Step("Unnamed columns, named", name_columns),
     Step("Empty cells, filled", fill_gaps),
     Step("The same film in two catalogues", find_same_films),
+    Step("The map of segments", draw_map),
+    Step("A page of all this", write_page),
 )
 """All steps; one more is one more entry here."""

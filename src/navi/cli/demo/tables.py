@@ -9,7 +9,10 @@ from navi.cli.demo.tour import TRUTH_FILE, Tour
 from navi.cli.inspect import describe_table, list_tables
 from navi.cli.prepare import summarise_corpus
 from navi.cli.progress import follow_preparing, show_progress
-from navi.cli.render import count_things
+from navi.cli.render import format_count
+
+WIDTH = 0.5
+"""Catalogues of half the usual columns: a row costs half as much, and a few minutes teach twice as many."""
 
 
 def make_tables(tour: Tour) -> None:
@@ -17,25 +20,32 @@ def make_tables(tour: Tour) -> None:
     from navi.simulator import write_catalogues
 
     shutil.rmtree(tour.tables, ignore_errors=True)
-    truth = write_catalogues(tour.tables, num_rows=tour.num_rows, num_catalogues=tour.num_catalogues, seed=tour.seed)
+    truth = write_catalogues(
+        tour.tables, num_rows=tour.num_rows, num_catalogues=tour.num_catalogues, width=WIDTH, seed=tour.seed
+    )
     truth.save(tour.folder / TRUTH_FILE)
     tour.truth = truth
-    headers = {header for _, header in truth.concepts}
-    tour.screen.summarise(
-        f"{count_things(len(truth.films), 'table')} with {count_things(sum(map(len, truth.films.values())), 'row')} in "
-        f"{tour.tables}: {count_things(len(headers), 'header')} for {len(set(truth.concepts.values()))} meanings, "
-        f"{count_things(len(truth.gaps), 'empty cell')}."
-    )
+    tour.findings.counts = {
+        "tables": len(truth.films),
+        "rows": sum(map(len, truth.films.values())),
+        "headers": len({header for _, header in truth.concepts}),
+        "meanings": len(set(truth.concepts.values())),
+        "empty cells": len(truth.gaps),
+    }
+    counted = ", ".join(f"{format_count(count)} {thing}" for thing, count in tour.findings.counts.items())
+    tour.screen.summarise(f"In {tour.tables}: {counted}.")
 
 
 def prepare_corpus(tour: Tour) -> None:
     """Make a corpus of the tables."""
     from navi.segments import PrepareConfig, prepare
 
-    config, started = PrepareConfig(seed=tour.seed, backbone=tour.backbone), monotonic()
+    config = PrepareConfig(seed=tour.seed, backbone=tour.backbone, unseen_tables=tour.num_unseen)
+    started = monotonic()
     with show_progress(tour.screen) as meter:
         tour.corpus = prepare([tour.tables], tour.corpus_folder, config, follow_preparing(meter), overwrite=True)
     tour.screen.summarise(*summarise_corpus(tour.corpus, monotonic() - started))
+    tour.screen.summarise(f"Kept out of training, to be asked about later: {', '.join(tour.unseen_tables)}.")
 
 
 def show_tables(tour: Tour) -> None:

@@ -15,12 +15,17 @@ from navi.errors import ConfigError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from navi.cli.demo.page import Findings
     from navi.inference import Navi
     from navi.segments import Corpus
     from navi.simulator import Truth
 
 TRUTH_FILE = "truth.json"
 """Marks a folder as the demo's own, and holds what the simulator knows."""
+
+
+MANY_CATALOGUES = 6
+"""Tables from which two can be kept out of training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +98,23 @@ class Tour:
         from navi.inference import Navi
 
         return Navi.from_pretrained(self.model_folder)
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What the page is made of; steps add to it."""
+        from navi.cli.demo.page import Findings
+
+        return Findings(scores=self.scores)
+
+    @property
+    def num_unseen(self) -> int:
+        """Tables kept out of training, to be asked about afterwards."""
+        return 2 if self.num_catalogues >= MANY_CATALOGUES else 1
+
+    @property
+    def unseen_tables(self) -> list[str]:
+        """The names of these tables."""
+        return [table["name"] for table in self.corpus.manifest["tables"] if table["splits"]["unseen"]]
 
     def check_folder(self) -> None:
         """Refuse a folder that holds anything but an earlier demo."""

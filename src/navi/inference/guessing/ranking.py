@@ -26,7 +26,6 @@ class ValueScorer:
 
     def __init__(self, runner: Runner, arrays: SegmentArrays) -> None:
         self._runner, self._arrays = runner, arrays
-        self._cache: dict[tuple[int, int], tuple[Ints, Tensor]] = {}
 
     def score(self, gaps: Gaps, sets: Sequence[ValueSet], set_M: Ints, lengths: Sequence[Ints]) -> list[Scores]:
         """Return for each gap the log-likelihood of each value of its set, -inf for lengths that were not asked.
@@ -41,6 +40,8 @@ class ValueScorer:
         offsets = np.concatenate([[0], np.cumsum(length_P)])
         mask = np.full(offsets[-1], self._runner.special.mask, np.int32)
         arrays = open_gaps(self._arrays, gaps.take(gap_P), offsets, mask)
+        pairs = {(int(set_M[gap]), length) for gap, length in asked}
+        groups = {pair: self._gather(sets[pair[0]], pair[1]) for pair in pairs}
 
         def read(output: NaviOutput, rows: Rows, layout: Layout) -> dict[str, Tensor]:
             positions = find_masks(layout, self._runner.special.mask, rows.token_ids.device)
@@ -49,7 +50,7 @@ class ValueScorer:
             starts = np.cumsum(length_P[layout.rows]) - length_P[layout.rows]
             for number, length in {(int(set_M[gap_P[p]]), int(length_P[p])) for p in layout.rows}:
                 same = (set_M[gap_P[layout.rows]] == number) & (length_P[layout.rows] == length)
-                members, tokens = self._tokens(sets[number], number, length)
+                members, tokens = groups[number, length]
                 first = torch.from_numpy(starts[same]).to(logp_TV.device)
                 summed = sum_tokens(logp_TV, first, tokens).cpu().numpy()
                 for p, found in zip(layout.rows[same].tolist(), summed, strict=True):
@@ -60,12 +61,11 @@ class ValueScorer:
             pass
         return scores
 
-    def _tokens(self, values: ValueSet, number: int, length: int) -> tuple[Ints, Tensor]:
-        if (number, length) not in self._cache:
-            members = np.flatnonzero(values.lengths == length)
-            tokens = torch.tensor([values.tokens[i] for i in members.tolist()], dtype=torch.long)
-            self._cache[number, length] = members, tokens.to(self._runner.device)
-        return self._cache[number, length]
+    def _gather(self, values: ValueSet, length: int) -> tuple[Ints, Tensor]:
+        """Return the values of a length: their numbers and tokens, (N, length)."""
+        members = np.flatnonzero(values.lengths == length)
+        tokens = torch.tensor([values.tokens[number] for number in members.tolist()], dtype=torch.long)
+        return members, tokens.to(self._runner.device)
 
 
 def find_masks(layout: Layout, mask: int, device: torch.device) -> Tensor:

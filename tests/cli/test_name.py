@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from navi.cli.console import Screen
+from navi.cli.files import TableFile
+from navi.cli.name import list_names
+from navi.inference.naming import Candidate, ColumnNames
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory):
+    """A table with two headers that say nothing."""
+    file = tmp_path_factory.mktemp("export") / "export.csv"
+    lines = [f"night {number},{1990 + number % 9},drama" for number in range(12)]
+    file.write_text("\n".join(["title,col_2,x", *lines]) + "\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def knowing_model(model, corpus):
+    """A model directory that knows the columns it was trained on."""
+    from navi.inference import Navi
+    from navi.profiles import profile_columns
+    from navi.profiles.columns import COLUMNS_FILE
+    from navi.segments import Corpus
+
+    if not (model / COLUMNS_FILE).is_file():
+        opened = Navi.from_pretrained(model, device="cpu")
+        profile_columns(opened.runner, Corpus.open(corpus), rows_per_column=8).save(model)
+    return model
+
+
+def test_columns_with_useless_headers_are_named(knowing_model, export, navi_command):
+    told = json.loads(navi_command("name", knowing_model, export, "--top", 3, "--json").stdout)
+    assert told["table"] == "export"
+    assert [column["column"] for column in told["columns"]] == ["col_2", "x"]
+    assert all(len(column["candidates"]) == 3 for column in told["columns"])
+
+
+def test_columns_may_be_asked_for(knowing_model, export, navi_command):
+    told = json.loads(navi_command("name", knowing_model, export, "--columns", "*", "--json").stdout)
+    assert [column["column"] for column in told["columns"]] == ["title", "col_2", "x"]
+    told = json.loads(navi_command("name", knowing_model, export, "--columns", "title", "--json").stdout)
+    assert [column["column"] for column in told["columns"]] == ["title"]
+
+
+def test_the_renamed_table_keeps_its_cells(knowing_model, export, tmp_path, navi_command):
+    out = tmp_path / "named.csv"
+    told = navi_command("name", knowing_model, export, "--apply", out, "--confidence", 0).stdout
+    assert f"2 columns renamed in {out}" in told
+    before, after = export.read_text().splitlines(), out.read_text().splitlines()
+    assert before[1:] == after[1:]
+    assert after[0].startswith("title,")
+    assert "col_2" not in after[0]
+
+
+def test_without_enough_confidence_nothing_is_renamed(knowing_model, export, tmp_path, navi_command):
+    out = tmp_path / "named.csv"
+    told = navi_command("name", knowing_model, export, "--apply", out, "--confidence", 1).stdout
+    assert "0 columns renamed" in told
+    assert out.read_text() == export.read_text()
+
+
+def test_a_table_whose_headers_all_say_something_needs_no_names(knowing_model, tmp_path, navi_command):
+    (tmp_path / "films.csv").write_text("title,year\nAlien,1979\n")
+    assert (
+        "Every header of this table says something"
+        in navi_command("name", knowing_model, tmp_path / "films.csv").stderr
+    )
+
+
+def test_a_column_that_is_not_there_is_explained(knowing_model, export, navi_command):
+    result = navi_command("name", knowing_model, export, "--columns", "titel", code=2)
+    assert "has no column 'titel'. Did you mean 'title'?" in result.stderr
+
+
+def test_names_are_shown_with_an_example_and_where_they_come_from(capsys):
+    import pyarrow as pa
+
+    from navi.tables import Losses
+
+    table = TableFile(
+        name="export", frame=pa.table({"x": [None, "drama"]}), row_number=np.array([2, 3]), losses=Losses()
+    )
+    candidates = (
+        Candidate(header="genre", probability=0.75, source="known", like="imdb.genre", evidence={}),
+        Candidate(header="mood", probability=0.125, source="free", like=None, evidence={}),
+    )
+    Screen().answer(list_names(table, [ColumnNames(column="x", candidates=candidates)]))
+    line = capsys.readouterr().out.splitlines()[-2]
+    assert line.split() == ["x", "drama", "genre", "0.75", "imdb.genre", "mood", "0.12"]

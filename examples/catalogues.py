@@ -15,6 +15,7 @@ from navi.training import PretrainConfig
 
 FOLDER = Path("navi-examples")
 BACKBONE = os.environ.get("NAVI_EXAMPLE_BACKBONE", "minilm")
+STEPS = int(os.environ.get("NAVI_EXAMPLE_STEPS", "30"))
 
 
 def make_tables() -> Path:
@@ -53,7 +54,7 @@ def make_model() -> Path:
             "backbone": BACKBONE,
             "sampler": {"rows_per_batch": 16, "tables_per_batch": 5},
             "training": {
-                "max_steps": 30,
+                "max_steps": STEPS,
                 "epochs": 10,
                 "new_learning_rate": 1e-3,
                 "validate_rows": 40,

@@ -36,7 +36,7 @@ def reader(conftest, tiny_backbone, tmp_path, monkeypatch):
 
     conftest.make_quick(tiny_backbone, monkeypatch)
     films = tmp_path / "films"
-    write_catalogues(films, num_rows=120, num_catalogues=4, seed=0)
+    write_catalogues(films, num_rows=90, num_catalogues=4, seed=0)
     for name in ("imdb.csv", "kinothek.jsonl"):
         next(films.glob(f"*{Path(name).suffix}")).rename(films / name)
     monkeypatch.chdir(tmp_path)

@@ -54,6 +54,16 @@ def test_the_mapping_is_what_prepare_takes(model, tables, settings_file, tmp_pat
     assert "attributes: " not in navi_command("prepare", tables, "-o", tmp_path / "corpus", *flags).stdout
 
 
+def test_the_tables_become_one_that_says_where_each_row_stands(model, tmp_path, navi_command):
+    (tmp_path / "left.csv").write_text("title,year\nnight king,1999\n,\nday house,2001\n")
+    (tmp_path / "right.jsonl").write_text('{"title": "love war", "year": "2010"}\n')
+    out = tmp_path / "both.jsonl"
+    navi_command("match", model, tmp_path / "left.csv", tmp_path / "right.jsonl", "--unify", out, "--quiet")
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["_table"], row["_row"]) for row in rows] == [("left", 2), ("left", 4), ("right", 1)]
+    assert "day house" in rows[1].values()
+
+
 def test_one_table_is_too_few(model, tables, navi_command):
     result = navi_command("match", model, next(tables.iterdir()), code=2)
     assert "at least two tables, got 1" in result.stderr

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -21,17 +22,19 @@ def export(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def knowing_model(model, corpus):
+def knowing_model(model, corpus, tmp_path_factory):
     """A model directory that knows the columns it was trained on."""
     from navi.inference import Navi
     from navi.profiles import profile_columns
     from navi.profiles.columns import COLUMNS_FILE
     from navi.segments import Corpus
 
-    if not (model / COLUMNS_FILE).is_file():
-        opened = Navi.from_pretrained(model, device="cpu")
-        profile_columns(opened.runner, Corpus.open(corpus), rows_per_column=8).save(model)
-    return model
+    if (model / COLUMNS_FILE).is_file():
+        return model
+    folder = shutil.copytree(model, tmp_path_factory.mktemp("knowing") / "model")
+    opened = Navi.from_pretrained(folder, device="cpu")
+    profile_columns(opened.runner, Corpus.open(corpus), rows_per_column=8).save(folder)
+    return folder
 
 
 def test_columns_with_useless_headers_are_named(knowing_model, export, navi_command):
@@ -67,10 +70,8 @@ def test_without_enough_confidence_nothing_is_renamed(knowing_model, export, tmp
 
 def test_a_table_whose_headers_all_say_something_needs_no_names(knowing_model, tmp_path, navi_command):
     (tmp_path / "films.csv").write_text("title,year\nAlien,1979\n")
-    assert (
-        "Every header of this table says something"
-        in navi_command("name", knowing_model, tmp_path / "films.csv").stderr
-    )
+    result = navi_command("name", knowing_model, tmp_path / "films.csv")
+    assert "Every header of this table says something" in result.stderr
 
 
 def test_a_column_that_is_not_there_is_explained(knowing_model, export, navi_command):

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {
     "sampler": {"rows_per_batch": 16, "tables_per_batch": 8},
-    "training": {"epochs": 1, "validate_rows": 16, "workers": 0, "curves": False, "learning_rate": 1e-3},
+    "training": {"max_steps": 6, "validate_rows": 16, "workers": 0, "curves": False, "learning_rate": 1e-3},
 }
 
 
@@ -48,17 +48,19 @@ def make_quick(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def demo(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that `navi demo` would leave, with twenty rows a table and a model of a few steps."""
-    from navi.segments import PrepareConfig, prepare
-    from navi.simulator import write_catalogues
+    """The folder that `navi demo` leaves, with twenty rows a table and a model of a few steps."""
+    from navi.cli.console import Screen
+    from navi.cli.demo.learning import note_columns
+    from navi.cli.demo.tables import make_tables, prepare_corpus
+    from navi.cli.demo.tour import Tour
     from navi.training import PretrainConfig, pretrain
 
     folder = tmp_path_factory.mktemp("world") / "navi-demo"
-    truth = write_catalogues(folder / "tables", num_rows=280, seed=0)
-    truth.save(folder / "truth.json")
-    prepare([folder / "tables"], folder / "corpus", PrepareConfig(backbone=str(tiny_backbone), max_value_tokens=8))
-    config = PretrainConfig.from_dict({"backbone": str(tiny_backbone)} | SETTINGS)
-    pretrain(folder / "corpus", folder / "model", config)
+    tour = Tour(folder=folder, screen=Screen(quiet=True), num_rows=280, backbone=str(tiny_backbone))
+    make_tables(tour)
+    prepare_corpus(tour)
+    pretrain(tour.corpus, folder / "model", PretrainConfig.from_dict({"backbone": str(tiny_backbone)} | SETTINGS))
+    note_columns(tour)
     return folder
 
 

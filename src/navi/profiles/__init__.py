@@ -5,6 +5,7 @@ from navi.profiles.evidence import EVIDENCE, HEADER_EVIDENCE, VALUE_EVIDENCE, Ba
 from navi.profiles.fitting import fit_scorer
 from navi.profiles.scorer import DEFAULT_SCORER, PairScorer, PairScores
 from navi.profiles.sketches import Sketches, sketch_columns
+from navi.profiles.survey import survey_columns
 from navi.profiles.useless import is_useless
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "measure_evidence",
     "profile_columns",
     "sketch_columns",
+    "survey_columns",
 ]

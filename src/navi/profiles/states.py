@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 STATES = ("attribute", "header", "value", "blind_header", "blind_value")
 """The context-free attribute, header and value in their rows, and both again with the column's own header hidden."""
 FEW_CELLS = 20
-"""Cells that rows are added for when a column is so sparse that its table's first rows have fewer."""
+"""Cells that rows are added for where a table's first rows have fewer of a column."""
 NUM_PASSES = 4
 """Passes in which all headers are hidden once, each time those of about one in so many columns of a row."""
 
@@ -37,10 +37,17 @@ Columns = Callable[[Layout], Ints]
 
 
 def choose_rows(encoded: Encoded, rows: Ints, rows_per_table: int) -> Ints:
-    """Return the rows that states are averaged over: as many of each table, and a few more for its sparse columns."""
+    """Return the rows that states are averaged over: as many of each table, and at most that many for sparse columns.
+
+    For sparse columns come those rows that hold cells of most of them.
+    """
     first = shuffle_rows(encoded, rows, rows_per_table)
-    sparse = sample_cells(encoded, rows, min(FEW_CELLS, rows_per_table)).row
-    return np.unique(np.concatenate([first, sparse]))
+    few = min(FEW_CELLS, rows_per_table)
+    cells = sample_cells(encoded, rows, few)
+    met = np.bincount(cells.column[np.isin(cells.row, first)], minlength=len(encoded.arrays.column_table))
+    added, served = np.unique(cells.row[met[cells.column] < few], return_counts=True)
+    added, served = added[~np.isin(added, first)], served[~np.isin(added, first)]
+    return np.union1d(first, added[np.argsort(-served, kind="stable")[: len(first)]])
 
 
 def average_states(runner: Runner, arrays: SegmentArrays, *, blind: bool = True) -> dict[str, Floats]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from navi.errors import MissingExtraError
@@ -21,6 +23,8 @@ OTHERS = "others"
 MAP_HEIGHT, LINES_HEIGHT, SQUARE_HEIGHT, BAR_HEIGHT = 480, 300, 340, 20
 ROOM_FOR_FIGURES = 1.3
 """How much longer than the longest bar its axis is."""
+LINE_LENGTH = 26
+"""Characters of a line of a bar's label."""
 LONGEST_LABEL = 300
 """Characters told of a point."""
 Records = list[dict[str, Any]]
@@ -61,13 +65,14 @@ def describe(figure: Figure, names: Iterable[str]) -> str:
     return f"Map of {len(figure.x)} points{by_colour}. {figure.caption}"
 
 
-def assign_colours(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each name, in their order.
+def assign_colours(names: Iterable[str], quiet: Sequence[str] = ()) -> dict[str, str]:
+    """Return a colour for each name, in their order; grey for quiet ones, and when the others are used up.
 
-    >>> assign_colours(["low", "high"])
-    {'low': 'c1', 'high': 'c2'}
+    >>> assign_colours(["low", "guess", "high"], quiet=["guess"])
+    {'low': 'c1', 'guess': 'c0', 'high': 'c2'}
     """
-    return {name: f"c{place}" if place <= NUM_COLOURS else "c0" for place, name in enumerate(names, start=1)}
+    left = iter(range(1, NUM_COLOURS + 1))
+    return {name: "c0" if name in quiet else f"c{next(left, 0)}" for name in names}
 
 
 def draw_map(figure: Map) -> tuple[dict[str, str], Chart]:
@@ -75,7 +80,7 @@ def draw_map(figure: Map) -> tuple[dict[str, str], Chart]:
     groups = list(figure.labels[figure.colour]) if figure.colour else [""] * len(figure.x)
     kept = [name for name, _ in Counter(groups).most_common(NUM_COLOURS)]
     ordered = [name for name in dict.fromkeys(groups) if name in kept]
-    colours = assign_colours(ordered) | ({OTHERS: "c0"} if len(kept) < len(set(groups)) else {})
+    colours = assign_colours(ordered, figure.quiet) | ({OTHERS: "c0"} if len(kept) < len(set(groups)) else {})
     texts = list(zip(*figure.labels.values(), strict=True)) or [()] * len(figure.x)
     records = [
         {"x": x, "y": y, "c": group if group in kept else OTHERS}
@@ -93,12 +98,13 @@ def draw_map(figure: Map) -> tuple[dict[str, str], Chart]:
 def draw_bars(figure: Bars) -> tuple[dict[str, str], Chart]:
     """Return the colours and the chart of bars, one below the other, each with its figure."""
     alt = import_altair()
-    colours = assign_colours(figure.series)
+    colours = assign_colours(figure.series, figure.quiet)
     records = _list_bars(figure)
     told = [("k", "of"), ("c", "by"), ("told", figure.title or "value")]
     limits = alt.Scale(domain=_find_limits(records), nice=False)
+    bands = alt.Scale(domain=list(figure.categories), paddingInner=0.35, paddingOuter=0.1)
     base = _make_chart(records).encode(
-        y=alt.Y("k:N", title=None, sort=list(figure.categories), scale=alt.Scale(paddingInner=0.35, paddingOuter=0.1)),
+        y=alt.Y("k:N", title=None, scale=bands, axis=_label_axis(figure.categories)),
         yOffset=alt.YOffset("c:N", sort=list(colours)),
         tooltip=_tell(told),
     )
@@ -113,7 +119,7 @@ def draw_bars(figure: Bars) -> tuple[dict[str, str], Chart]:
 def draw_lines(figure: Lines) -> tuple[dict[str, str], Chart]:
     """Return the colours and the chart of lines; their points tell where they are."""
     alt = import_altair()
-    colours = assign_colours(figure.series)
+    colours = assign_colours(figure.series, figure.quiet)
     shown = Column(figure.y_title, percent=figure.percent, digits=4)
     records = [
         {"c": name, "x": x, "y": y, "tx": f"{x:,.6g}", "ty": format_number(y, shown)}
@@ -132,7 +138,7 @@ def draw_lines(figure: Lines) -> tuple[dict[str, str], Chart]:
 def draw_distribution(figure: Distribution) -> tuple[dict[str, str], Chart]:
     """Return the colours and the chart of distributions, one over the other."""
     alt = import_altair()
-    colours = assign_colours(figure.shares)
+    colours = assign_colours(figure.shares, figure.quiet)
     records = [
         {"c": name, "low": low, "high": high, "v": share, "where": f"{low:.4g} to {high:.4g}", "told": _percent(share)}
         for name, shares in figure.shares.items()
@@ -153,7 +159,7 @@ def draw_distribution(figure: Distribution) -> tuple[dict[str, str], Chart]:
 def draw_reliability(figure: Reliability) -> tuple[dict[str, str], Chart]:
     """Return the colours and the chart of a reliability diagram; the diagonal is where answers should be."""
     alt = import_altair()
-    colours = assign_colours(figure.series)
+    colours = assign_colours(figure.series, figure.quiet)
     records = [
         {"c": name, "x": each.confidence, "y": each.accuracy, "n": each.count}
         | {"tx": _percent(each.confidence), "ty": _percent(each.accuracy)}
@@ -216,6 +222,16 @@ def _tell(told: Iterable[tuple[str, str]]) -> list[Any]:
 def _axis(percent: bool) -> Any:
     alt = import_altair()
     return alt.Axis(labelExpr="format(100 * datum.value, '~f') + ' %'") if percent else alt.Axis()
+
+
+def _label_axis(labels: Sequence[str]) -> Any:
+    """Return an axis whose labels are broken into two lines: on a phone there is no room for long ones."""
+    alt = import_altair()
+    lines = {label: wrap(label, LINE_LENGTH, max_lines=2, placeholder=" …") or [""] for label in labels}
+    broken = f"{json.dumps(lines)}[datum.label]"
+    # Vega centres the first line alone; raised by half a line, both stand in the middle.
+    raised = {"condition": {"test": f"length({broken}) > 1", "value": "bottom"}, "value": "middle"}
+    return alt.Axis(labelExpr=broken, labelBaseline=raised)
 
 
 def _percent(share: float) -> str:

@@ -20,6 +20,8 @@ class Figure:
     """What a reader who cannot see it should know; made of the data if empty."""
     note: str = ""
     """What is to be said below it."""
+    quiet: tuple[str, ...] = ()
+    """Names drawn in grey: those that are there to compare with."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from navi.cli import app
-from navi.cli.demo import STEPS, gaps, learning
+from navi.cli.demo import STEPS, gaps, learning, segments
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -18,13 +18,15 @@ def small_steps():
         patch.setattr(learning, "ROWS_PER_BATCH", 4)
         patch.setattr(learning, "TRAINING", {"epochs": 100, "validate_rows": 4, "curves": False, "workers": 0})
         patch.setattr(gaps, "MOST_ROWS", 12)
+        patch.setattr(learning, "ROWS_PER_COLUMN", 4)
+        patch.setattr(segments, "ROWS_PER_TABLE", 4)
         yield
 
 
 @pytest.fixture(scope="module")
 def small(tiny_backbone):
     """What makes the demo small."""
-    return ("--catalogues", "2", "--rows", "40", "--backbone", str(tiny_backbone))
+    return ("--catalogues", "3", "--rows", "60", "--backbone", str(tiny_backbone))
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +42,16 @@ def test_the_demo_goes_the_whole_way_and_keeps_what_it_made(first_demo):
     folder, told = first_demo
     for number, step in enumerate(STEPS, start=1):
         assert f"{number}. {step.title}" in told
-    assert {"tables", "corpus", "model", "truth.json"} <= {path.name for path in folder.iterdir()}
+    made = {path.name for path in folder.iterdir()}
+    assert {"tables", "corpus", "model", "truth.json", "page.json", "report.html"} <= made
 
 
 def test_the_demo_ends_with_scores_and_what_to_type_next(first_demo):
     _, told = first_demo
     end = told.split("What came out")[1]
     assert "headers, attribute hidden (blind)" in end
-    assert "most frequent header" in end
+    for guess in ("most frequent header", "equal headers", "most frequent meaning", "equal titles"):
+        assert guess in end
     assert "navi prepare FOLDER -o corpus" in end
 
 

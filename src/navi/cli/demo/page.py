@@ -129,9 +129,10 @@ def show_scores(findings: Findings) -> Section | None:
         series={"NAVI": tuple(score.navi for score in scores), "simple guess": tuple(score.guess for score in scores)},
         title="right",
         percent=True,
+        quiet=("simple guess",),
     )
     table = Table(
-        "What the simple guess is.",
+        "The scores, and what the simple guess is.",
         ("task", Column("NAVI", percent=True), Column("guess", percent=True), "what the guess is"),
         tuple((score.task, score.navi, score.guess, score.guess_name) for score in scores),
     )
@@ -172,11 +173,11 @@ def show_named(findings: Findings) -> Section | None:
     rows = tuple(
         (
             column.header,
-            column.table,
-            ", ".join(column.values),
             *(column.candidates[0] if column.candidates else (None, None)),
-            ", ".join(f"{name} {probability:.2f}" for name, probability in column.candidates[1:4]),
             column.is_right,
+            ", ".join(f"{name} {probability:.2f}" for name, probability in column.candidates[1:4]),
+            ", ".join(column.values),
+            column.table,
         )
         for column in findings.named
     )
@@ -208,9 +209,9 @@ def show_paired(findings: Findings) -> Section | None:
     if not findings.paired:
         return None
     left, right = findings.paired_tables
-    columns = (left, right, Column("confidence", bar=True, digits=2), "right")
+    columns = (left, right, "right", Column("confidence", bar=True, digits=2))
     rows = tuple(
-        (_join_cells(pair.left), _join_cells(pair.right), pair.confidence, pair.is_right)
+        (_join_cells(pair.left), _join_cells(pair.right), pair.is_right, pair.confidence)
         for pair in findings.paired[:MOST_PAIRS]
     )
     text = "Rows of two catalogues that share no schema, paired with the row that is nearest."
@@ -224,7 +225,7 @@ def show_segments(findings: Findings) -> Section | None:
         return None
     labels = {"table": found.table, "header": found.header, "value": found.value, "role": found.role}
     drawn = Map(
-        caption="Segments of five catalogues, coloured by the role of their column.",
+        caption=f"Segments of {len(set(found.table))} catalogues, coloured by the role of their column.",
         x=found.x,
         y=found.y,
         labels=labels,

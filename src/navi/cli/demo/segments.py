@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float32]
 
-NUM_TABLES, ROWS_PER_TABLE, MOST_SEGMENTS = 5, 60, 1200
+NUM_TABLES, ROWS_PER_TABLE, MOST_SEGMENTS = 5, 50, 1000
 """How much of the corpus is drawn."""
 ROLE_ORDER = ("low", "mid", "high")
 FEWEST = 10
 """Points below which there are no neighbourhoods to keep."""
-PERPLEXITY = 30
+PERPLEXITY, ITERATIONS = 30, 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +95,13 @@ def lay_out(vectors: Floats, seed: int = 0) -> Floats:
     if len(vectors) < FEWEST:
         return np.resize(vectors, (len(vectors), 2)).astype(np.float32)
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     directions = vectors / np.maximum(lengths, 1e-12)
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    placed: Floats = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(directions)
+    tsne = TSNE(perplexity=perplexity, init="pca", max_iter=ITERATIONS, random_state=seed)
+    # So few points are placed faster by one thread than by several that wait for each other on a busy machine.
+    with threadpool_limits(1):
+        placed: Floats = tsne.fit_transform(directions)
     return placed

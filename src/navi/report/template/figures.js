@@ -16,7 +16,7 @@
       },
       axisX: { grid: false, tickCount: Math.max(3, Math.round(width / 110)) },
       axisY: { tickCount: 6 },
-      axisYBand: { labelColor: ink, labelLimit: Math.min(220, width * 0.4), grid: false, ticks: false },
+      axisYBand: { labelColor: ink, labelLimit: Math.min(260, width * 0.5), labelLineHeight: 14, grid: false, ticks: false },
       text: { fill: ink, fontSize: 11.5, font },
     };
   }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pandas as pd
 from catalogues import load_frames, load_truth, make_model
 
 import navi
+from navi.inference.unify import unify
 
 model = navi.Navi.from_pretrained(make_model())
 frames = dict(list(load_frames().items())[:3])
@@ -22,8 +22,6 @@ right = [
 ]
 print(f"\n{sum(right)} of {len(right)} pairs mean the same in truth")
 
-mapping = found.as_mapping()["tables"]
-parts = [frame.rename(columns=mapping[name]).assign(table=name) for name, frame in frames.items()]
-unified = pd.concat(parts, ignore_index=True)
+unified = unify(frames, found)
 before = sum(len(frame.columns) for frame in frames.values())
-print(f"one table: {len(unified)} rows, {unified.shape[1]} columns instead of {before}")
+print(f"one table: {unified.num_rows} rows, {len(found.clusters)} columns instead of {before}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.profiles import ColumnProfiles, is_useless
-from navi.segments import canonicalise
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -100,28 +99,29 @@ def list_candidates(known: ColumnProfiles, tokenizer: Tokenizer) -> Candidates:
     )
 
 
-def spell_free(
-    tokens: Mapping[int, NDArray[np.float32]], tokenizer: Tokenizer, regular: Ints, known: frozenset[str]
-) -> list[tuple[str, float]]:
-    """Return headers that are not known, with their log-likelihoods, put together from the likeliest tokens.
+def list_words(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Ints]:
+    """Return the tokens of a vocabulary that are whole words of letters, and their numbers."""
+    vocabulary = tokenizer.get_vocab()
+    words = sorted(word for word in vocabulary if len(word) > 1 and word.isalpha())
+    return tuple(words), np.array([vocabulary[word] for word in words], np.int64)
 
-    `tokens` has (N, V) for some numbers of masks N; `regular` are the tokens allowed.
+
+def spell_free(
+    tokens: Mapping[int, NDArray[np.float32]], words: tuple[Sequence[str], Ints], known: Collection[str]
+) -> list[tuple[str, float]]:
+    """Return headers that are not known, with their log-likelihoods, put together from the likeliest words.
+
+    `tokens` has (N, V) for some numbers of masks N; `words` are those allowed, and their tokens. No word comes twice.
     """
+    texts, numbers = words
     spelled: dict[str, float] = {}
     for length, table in tokens.items():
-        if length > MAX_FREE_WORDS:
+        if length > MAX_FREE_WORDS or not texts:
             continue
-        allowed = table[:, regular]
-        for rank in range(FREE_TOKENS if length == 1 else 1):
+        allowed = table[:, numbers]
+        for rank in range(min(FREE_TOKENS, len(texts)) if length == 1 else 1):
             chosen = np.argsort(-allowed, axis=1)[:, rank]
-            text = tokenizer.decode(regular[chosen].tolist())
-            if _is_header(text, length) and canonicalise(text) not in known:
+            text = " ".join(texts[place] for place in chosen)
+            if len(set(chosen.tolist())) == length and text not in known and not is_useless(text):
                 spelled.setdefault(text, float(allowed[np.arange(length), chosen].sum()))
     return sorted(spelled.items(), key=lambda each: -each[1])
-
-
-def _is_header(text: str, num_tokens: int) -> bool:
-    """Tell whether tokens put together may be a header: words, none twice, no piece of a word at the front."""
-    words = canonicalise(text).split()
-    letters = any(character.isalpha() for character in text)
-    return letters and "#" not in text and len(set(words)) == len(words) <= num_tokens and not is_useless(text)

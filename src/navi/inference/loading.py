@@ -14,12 +14,11 @@ from safetensors import SafetensorError
 from navi.backbones import WEIGHTS_FILE
 from navi.errors import ConfigError, ModelError
 from navi.model import NaviModel
+from navi.model.config import FORMAT_VERSION
 from navi.segments import PrepareConfig
 from navi.version import VERSION
 
 CONFIG_FILE, TOKENIZER_FILE, RECORD_FILE, CORPUS_FILE = "config.json", "tokenizer.json", "pretrain.json", "corpus.json"
-FORMAT_VERSION = 1
-"""The newest format of model directories that this version reads; `config.json` says `format_version`."""
 
 
 def open_model(folder: Path) -> NaviModel:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.errors import ModelError, TableError
-from navi.inference.candidates import list_candidates, spell_free
+from navi.inference.candidates import list_candidates, list_words, spell_free
 from navi.inference.embedding import embed_attributes
 from navi.inference.frames import find_headers
 from navi.inference.likelihood import Blind, read_blind
@@ -132,6 +132,7 @@ class Namer:
         # The table's own columns stay out of the background: their headers must not show in it.
         self._background = Background([self._known])
         self._candidates = list_candidates(self._known, navi.tokenizer)
+        self._words = list_words(navi.tokenizer)
         self._known_attributes = frozenset(self._known.attributes)
         every = np.arange(encoded.arrays.num_rows)
         self._sample = take_rows(encoded.arrays, choose_rows(encoded, every, rows))
@@ -158,7 +159,8 @@ class Namer:
         model = LIKELIHOOD_WEIGHT * np.maximum(self._candidates.measure_likelihood(tokens), LIKELIHOOD_FLOOR)
         found = {}
         for row, number in enumerate(wanted.tolist()):
-            spelled = self._spell({length: each[row] for length, each in tokens.items()}) if free else []
+            own = {length: each[row] for length, each in tokens.items()}
+            spelled = spell_free(own, self._words, self._known_attributes) if free else []
             ranked = self._rank(score[row] + model[row], spelled, top)
             found[number] = ColumnNames(
                 column=self._headers[number],
@@ -191,10 +193,6 @@ class Namer:
         prior = np.log(PARTNER_SHARE / len(self._headers))
         taken: Floats = 1 / (1 + np.exp(-(total.max(axis=0).astype(np.float64) + prior)))
         return taken
-
-    def _spell(self, tokens: Mapping[int, NDArray[np.float32]]) -> list[tuple[str, float]]:
-        regular = self._navi.special.regular
-        return spell_free(tokens, self._navi.tokenizer, regular, self._known_attributes)
 
     def _rank(
         self, score: Floats, spelled: Sequence[tuple[str, float]], top: int

@@ -8,6 +8,9 @@ from transformers import BertConfig
 
 from navi.errors import ConfigError
 
+FORMAT_VERSION = 1
+"""The format of model directories; a newer one is refused."""
+
 
 class NaviConfig(BertConfig):  # type: ignore[misc]
     """Configuration of a `NaviModel`: BERT's, with these fields beside them.
@@ -30,6 +33,7 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
 
     def __init__(
         self,
+        format_version: int = FORMAT_VERSION,
         attribute_gate: bool = True,
         local_head_share: float = 0.5,
         attribute_embedding: bool = True,
@@ -43,6 +47,7 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
         super().__init__(**kwargs)
         if not 0.0 <= local_head_share < 1.0:
             raise ConfigError(f"local_head_share must be at least 0 and less than 1, got {local_head_share}.")
+        self.format_version = format_version
         self.attribute_gate = attribute_gate
         self.local_head_share = local_head_share
         self.attribute_embedding = attribute_embedding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -73,7 +73,7 @@ class PairScorer:
 
     def save(self, folder: str | Path) -> None:
         """Write the weights into a model directory."""
-        content = {**asdict(self), "weights": dict(self.weights)}
+        content = {**vars(self), "weights": dict(self.weights)}
         (Path(folder) / SCORER_FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
     @classmethod

@@ -21,9 +21,9 @@ NUM_COLOURS = 10
 OTHERS = "others"
 """Stands on a map for what has no colour of its own."""
 MAP_HEIGHT, LINES_HEIGHT, SQUARE_HEIGHT, BAR_HEIGHT = 480, 300, 340, 20
-ROOM_FOR_FIGURES = 1.3
+ROOM_FOR_FIGURES = 1.35
 """How much longer than the longest bar its axis is."""
-LINE_LENGTH = 26
+LINE_LENGTH = 24
 """Characters of a line of a bar's label."""
 LONGEST_LABEL = 300
 """Characters told of a point."""

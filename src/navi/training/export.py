@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from navi.backbones import WEIGHTS_FILE
 from navi.model import NaviModel
+from navi.profiles import survey_columns
 from navi.training.card import write_card
 from navi.training.domain import survey_domain
 from navi.training.result import TrainingResult
+from navi.training.vocabulary import find_special_tokens
 
 if TYPE_CHECKING:
     from navi.segments import Corpus
@@ -21,12 +23,13 @@ TOKENIZER_FILE = "tokenizer.json"
 
 
 def export_run(model: NaviModel, corpus: Corpus, result: TrainingResult) -> None:
-    """Write weights, configuration, tokenizer, domain and card and, last, the record that says the run is done."""
+    """Write weights, configuration, tokenizer, domain, columns and card and, last, the record of a run that is done."""
     with _without_bars():
         model.save_pretrained(result.path)
     _open_to_readers(result.path / WEIGHTS_FILE)
     corpus.tokenizer.save(str(result.path / TOKENIZER_FILE))
     survey_domain(corpus).save(result.path)
+    survey_columns(model, find_special_tokens(corpus.tokenizer), corpus, result.path)
     write_card(result)
     result.save()
 

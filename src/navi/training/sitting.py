@@ -257,6 +257,7 @@ class Sitting:
                 "tables": len(self.corpus.tables),
                 "rows": arrays.num_rows,
                 "train_rows": len(self.corpus.rows_of("train")),
+                "settings": self.corpus.config.as_settings(),
             },
             num_steps=self.state.step,
             skipped=self.logbook.count_skipped(),

@@ -1,4 +1,4 @@
-"""A headless Chromium, told what to do over its DevTools pipe."""
+"""A page with everything on it, and a headless Chromium that is told what to do over its DevTools pipe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,27 @@ import select
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from navi.report import (
+    Bars,
+    Code,
+    Column,
+    Distribution,
+    Lines,
+    Map,
+    Number,
+    Page,
+    Reliability,
+    Section,
+    Table,
+    Tile,
+    Tiles,
+    write_report,
+)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
@@ -162,3 +182,92 @@ class Tab:
     @property
     def _events(self) -> list[dict]:
         return [event for event in self._browser.events if event.get("sessionId") == self._session]
+
+
+NASTY = "<script>document.title = 'broken'</script><img src=x onerror=alert(1)>{{ 7 * 7 }}"
+"""What a cell may hold."""
+
+
+def make_table() -> Table:
+    """Return a table with every kind of cell."""
+    return Table(
+        "Models compared.",
+        (
+            "model",
+            Column("F1", "Movie", best="highest"),
+            Column("distance", "Movie", best="lowest", digits=2),
+            Column("sure", bar=True, percent=True),
+            "right",
+            "remark",
+        ),
+        (
+            ("BERT", Number(0.912, 0.013), 0.5, 0.25, True, "10 apples"),
+            ("NAVI", Number(0.928, 0.01, 0.017), 0.25, 1.0, False, NASTY),
+            ("TAPAS", None, 0.75, None, True, "9 apples"),
+            ("CM2", Number(0.814), -0.5, 0.5, None, "a long remark " * 12),
+        ),
+        note="See `navi evaluate`.",
+        highlight=("NAVI",),
+    )
+
+
+def make_map() -> Map:
+    """Return a map of a grid of points, whose labels are not to be trusted."""
+    places = [(float(x), float(y)) for x in range(6) for y in range(5)]
+    return Map(
+        caption="Segments.",
+        x=tuple(x for x, _ in places),
+        y=tuple(y for _, y in places),
+        labels={
+            "table": tuple(f"table{x:.0f}" for x, _ in places),
+            "header": tuple(f"header{y:.0f}" for _, y in places),
+            "value": (NASTY,) * len(places),
+            "image": ("https://example.org/pixel.png",) * len(places),
+            "role": tuple("low" if x < 3 else "high" for x, _ in places),
+        },
+        colour="role",
+        hulls="role",
+    )
+
+
+@pytest.fixture(scope="session")
+def page() -> Page:
+    """A page with everything that there is."""
+    bars = Bars(
+        caption="Bars.",
+        categories=("naming columns of tables that were never seen", "filling"),
+        series={"NAVI": (0.8, 0.5), "guess": (0.2, None)},
+        deviations={"NAVI": (0.02, None)},
+        percent=True,
+        quiet=("guess",),
+    )
+    lines = Lines(
+        caption="Lines.", series={"a": ((0, 3.0), (5, 1.0)), "b": ((0, 2.0),)}, x_title="step", y_title="loss"
+    )
+    shares = Distribution.from_values({"a": [0.1, 0.2, 0.9], "b": [0.5]}, bins=4, caption="Shares.", title="cosine")
+    trust = Reliability.from_outcomes({"a": ([0.1, 0.9, 0.95], [False, True, False])}, caption="Trust.")
+    return Page(
+        f"A page of {NASTY}",
+        "The lead with `code < here`.\n\nAnd more.",
+        (
+            Section("Tables", "Some text.", (Tiles((Tile("rows", "5,600", "in 14 tables"),)), make_table())),
+            Section("Figures", "", (make_map(), bars, lines, shares, trust)),
+            Section("Next", "", (Code("navi prepare FOLDER -o corpus && echo '<done>'"),)),
+        ),
+    )
+
+
+@pytest.fixture(scope="session")
+def written(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page as a file."""
+    return write_report(page, tmp_path_factory.mktemp("report") / "results")
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser for the whole session."""
+    if find_chromium() is None:
+        pytest.skip("there is no Chromium here")
+    running = Browser(tmp_path_factory.mktemp("profile"))
+    yield running
+    running.close()

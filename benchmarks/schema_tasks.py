@@ -1,0 +1,142 @@
+"""Pairs of tables with known correspondences of columns."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import StringIO
+from itertools import combinations
+from pathlib import Path
+
+from concepts import list_frames, read_concepts
+
+from navi.segments import Corpus
+from navi.segments.hashing import hash_text
+
+Rows = list[dict[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePair:
+    """Two tables, which of their columns correspond, and which pairs of columns are judged at all."""
+
+    group: str
+    """Tables of one group may be matched together."""
+    first: str
+    second: str
+    right: frozenset[tuple[str, str]]
+    judged: frozenset[tuple[str, str]] | None
+    """None: every pair is judged, those not `right` as wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Tables by name, and the pairs of them."""
+
+    tables: dict[str, Rows]
+    pairs: list[TablePair]
+
+
+def read_corpus_task(corpus: Corpus, concepts: Path, split: str, num_rows: int, num_pairs: int | None) -> Task:
+    """Return all pairs of a split's tables, or so many drawn; columns without a gold concept are left out."""
+    concept = read_concepts(concepts)
+    tables = {
+        table: [{header: value for header, value in row.items() if (table, header) in concept} for row in rows]
+        for table, rows in list_frames(corpus, split, num_rows)
+    }
+    headers = {table: {header for row in rows for header in row} for table, rows in tables.items()}
+    pairs = [
+        TablePair(
+            group=split,
+            first=first,
+            second=second,
+            right=frozenset(
+                (ours, theirs)
+                for ours in headers[first]
+                for theirs in headers[second]
+                if concept[first, ours] == concept[second, theirs]
+            ),
+            judged=None,
+        )
+        for first, second in combinations(sorted(tables), 2)
+    ]
+    pairs.sort(key=lambda pair: int(hash_text(f"{pair.first} {pair.second}")))
+    return Task(tables=tables, pairs=pairs[:num_pairs])
+
+
+def read_wdc_task(folder: Path) -> Task:
+    """Return the pairs of web shops: `match_result.json`, and `;`-separated tables whose first column is an index."""
+    tables: dict[str, Rows] = {}
+    pairs = []
+    for group, listed in json.loads((folder / "match_result.json").read_text(encoding="utf-8")).items():
+        for names, matches in listed.items():
+            first, second = names.split(";")
+            headers = {}
+            for name in (first, second):
+                file = folder / "dataset" / group / name
+                headers[name] = _read_table(tables, f"{group}/{name}", file.read_text(encoding="utf-8"), ";", skip=1)
+            right = frozenset(
+                (headers[first][int(match[first][1])], headers[second][int(match[second][1])]) for match in matches
+            )
+            pairs.append(
+                TablePair(group=group, first=f"{group}/{first}", second=f"{group}/{second}", right=right, judged=None)
+            )
+    return Task(tables=tables, pairs=pairs)
+
+
+def read_t2d_task(archive: Path) -> Task:
+    """Return the web tables beside DBpedia tables of an archive; only the pairs of columns it lists are judged."""
+    with tarfile.open(archive) as files:
+        texts = {
+            member.name: files.extractfile(member).read().decode("utf-8")  # type: ignore[union-attr]
+            for member in files.getmembers()
+            if member.isfile()
+        }
+    tables: dict[str, Rows] = {}
+    pairs = []
+    for name, text in texts.items():
+        if not name.endswith("_correspondences.csv"):
+            continue
+        folder = name.rsplit("/", 1)[0]
+        by_table: dict[str, list[dict[str, str]]] = {}
+        for line in csv.DictReader(StringIO(text)):
+            by_table.setdefault(line["table_name"], []).append(line)
+        for table, lines in by_table.items():
+            ours = _read_table(tables, f"{table} web", texts[f"{folder}/webtables/{table}.csv"], ",")
+            theirs = _read_table(tables, f"{table} dbpedia", texts[f"{folder}/dbpedia_tables/{table}.csv"], ",")
+            judged = {
+                (ours[int(line["column_index_left"])], theirs[int(line["column_index_right"])]): line["label"] == "1"
+                for line in lines
+            }
+            right = frozenset(pair for pair, label in judged.items() if label)
+            pairs.append(
+                TablePair(
+                    group=table, first=f"{table} web", second=f"{table} dbpedia", right=right, judged=frozenset(judged)
+                )
+            )
+    return Task(tables=tables, pairs=pairs)
+
+
+def _read_table(tables: dict[str, Rows], name: str, text: str, delimiter: str, *, skip: int = 0) -> list[str]:
+    """Read a table into `tables`, and return its headers, each made unique."""
+    lines = list(csv.reader(StringIO(text), delimiter=delimiter))
+    headers = list(_make_unique(lines[0][skip:])) if lines else []
+    if name not in tables:
+        tables[name] = [
+            {header: value.strip() for header, value in zip(headers, line[skip:], strict=False) if value.strip()}
+            for line in lines[1:]
+        ]
+        tables[name] = [row for row in tables[name] if row]
+    return headers
+
+
+def _make_unique(headers: list[str]) -> Iterator[str]:
+    met: set[str] = set()
+    for place, header in enumerate(headers):
+        text = header.strip() or f"Unnamed: {place}"
+        text = text if text not in met else f"{text} {place}"
+        met.add(text)
+        yield text

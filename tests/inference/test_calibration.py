@@ -76,7 +76,7 @@ def test_each_kind_of_answer_has_its_own_curve():
 
 
 def test_a_group_with_few_answers_shares_the_curve_of_its_kind():
-    calibration = calibrate(make_overconfident(4000, roles=("low",) * 99 + ("mid",)))
+    calibration = calibrate(make_overconfident(4000, roles=("low",) * 199 + ("mid",)))
     assert ("mid", "known") not in calibration.curves
     raw = np.array([0.3, 0.3])
     found = calibration.apply(raw, np.array(["mid", "never met"]), np.array(["known", "known"]))
@@ -94,6 +94,13 @@ def test_a_curve_never_falls_and_stays_within_zero_and_one(answers, raw):
     assert (np.diff(found) >= -1e-12).all()
     assert found.min() > 0
     assert found.max() < 1
+
+
+def test_probabilities_that_are_right_already_stay_nearly_as_they_are():
+    rng = np.random.default_rng(0)
+    raw = rng.random(150)
+    found = fit_curve(raw, rng.random(150) < raw)(np.array([0.2, 0.5, 0.8]))
+    assert found == pytest.approx([0.2, 0.5, 0.8], abs=0.08)
 
 
 def test_scores_that_say_the_opposite_become_the_mean():

@@ -73,6 +73,7 @@ def run_out_above(monkeypatch: pytest.MonkeyPatch, num_tokens: int) -> list[int]
 def test_the_model_directory_is_complete(finished: TrainingResult) -> None:
     assert {path.name for path in finished.path.iterdir()} == {
         "README.md",
+        "columns.arrow",
         "config.json",
         "curves.png",
         "events",
@@ -81,6 +82,7 @@ def test_the_model_directory_is_complete(finished: TrainingResult) -> None:
         "model.safetensors",
         "pretrain.json",
         "samples.txt",
+        "scorer.json",
         "tokenizer.json",
         "values.arrow",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -21,16 +21,19 @@ FORMAT_VERSION = 1
 NUM_BINS = 10
 LEAST_ANSWERS = 200
 """Answers from which a calibration is fitted; fewer say too little."""
-LEAST_GROUP = 100
-"""Answers from which a group has a curve of its own; smaller groups share one."""
-LEAST_ISOTONIC = 300
-"""Answers from which a curve is a free monotone one; fewer get one with two parameters."""
+LEAST_GROUP = 50
+"""Answers from which a group may have a curve of its own; smaller groups share one."""
+LEAST_ISOTONIC = 200
+"""Answers from which a curve may be a free monotone one; fewer allow one of two parameters at most."""
 NUM_FOLDS = 5
-NUM_KNOTS = 33
+NUM_KNOTS = 41
+LARGEST_LOGIT = 9.0
+"""Log-odds beyond which raw probabilities are not told apart."""
 ALL = "all"
 """Role or kind of a curve that serves every one."""
 
 Floats = NDArray[np.float64]
+Fit = Callable[[Floats, NDArray[np.bool_]], "Curve"]
 T = TypeVar("T")
 
 
@@ -87,44 +90,66 @@ class Curve:
         return np.interp(raw, self.score, self.probability)
 
 
-def fit_curve(raw: Floats, correct: NDArray[np.bool_]) -> Curve:
-    """Return the monotone curve that fits best: isotonic for many answers, logistic (Platt's) for few.
+IDENTITY = Curve(score=(0.0, 1.0), probability=(0.0, 1.0), count=0)
+"""The curve that leaves probabilities as they are."""
 
-    No answer becomes certain: probabilities keep the distance of one answer in N + 2 from 0 and 1.
+
+def fit_curve(raw: Floats, correct: NDArray[np.bool_], usual: Curve = IDENTITY) -> Curve:
+    """Return the monotone curve that serves new answers best: the usual one, a logistic (Platt's) or an isotonic one.
+
+    Which does is tried in folds, by the squared error of probabilities. No answer becomes certain: probabilities keep
+    the distance of one answer in N + 2 from 0 and 1.
     """
-    score, fitted = _fit_isotonic(raw, correct) if len(raw) >= LEAST_ISOTONIC else _fit_logistic(raw, correct)
+    fits: list[Fit] = [lambda *_: usual, _fit_logistic, *([_fit_isotonic] if len(raw) >= LEAST_ISOTONIC else [])]
+    best = min(fits, key=lambda fit: _measure_fit(fit, raw, correct))
+    found = best(raw, correct)
     margin = 1.0 / (len(raw) + 2)
     return Curve(
-        score=tuple(score.tolist()),
-        probability=tuple(np.clip(fitted, margin, 1 - margin).tolist()),
+        score=found.score,
+        probability=tuple(np.clip(found.probability, margin, 1 - margin).tolist()),
         count=len(raw),
     )
 
 
-def _fit_isotonic(raw: Floats, correct: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _measure_fit(fit: Fit, raw: Floats, correct: NDArray[np.bool_]) -> float:
+    """Return the mean squared error of probabilities, each from a fit to other answers."""
+    fold = np.arange(len(raw)) % NUM_FOLDS
+    errors = np.zeros(len(raw))
+    for number in range(NUM_FOLDS):
+        inside, outside = fold == number, fold != number
+        errors[inside] = fit(raw[outside], correct[outside])(raw[inside]) - correct[inside]
+    return round(float(np.square(errors).mean()), 9)
+
+
+def _fit_isotonic(raw: Floats, correct: NDArray[np.bool_]) -> Curve:
     from sklearn.isotonic import IsotonicRegression
 
     fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(raw, correct.astype(np.float64))
-    return np.asarray(fitted.X_thresholds_, np.float64), np.asarray(fitted.y_thresholds_, np.float64)
+    return _make_curve(fitted.X_thresholds_, fitted.y_thresholds_)
 
 
-def _fit_logistic(raw: Floats, correct: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _fit_logistic(raw: Floats, correct: NDArray[np.bool_]) -> Curve:
     from sklearn.linear_model import LogisticRegression
 
-    knots = np.linspace(0.0, 1.0, NUM_KNOTS)
-    share = float(correct.mean()) if len(correct) else 0.0
-    flat = np.full(NUM_KNOTS, share)
+    odds = np.linspace(-LARGEST_LOGIT, LARGEST_LOGIT, NUM_KNOTS)
+    knots = 1 / (1 + np.exp(-odds))
+    flat = _make_curve(knots, np.full(NUM_KNOTS, correct.mean() if len(correct) else 0.0))
     if len(np.unique(correct)) < 2:
-        return knots, flat
+        return flat
     fitted = LogisticRegression().fit(_logit(raw)[:, None], correct)
     # A score that says the opposite of what it should is no evidence: then every answer has the mean probability.
-    return knots, fitted.predict_proba(_logit(knots)[:, None])[:, 1] if fitted.coef_[0, 0] > 0 else flat
+    return _make_curve(knots, fitted.predict_proba(odds[:, None])[:, 1]) if fitted.coef_[0, 0] > 0 else flat
+
+
+def _make_curve(score: Floats, probability: Floats) -> Curve:
+    return Curve(score=tuple(score.tolist()), probability=tuple(probability.tolist()), count=0)
 
 
 def _logit(probability: Floats) -> Floats:
-    clipped = np.clip(probability, 1e-4, 1 - 1e-4)
-    logit: Floats = np.log(clipped / (1 - clipped))
-    return logit
+    with np.errstate(divide="ignore"):
+        odds = np.log(probability) - np.log1p(-probability)
+    clipped: Floats = np.clip(odds, -LARGEST_LOGIT, LARGEST_LOGIT)
+    return clipped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,15 +258,15 @@ def calibrate(answers: Answers, *, seed: int = 0) -> Calibration:
 
 
 def _fit_groups(answers: Answers) -> dict[tuple[str, str], Curve]:
+    """Return a curve for all answers, for each kind and for each role of a kind, each tried against the wider one."""
     curves = {(ALL, ALL): fit_curve(answers.raw, answers.correct)}
     for kind in np.unique(answers.kind).tolist():
         of_kind = answers.kind == kind
-        groups = {ALL: of_kind} | {
-            role: of_kind & (answers.role == role) for role in np.unique(answers.role[of_kind]).tolist()
-        }
-        for role, chosen in groups.items():
+        groups = {role: of_kind & (answers.role == role) for role in np.unique(answers.role[of_kind]).tolist()}
+        for role, chosen in ({ALL: of_kind} | groups).items():
             if chosen.sum() >= LEAST_GROUP:
-                curves[role, kind] = fit_curve(answers.raw[chosen], answers.correct[chosen])
+                wider = curves.get((ALL, kind), curves[ALL, ALL])
+                curves[role, kind] = fit_curve(answers.raw[chosen], answers.correct[chosen], wider)
     return curves
 
 

@@ -137,9 +137,7 @@ def show_scores(findings: Findings) -> Section | None:
         tuple((score.task, score.navi, score.guess, score.guess_name) for score in scores),
     )
     items: tuple[Item, ...] = (bars, table)
-    text = (
-        "Each task is scored against the simulator's truth, on what NAVI did not see while it learned where it can be."
-    )
+    text = "Each task is scored against the simulator's truth, and so is a simple guess that needs no model."
     return Section("How well it went", text, (tiles, *items) if findings.counts else items)
 
 
@@ -190,9 +188,9 @@ def show_filled(findings: Findings) -> Section | None:
     filled = findings.filled
     if not filled:
         return None
-    columns = ("column", "table", "filled with", Column("confidence", bar=True, digits=2), "truth", "right")
+    columns = ("column", "filled with", "truth", "right", Column("confidence", bar=True, digits=2), "table")
     rows = tuple(
-        (cell.header, cell.table, cell.value, cell.confidence, cell.truth, cell.is_right)
+        (cell.header, cell.value, cell.truth, cell.is_right, cell.confidence, cell.table)
         for cell in filled[:MOST_FILLS]
     )
     items: list[Item] = [Table("Empty cells with what they were filled with.", columns, rows)]

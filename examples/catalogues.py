@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 
 import navi
-from navi.profiles import profile_columns
 from navi.segments import PrepareConfig
 from navi.simulator import Truth, write_catalogues
 from navi.tables import Losses, find_sources, read_chunks, to_arrow
@@ -63,12 +62,4 @@ def make_model() -> Path:
             },
         }
         navi.pretrain(make_corpus(), folder, PretrainConfig.from_dict(settings), resume=True)
-        note_columns(folder)
     return folder
-
-
-def note_columns(folder: Path) -> None:
-    """Write into a model directory what the training columns look like, which naming compares with."""
-    if not (folder / "columns.arrow").exists():
-        corpus, model = navi.Corpus.open(make_corpus()), navi.Navi.from_pretrained(folder)
-        profile_columns(model.runner, corpus, corpus.rows_of("train"), rows_per_column=30).save(folder)

@@ -50,7 +50,6 @@ def make_quick(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def demo(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that `navi demo` leaves, with twenty rows a table and a model of a few steps."""
     from navi.cli.console import Screen
-    from navi.cli.demo.learning import note_columns
     from navi.cli.demo.tables import make_tables, prepare_corpus
     from navi.cli.demo.tour import Tour
     from navi.training import PretrainConfig, pretrain
@@ -60,7 +59,6 @@ def demo(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_tables(tour)
     prepare_corpus(tour)
     pretrain(tour.corpus, folder / "model", PretrainConfig.from_dict({"backbone": str(tiny_backbone)} | SETTINGS))
-    note_columns(tour)
     return folder
 
 

@@ -7,7 +7,7 @@ from navi.cli.demo import Tour, learning
 
 
 @pytest.mark.parametrize(
-    ("seconds", "steps"), [(0.001, learning.MOST_STEPS), (2.0, 120), (60.0, learning.FEWEST_STEPS)]
+    ("seconds", "steps"), [(0.001, learning.MOST_STEPS), (1.0, 240), (60.0, learning.FEWEST_STEPS)]
 )
 def test_training_takes_as_many_steps_as_fit_within_bounds(seconds, steps, tmp_path, monkeypatch):
     monkeypatch.setattr(learning, "time_step", lambda tour, config: seconds)

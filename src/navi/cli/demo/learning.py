@@ -15,11 +15,11 @@ from navi.cli.render import count_things, format_duration
 if TYPE_CHECKING:
     from navi.training import PretrainConfig, StepReport
 
-ROWS_PER_BATCH, TABLES_PER_BATCH = 32, 8
+ROWS_PER_BATCH, TABLES_PER_BATCH = 16, 4
 """Rows and tables of a step: many small steps learn more in a few minutes than few large ones."""
 TRAINING = {
     "epochs": 100,
-    "learning_rate": 2e-4,
+    "learning_rate": 3e-4,
     "new_learning_rate": 1e-3,
     "validate_rows": 200,
     "log_every": 5,
@@ -28,7 +28,7 @@ TRAINING = {
 """Settings that learn fast from few rows."""
 ROWS_PER_COLUMN = 30
 """Rows that tell what a column looks like."""
-FEWEST_STEPS, MOST_STEPS = 60, 240
+FEWEST_STEPS, MOST_STEPS = 150, 300
 """Steps of pretraining, however slow or fast the machine is."""
 TRIAL_STEPS = 3
 """Steps taken to see how fast the machine is, after one that warms it up."""

@@ -20,7 +20,7 @@ from navi.batches import BatchBuilder
 from navi.errors import ConfigError, ModelError, TrainingError
 from navi.model import NaviModel
 from navi.segments import Corpus
-from navi.training import Domain, PretrainConfig, StepReport, TrainingResult, pretrain
+from navi.training import Domain, PretrainConfig, StepReport, TrainingConfig, TrainingResult, pretrain
 from navi.training.checkpoint import FOLDER, list_checkpoints
 from navi.training.step import Objective
 from navi.training.vocabulary import find_special_tokens
@@ -131,7 +131,7 @@ def test_the_rate_rises_and_then_falls_to_the_last_step(finished: TrainingResult
     lines = map(json.loads, (finished.path / "metrics.jsonl").read_text().splitlines())
     rates = [line["learning_rate"] for line in lines if line["kind"] == "train"]
     assert rates == sorted(rates, reverse=True)
-    assert rates[-1] == pytest.approx(1e-4 / 17)
+    assert rates[-1] == pytest.approx(TrainingConfig().learning_rate / 17)
 
 
 def test_samples_are_written_at_each_validation(finished: TrainingResult) -> None:

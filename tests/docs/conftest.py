@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {
     "sampler": {"rows_per_batch": 16, "tables_per_batch": 8},
-    "training": {"max_steps": 6, "validate_rows": 16, "workers": 0, "curves": False, "learning_rate": 1e-3},
+    "training": {"max_steps": 6, "learning_rate": 1e-3},
 }
 
 
@@ -41,6 +41,7 @@ def make_quick(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from navi.training import TrainingConfig
 
     monkeypatch.setattr("navi.backbones._find_minilm", lambda: tiny_backbone)
+    monkeypatch.setattr("navi.profiles.survey.ROWS_ON_CPU", 3)
     for name, value in {"curves": False, "validate_rows": 16, "workers": 0}.items():
         monkeypatch.setitem(TrainingConfig.__init__.__kwdefaults__, name, value)
     monkeypatch.setenv("COLUMNS", load_script().WIDTH)
@@ -58,7 +59,9 @@ def demo(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     tour = Tour(folder=folder, screen=Screen(quiet=True), num_rows=280, backbone=str(tiny_backbone))
     make_tables(tour)
     prepare_corpus(tour)
-    pretrain(tour.corpus, folder / "model", PretrainConfig.from_dict({"backbone": str(tiny_backbone)} | SETTINGS))
+    with pytest.MonkeyPatch.context() as patch:
+        make_quick(tiny_backbone, patch)
+        pretrain(tour.corpus, folder / "model", PretrainConfig.from_dict({"backbone": str(tiny_backbone)} | SETTINGS))
     return folder
 
 

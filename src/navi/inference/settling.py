@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from navi.errors import CorpusError
 from navi.inference.calibration import LEAST_ANSWERS, Answers, Calibration, Floats, calibrate
-from navi.inference.guessing.blend import Blend, fit_blend
+from navi.inference.guessing.blend import Blend, choose_blend
 from navi.inference.guessing.config import GuessConfig
 from navi.inference.guessing.gaps import Gaps
 from navi.inference.guessing.guesser import Guesser, Guesses
@@ -93,7 +93,7 @@ def fit_calibration(guesser: Guesser, hidden: HiddenCells, *, seed: int = 0) -> 
     first, second = (hidden.take(half) for half in np.array_split(cells, 2))
     choices = guesser.list_choices(first.gaps, first.truth)
     if choices:
-        guesser.blend = fit_blend(choices, guesser.blend)
+        guesser.blend = choose_blend(choices, guesser.blend)
     return replace(calibrate(answer(guesser, second), seed=seed), blend=guesser.blend)
 
 

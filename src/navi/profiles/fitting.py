@@ -49,6 +49,8 @@ def fit_scorer(profiles: ColumnProfiles, *, seed: int = 0) -> PairScorer:
     out of the second. What headers say is then learned from the pairs that the values are sure of.
     """
     chosen = profiles.take(_choose_columns(profiles, seed))
+    if len(chosen) < 2:
+        return DEFAULT_SCORER
     evidence = measure_evidence(chosen, chosen, Background([chosen]))
     pairs = _list_pairs(chosen, evidence)
     if pairs.same.sum() < MIN_PAIRS:

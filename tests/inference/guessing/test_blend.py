@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.inference.guessing.blend import COMPANION, MODEL, NUM_EVIDENCE, PRIOR, VOTES, Blend, Choice, fit_blend
+from navi.inference.guessing.blend import (
+    COMPANION,
+    MODEL,
+    NUM_EVIDENCE,
+    PRIOR,
+    VOTES,
+    Blend,
+    Choice,
+    choose_blend,
+    fit_blend,
+)
 
 
 def make_choices(telling, count=400, seed=0):
@@ -42,6 +52,11 @@ def test_a_blend_without_the_model_stays_without_it():
         for choice in make_choices(PRIOR)
     ]
     assert fit_blend(choices, Blend(model=0.0)).model == 0.0
+
+
+def test_a_model_that_tells_nothing_is_not_worth_asking_and_one_that_does_is():
+    assert choose_blend(make_choices(PRIOR), Blend(model=0.5)).model == 0.0
+    assert choose_blend(make_choices(MODEL), Blend(model=0.5)).model > 1.0
 
 
 def test_the_fit_finds_the_likeliest_weights():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ NUM_EVIDENCE = 5
 """Kinds of evidence, and their lines in an array of it."""
 NEGLIGIBLE = 0.005
 """A weight below this is none: evidence that tells nothing need not be gathered."""
+WORTH_ASKING = 0.005
+"""Gain in log-likelihood a cell from which the model is asked."""
+SMALLEST = 1e-12
 PENALTY = 1.0
 """How much fitted weights are drawn to the usual ones: as much as one cell would at unit distance."""
 
@@ -68,6 +71,23 @@ class Choice:
     """Number of the right value; N where it is not among them."""
 
 
+def choose_blend(choices: Sequence[Choice], start: Blend) -> Blend:
+    """Return fitted weights; without the model, whose passes cost most, where it tells too little to be worth asking."""
+    whole = fit_blend(choices, start)
+    blind = [
+        replace(choice, evidence=np.vstack([0 * choice.evidence[PRIOR], choice.evidence[1:]])) for choice in choices
+    ]
+    without = fit_blend(blind, replace(start, model=0.0))
+    return whole if _measure(whole, choices) - _measure(without, blind) > WORTH_ASKING else without
+
+
+def _measure(blend: Blend, choices: Sequence[Choice]) -> float:
+    """Return the mean log-likelihood of what is right."""
+    shares = [(blend.weigh(choice.evidence, choice.unseen), choice.truth) for choice in choices]
+    right = [found[truth] if truth < len(found) else 1 - found.sum() for found, truth in shares]
+    return float(np.log(np.maximum(right, SMALLEST)).mean())
+
+
 def fit_blend(choices: Sequence[Choice], start: Blend | None = None) -> Blend:
     """Return the weights under which the right values are likeliest, none of the evidence counted against a value."""
     from scipy.optimize import minimize
@@ -89,7 +109,7 @@ def fit_blend(choices: Sequence[Choice], start: Blend | None = None) -> Blend:
         slope = np.einsum("cn,cne->e", chances_minus, np.nan_to_num(features))
         slope = np.concatenate([slope, [chances_minus[:, -1].sum(), chances_minus[:, -1] @ unseen]])
         distance = weights - usual
-        loss = -np.log(np.maximum(chances[rows, truth], 1e-12)).sum() + PENALTY / 2 * distance @ distance
+        loss = -np.log(np.maximum(chances[rows, truth], SMALLEST)).sum() + PENALTY / 2 * distance @ distance
         return float(loss), slope + PENALTY * distance
 
     bounds = [(0.0, None)] * NUM_EVIDENCE + [(None, None), (0.0, None)]

@@ -72,9 +72,11 @@ def run(options: argparse.Namespace) -> None:
     for result in (guess_most_frequent(corpus, hidden), vote(corpus, hidden)):
         show(hidden, result)
     show(hidden, fill_masks(navi, corpus, hidden))
-    for method, start in (("evidence-alone", Blend(model=0.0)), ("navi", None)):
-        calibration = find_calibration(navi, corpus, start, options)
-        show(hidden, impute(navi, corpus, hidden, calibration, method, options))
+    rows_alone = GuessConfig(generate_above=None)
+    both = GuessConfig(max_lengths=options.lengths)
+    for method, start, config in (("evidence-alone", Blend(model=0.0), rows_alone), ("navi", None, both)):
+        calibration = find_calibration(navi, corpus, start, config, options)
+        show(hidden, impute(navi, corpus, hidden, calibration, config, method))
 
 
 def guess_most_frequent(corpus: Corpus, hidden: HiddenCells) -> Result:
@@ -114,7 +116,9 @@ def fill_masks(navi: Navi, corpus: Corpus, hidden: HiddenCells) -> Result:
     return Result("masked-tokens-length-given", tokens, probability, time.perf_counter() - begin)
 
 
-def find_calibration(navi: Navi, corpus: Corpus, start: Blend | None, options: argparse.Namespace) -> Calibration:
+def find_calibration(
+    navi: Navi, corpus: Corpus, start: Blend | None, config: GuessConfig, options: argparse.Namespace
+) -> Calibration:
     stored = Calibration.load(navi.folder) if options.stored and start is None else None
     if stored is not None:
         return stored
@@ -125,7 +129,7 @@ def find_calibration(navi: Navi, corpus: Corpus, start: Blend | None, options: a
         navi.domain,
         num_cells=options.calibration_cells,
         start=start,
-        config=GuessConfig(max_lengths=options.lengths),
+        config=config,
         seed=options.seed + 1,
     )
     weights = " ".join(f"{name}={weight:.2f}" for name, weight in vars(calibration.blend).items())
@@ -139,7 +143,7 @@ def find_calibration(navi: Navi, corpus: Corpus, start: Blend | None, options: a
 
 
 def impute(
-    navi: Navi, corpus: Corpus, hidden: HiddenCells, calibration: Calibration, method: str, options: argparse.Namespace
+    navi: Navi, corpus: Corpus, hidden: HiddenCells, calibration: Calibration, config: GuessConfig, method: str
 ) -> Result:
     """Answer each cell as `navi impute` does, training rows standing for the rest of the table."""
     begin = time.perf_counter()
@@ -151,7 +155,7 @@ def impute(
         domain=navi.domain,
         max_tokens=corpus.config.max_value_tokens,
         blend=calibration.blend,
-        config=GuessConfig(max_lengths=options.lengths),
+        config=config,
     )
     settled = settle(guesser, hidden.gaps, hidden.role, calibration)
     return Result(method, list(settled.tokens), settled.probability, time.perf_counter() - begin)

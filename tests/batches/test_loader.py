@@ -73,24 +73,3 @@ def test_without_workers_everything_happens_in_the_callers_thread():
 @WORKERS
 def test_no_tasks_give_nothing(workers):
     assert list(prefetch([], str, workers=workers)) == []
-
-
-def test_batches_made_in_processes_are_the_same(make_arrays, special):
-    builder = BatchBuilder(make_arrays(), special)
-    plan = np.array_split(np.arange(24), 6)
-    found = list(prefetch(plan, lambda rows: builder.build(rows, epoch=1), workers=2, processes=True))
-    expected = [builder.build(rows, epoch=1) for rows in plan]
-    assert [batch.row_ids.tolist() for batch in found] == [rows.tolist() for rows in plan]
-    assert all(one.join().equal(other.join()) for one, other in zip(found, expected, strict=True))
-
-
-def test_an_exception_in_a_process_reaches_the_caller():
-    def make(number):
-        if number == 3:
-            raise ValueError(f"task {number} is bad")
-        return number
-
-    handed_out = []
-    with pytest.raises(ValueError, match="task 3 is bad"):
-        handed_out.extend(prefetch(range(9), make, workers=2, processes=True))
-    assert handed_out == [0, 1, 2]

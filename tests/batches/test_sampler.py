@@ -133,8 +133,8 @@ def test_no_rows_make_no_batches():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rows_per_batch": 0}, "must be at least 1, got 0 and 8"),
-        ({"tables_per_batch": 0}, "must be at least 1, got 128 and 0"),
+        ({"rows_per_batch": 0}, "must be at least 1, got 0 and 16"),
+        ({"tables_per_batch": 0}, "must be at least 1, got 256 and 0"),
         ({"tokens_per_batch": 0}, "tokens_per_batch must be at least 1 or None, got 0"),
     ],
 )

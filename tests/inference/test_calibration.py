@@ -110,7 +110,8 @@ def test_scores_that_say_the_opposite_become_the_mean():
 
 
 def test_calibrating_twice_gives_the_same():
-    assert calibrate(make_overconfident(), seed=4) == calibrate(make_overconfident(), seed=4)
+    answers = make_overconfident(300)
+    assert calibrate(answers, seed=4) == calibrate(answers, seed=4)
 
 
 def test_nothing_can_be_calibrated_on_no_answers():
@@ -122,7 +123,7 @@ def test_nothing_can_be_calibrated_on_no_answers():
 def test_a_calibration_is_kept_in_the_model_directory(tmp_path):
     from dataclasses import replace
 
-    calibration = replace(calibrate(make_overconfident()), blend=Blend(model=0.7))
+    calibration = replace(calibrate(make_overconfident(300)), blend=Blend(model=0.7))
     calibration.save(tmp_path)
     assert Calibration.load(tmp_path) == calibration
 
@@ -132,7 +133,7 @@ def test_a_directory_without_a_calibration_has_none(tmp_path):
 
 
 def test_a_calibration_of_a_newer_format_is_refused(tmp_path):
-    calibrate(make_overconfident()).save(tmp_path)
+    calibrate(make_overconfident(300)).save(tmp_path)
     content = json.loads((tmp_path / CALIBRATION_FILE).read_text())
     (tmp_path / CALIBRATION_FILE).write_text(json.dumps(content | {"format_version": 99}))
     with pytest.raises(ModelError, match=r"has format version 99, this version reads up to 1\. Update"):

@@ -223,6 +223,12 @@ def test_a_column_that_is_not_there_is_refused_with_a_hint(navi):
         impute_table(navi, make_rows(), columns=["gener"])
 
 
+def test_rows_without_any_cell_stay_empty(navi):
+    found = impute_table(navi, [{"title": None, "genre": ""}, {"title": "dark city", "genre": "drama"}])
+    assert found.cells["reason"].to_pylist() == ["row has no other cell"] * 2
+    assert found.filled[0] == {"title": None, "genre": ""}
+
+
 def test_a_table_without_rows_is_refused(navi):
     with pytest.raises(TableError, match="has no rows"):
         impute_table(navi, [])

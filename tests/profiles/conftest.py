@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from navi.batches import SpecialTokens
     from navi.model.runner import Runner
     from navi.segments import Encoded
 
+# A machine busy with something else must not fail a law.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 Rows = Sequence[Mapping[str, str]]
 GENRES = ("drama", "comedy", "horror", "action")
 NAMES = ("ann", "bob", "cleo", "dan", "eve", "fay", "gus", "hal")
@@ -37,6 +41,12 @@ def draw_films(seed: int, num_rows: int, headers: Mapping[str, str]) -> list[dic
 
 SAME = {name: name for name in ("title", "genre", "year", "votes", "actor")}
 OTHER = {"title": "film", "genre": "kind", "year": "date", "votes": "rating", "actor": "star"}
+
+
+@pytest.fixture(scope="session")
+def draw() -> Callable[[int, int, Mapping[str, str]], list[dict[str, str]]]:
+    """A maker of rows about films; see `draw_films`."""
+    return draw_films
 
 
 @pytest.fixture(scope="session")

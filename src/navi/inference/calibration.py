@@ -26,6 +26,9 @@ LEAST_GROUP = 50
 LEAST_ISOTONIC = 200
 """Answers from which a curve may be a free monotone one; fewer allow one of two parameters at most."""
 NUM_FOLDS = 5
+"""Folds in which reliability after calibration is measured."""
+TRIAL_FOLDS = 3
+"""Folds in which one curve is tried against another."""
 NUM_KNOTS = 41
 LARGEST_LOGIT = 9.0
 """Log-odds beyond which raw probabilities are not told apart."""
@@ -113,9 +116,9 @@ def fit_curve(raw: Floats, correct: NDArray[np.bool_], usual: Curve = IDENTITY) 
 
 def _measure_fit(fit: Fit, raw: Floats, correct: NDArray[np.bool_]) -> float:
     """Return the mean squared error of probabilities, each from a fit to other answers."""
-    fold = np.arange(len(raw)) % NUM_FOLDS
+    fold = np.arange(len(raw)) % TRIAL_FOLDS
     errors = np.zeros(len(raw))
-    for number in range(NUM_FOLDS):
+    for number in range(TRIAL_FOLDS):
         inside, outside = fold == number, fold != number
         errors[inside] = fit(raw[outside], correct[outside])(raw[inside]) - correct[inside]
     return round(float(np.square(errors).mean()), 9)

@@ -72,7 +72,7 @@ class Choice:
 
 
 def choose_blend(choices: Sequence[Choice], start: Blend) -> Blend:
-    """Return fitted weights; without the model, whose passes cost most, where it tells too little to be worth asking."""
+    """Return fitted weights; none for the model, whose passes cost most, where it tells too little to be asked."""
     whole = fit_blend(choices, start)
     blind = [
         replace(choice, evidence=np.vstack([0 * choice.evidence[PRIOR], choice.evidence[1:]])) for choice in choices

@@ -75,7 +75,7 @@ class NearestRows:
         return self._tables[table]
 
     def _count(self, rows: Ints, hidden_header: Ints) -> Any:
-        """Return how often each (header, token) and each whole cell occurs in each row, one header left out: (R, F)."""
+        """Return how often each token and each whole cell occurs in each row, one header left out: (R, F)."""
         from scipy.sparse import csr_matrix
 
         arrays = self._arrays

@@ -1,0 +1,53 @@
+"""Tests of a scorer learned from tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from navi.profiles import DEFAULT_SCORER, Background, fit_scorer, profile_columns
+
+SAME = {name: name for name in ("title", "genre", "year", "votes", "actor")}
+OTHER = {"title": "film", "genre": "kind", "year": "date", "votes": "rating", "actor": "star"}
+
+
+@pytest.fixture(scope="module")
+def many(runner, encode, draw):
+    """Ten tables about films, half of them with other headers."""
+    tables = {f"t{n}": draw(n, 40, SAME if n % 2 else OTHER) for n in range(10)}
+    return profile_columns(runner, encode(tables), rows_per_column=3)
+
+
+@pytest.fixture(scope="module")
+def scorer(many):
+    return fit_scorer(many)
+
+
+def test_values_alone_tell_columns_of_one_meaning_under_different_headers(many, scorer):
+    scores = scorer.score(many, many, Background([many])).values
+    odd, even = ([n for n, table in enumerate(many.tables) if int(table[1:]) % 2 == rest] for rest in (1, 0))
+    for place in odd:
+        best = max(even, key=lambda other: scores[place, other])
+        assert many.headers[best] == OTHER[many.headers[place]]
+
+
+def test_headers_are_weighed_by_what_values_say_of_them(scorer):
+    assert scorer.weights["attribute"] + scorer.weights["header_grams"] + scorer.weights["header_state"] > 0
+    assert min(scorer.weights.values()) >= 0
+
+
+def test_fitting_is_the_same_each_time(many, scorer):
+    assert fit_scorer(many) == scorer
+
+
+def test_few_tables_leave_the_default(many):
+    assert fit_scorer(many.take(np.arange(8))) == DEFAULT_SCORER
+    assert fit_scorer(many.take(np.arange(0))) == DEFAULT_SCORER
+
+
+def test_the_temperature_rises_where_values_do_not_tell_headers_apart(many, scorer):
+    flipped = tuple(OTHER.get(name, name) if n % 3 else name for n, name in enumerate(many.headers))
+    mixed = fit_scorer(replace(many, attributes=flipped, headers=flipped))
+    assert 0.3 <= scorer.temperature < mixed.temperature <= 5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -47,7 +45,6 @@ def test_few_tables_leave_the_default(many):
     assert fit_scorer(many.take(np.arange(0))) == DEFAULT_SCORER
 
 
-def test_the_temperature_rises_where_values_do_not_tell_headers_apart(many, scorer):
-    flipped = tuple(OTHER.get(name, name) if n % 3 else name for n, name in enumerate(many.headers))
-    mixed = fit_scorer(replace(many, attributes=flipped, headers=flipped))
-    assert 0.3 <= scorer.temperature < mixed.temperature <= 5
+def test_names_are_surer_where_no_other_header_has_the_same_values(many, scorer):
+    odd = many.take(np.array([n for n, table in enumerate(many.tables) if int(table[1:]) % 2]))
+    assert fit_scorer(odd).temperature < scorer.temperature

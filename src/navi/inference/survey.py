@@ -74,7 +74,7 @@ class Survey:
         row, column = np.nonzero(~self._present.T)
         reason_K = [self._explain(number, header, known) for number, header in enumerate(self.frame.headers)]
         reason = np.array(reason_K, dtype=np.str_)[column] if reason_K else np.zeros(0, np.str_)
-        alone = ~self._present.any(axis=0)
+        alone: NDArray[np.bool_] = np.logical_not(self._present.any(axis=0))
         reason = np.where((reason == ASKED) & alone[row], NO_OTHER_CELL, reason)
         return EmptyCells(row=row, column=column, reason=reason)
 

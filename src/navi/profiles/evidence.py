@@ -206,19 +206,25 @@ def _compare_facts(first: ColumnProfiles, second: ColumnProfiles) -> dict[str, F
 
 
 def _compare_states(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> dict[str, Floats]:
-    found = {}
-    for name, evidence in (
-        ("attribute", "attribute"),
-        ("header", "header_state"),
-        ("blind_header", "blind_header"),
-        ("blind_value", "blind_value"),
-    ):
-        if name in background.centres:
-            ours, theirs = (_centre(part.states[name], background.centres[name]) for part in (first, second))
-            found[evidence] = ours @ theirs.T
-        else:
-            found[evidence] = np.zeros((len(first), len(second)))
+    found = {name: _compare_state(first, second, background, name) for name in STATES if name != "value"}
+    found["header_state"] = found.pop("header")
+    # A header that was never read in a row is compared out of context.
+    unread = ~np.outer(_have_state(first, "header"), _have_state(second, "header"))
+    found["header_state"][unread] = found["attribute"][unread]
     return found
+
+
+def _compare_state(first: ColumnProfiles, second: ColumnProfiles, background: Background, name: str) -> Floats:
+    """Return the cosine of a state of every pair, the mean state taken away; 0 where one is not known."""
+    if name not in background.centres:
+        return np.zeros((len(first), len(second)))
+    ours, theirs = (_centre(part.states[name], background.centres[name]) for part in (first, second))
+    return ours @ theirs.T
+
+
+def _have_state(profiles: ColumnProfiles, name: str) -> NDArray[np.bool_]:
+    state = profiles.states.get(name)
+    return np.zeros(len(profiles), np.bool_) if state is None else np.any(state != 0, axis=1)
 
 
 def _centre(state: NDArray[np.float32], centre: NDArray[np.float32]) -> Floats:

@@ -59,8 +59,6 @@ class TrainingConfig:
     """Arithmetic of the encoder; `auto` is bfloat16 on a GPU that has it, else float32."""
     compile: bool = False
     """Compile the encoder's layers with torch.compile."""
-    frequency_bias: bool = False
-    """Start a cold head at the frequencies of the training tokens: short runs need not spend their steps on them."""
     graphs: bool = False
     """On one GPU, compute in half precision throughout, record the passes of each size of batch and replay them."""
     workers: int = 2

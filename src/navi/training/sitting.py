@@ -22,7 +22,6 @@ from navi.training.config import PretrainConfig
 from navi.training.curves import can_draw
 from navi.training.export import export_run
 from navi.training.folder import drop_checkpoints, writing
-from navi.training.head import start_head
 from navi.training.identity import describe_run
 from navi.training.interruption import Interruption, TrainingInterrupted
 from navi.training.logbook import Logbook
@@ -68,8 +67,6 @@ class Sitting:
         check_vocabulary(corpus.tokenizer, config.backbone)
         seed_everything(config.training.seed)
         model = load_backbone(config.backbone, **asdict(config.model))
-        if config.training.frequency_bias and model.config.cold_head:
-            start_head(model, corpus.arrays, corpus.rows_of("train"))
         self.stepper = Stepper(model, self._make_builder(), config, self.plan.num_steps, self.accelerator)
         self.validation = Validation(corpus, self.special, config)
         self.identity = describe_run(config, corpus.fingerprint, self.accelerator.num_processes)

@@ -21,7 +21,6 @@ TRAINING = {
     "epochs": 100,
     "learning_rate": 3e-4,
     "new_learning_rate": 1e-3,
-    "frequency_bias": True,
     "validate_rows": 200,
     "log_every": 5,
     "checkpoint_minutes": None,

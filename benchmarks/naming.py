@@ -51,19 +51,34 @@ class Tally:
     """Counts right proposals."""
 
     def __init__(self) -> None:
-        self.count, self.first, self.among, self.strict = 0, 0, 0, 0
+        self.count, self.first, self.among = 0, 0, 0
 
-    def add(self, right: list[bool], strict: bool = False) -> None:
+    def add(self, right: list[bool]) -> None:
         self.count += 1
-        self.first += bool(right[:1] and right[0])
+        self.first += right[0]
         self.among += any(right[:TOP])
-        self.strict += strict
 
-    def show(self, name: str, note: str = "") -> None:
-        count = max(self.count, 1)
-        print(
-            f"{name:24s} n={self.count} top1={self.first / count:.3f} top5={self.among / count:.3f}{note}", flush=True
-        )
+
+class Results:
+    """What came of naming."""
+
+    def __init__(self) -> None:
+        self.tallies = {name: Tally() for name in ("navi", "nearest by words", "most frequent header")}
+        self.strict = 0
+        self.unnameable = 0
+        self.sure: list[tuple[float, bool]] = []
+        self.misses: list[str] = []
+
+    def show(self) -> None:
+        for name, tally in self.tallies.items():
+            count = max(tally.count, 1)
+            strict = f" strict={self.strict / count:.3f}" if name == "navi" else ""
+            print(f"{name:22s} n={tally.count} top1={tally.first / count:.3f} top5={tally.among / count:.3f}{strict}")
+        probability, right = np.array(self.sure).T
+        for low, high in ((0.0, 0.3), (0.3, 0.6), (0.6, 1.01)):
+            inside = (probability >= low) & (probability < high)
+            if inside.any():
+                print(f"  navi sure {low:.1f} to {high:.1f}: n={inside.sum()} right={right[inside].mean():.3f}")
 
 
 def propose_frequent(known: ColumnProfiles) -> list[str]:
@@ -86,68 +101,60 @@ def propose_by_words(navi: Navi, frame: list[dict[str, str]], known: ColumnProfi
     }
 
 
-def main(arguments: argparse.Namespace) -> None:
-    navi = Navi.from_pretrained(arguments.model, device=arguments.device)
-    corpus = Corpus.open(arguments.corpus)
-    known = Knowledge.of(navi.folder).columns
-    assert known is not None
-    gold = Gold(arguments.concepts, known)
+def hide(frame: list[dict[str, str]], how: str) -> tuple[list[dict[str, str]], dict[str, str]]:
+    """Return the rows with the headers that naming is shown, and which header each of these stands for."""
+    headers = list(dict.fromkeys(header for row in frame for header in row))
+    shown = {header: f"col_{place}" if how == "all" else header for place, header in enumerate(headers)}
+    renamed = [{shown[header]: value for header, value in row.items()} for row in frame]
+    return renamed, {name: header for header, name in shown.items()}
+
+
+def measure(navi: Navi, corpus: Corpus, known: ColumnProfiles, gold: Gold, arguments: argparse.Namespace) -> Results:
+    """Name the columns of a split's tables."""
+    results = Results()
     frequent = propose_frequent(known)
-    tallies = {name: Tally() for name in ("navi", "nearest by words", "most frequent header")}
     attribute_of = dict(zip(known.headers, known.attributes, strict=True))
-    sources: Counter[str] = Counter()
-    unnameable, misses, confidence = 0, [], []
-    begun = time.perf_counter()
+    column_of = {
+        f"{table}.{header}": (table, header) for table, header in zip(known.tables, known.headers, strict=True)
+    }
     for table, frame in list_frames(corpus, arguments.split, arguments.table_rows, arguments.tables):
-        headers = list(dict.fromkeys(header for row in frame for header in row))
-        shown = {header: f"col_{place}" for place, header in enumerate(headers)} if arguments.hide == "all" else {}
-        renamed = [{shown.get(header, header): value for header, value in row.items()} for row in frame]
-        asked = [header for header in headers if gold.find(table, header) in gold.nameable]
-        unnameable += sum(gold.find(table, header) not in {None, *gold.nameable} for header in headers)
+        shown, header_of = hide(frame, arguments.hide)
+        concept_of = {name: gold.find(table, header) for name, header in header_of.items()}
+        asked = [name for name, concept in concept_of.items() if concept in gold.nameable]
+        results.unnameable += sum(concept is not None for concept in concept_of.values()) - len(asked)
         if not asked:
             continue
-        present = {shown.get(header, header): header for header in asked}
-        by_words = propose_by_words(navi, frame, known)
-        for names in name_columns(navi, renamed, list(present), top=TOP, rows=arguments.rows, free=arguments.free):
-            header = present[names.column]
-            concept = gold.find(table, header)
+        by_words = propose_by_words(navi, shown, known)
+        for names in name_columns(navi, shown, asked, top=TOP, rows=arguments.rows, free=arguments.free):
+            concept, best = concept_of[names.column], names.candidates[0]
             lists = {
                 "navi": [attribute_of.get(each.header, each.header) for each in names.candidates],
-                "nearest by words": by_words[header],
+                "nearest by words": by_words[names.column],
                 "most frequent header": frequent,
             }
-            for name, proposed in lists.items():
-                tallies[name].add([concept in gold.of_header.get(each, ()) for each in proposed])
-            best = names.candidates[0]
-            like = best.like.removeprefix(f"{table}.").split(".", 1) if best.like else ["", ""]
-            tallies["navi"].strict += gold.find(*_split_like(best.like, known)) == concept if best.like else False
-            sources[best.source] += 1
-            right = concept in gold.of_header.get(lists["navi"][0], ())
-            confidence.append((best.probability, right))
-            if not right:
-                misses.append(f"{table}.{header} ({concept}): {', '.join(lists['navi'])}")
-            del like
-    navi_tally = tallies["navi"]
+            right = {name: [concept in gold.of_header.get(each, ()) for each in lists[name]] for name in lists}
+            for name, proposed in right.items():
+                results.tallies[name].add(proposed)
+            results.strict += best.like is not None and gold.find(*column_of[best.like]) == concept
+            results.sure.append((best.probability, right["navi"][0]))
+            if not right["navi"][0]:
+                results.misses.append(f"{table}.{header_of[names.column]} ({concept}): {', '.join(lists['navi'])}")
+    return results
+
+
+def main(arguments: argparse.Namespace) -> None:
+    navi = Navi.from_pretrained(arguments.model, device=arguments.device)
+    known = Knowledge.of(navi.folder).columns
+    assert known is not None
+    begun = time.perf_counter()
+    results = measure(navi, Corpus.open(arguments.corpus), known, Gold(arguments.concepts, known), arguments)
     print(
-        f"naming split={arguments.split} hide={arguments.hide} rows={arguments.rows} unnameable={unnameable} "
-        f"seconds={time.perf_counter() - begun:.0f} first proposals: {dict(sources)}"
+        f"naming split={arguments.split} hide={arguments.hide} rows={arguments.rows} free={arguments.free} "
+        f"unnameable={results.unnameable} seconds={time.perf_counter() - begun:.0f}"
     )
-    sure = np.array([probability for probability, _ in confidence])
-    hit = np.array([right for _, right in confidence], float)
-    note = f" strict={navi_tally.strict / max(navi_tally.count, 1):.3f} mean_p={sure.mean():.3f}"
-    for name, tally in tallies.items():
-        tally.show(name, note if name == "navi" else "")
-    for low, high in ((0.0, 0.3), (0.3, 0.6), (0.6, 1.01)):
-        inside = (sure >= low) & (sure < high)
-        if inside.any():
-            print(f"  p in [{low}, {high:.1f}): n={inside.sum()} right={hit[inside].mean():.3f}")
+    results.show()
     if arguments.misses:
-        print("\n".join(misses))
-
-
-def _split_like(like: str, known: ColumnProfiles) -> tuple[str, str]:
-    table = next(table for table in known.tables if like.startswith(f"{table}."))
-    return table, like.removeprefix(f"{table}.")
+        print("\n".join(results.misses))
 
 
 if __name__ == "__main__":

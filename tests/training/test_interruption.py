@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,6 +23,15 @@ def test_a_signal_is_noted_and_the_old_handler_comes_back(number: int) -> None:
     assert signal.getsignal(number) is before
 
 
+@pytest.fixture
+def python_handler() -> Iterator[None]:
+    """Ctrl-C as Python takes it by itself: a shell may have started the tests with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("python_handler")
 def test_a_second_ctrl_c_acts_as_it_always_did() -> None:
     with Interruption(), pytest.raises(KeyboardInterrupt):  # noqa: PT012
         os.kill(os.getpid(), signal.SIGINT)

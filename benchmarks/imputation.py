@@ -53,6 +53,7 @@ def main() -> None:
     parser.add_argument("--stored", action="store_true", help="use the calibration in the model directory")
     parser.add_argument("--save", action="store_true", help="write the calibration into the model directory")
     parser.add_argument("--lengths", type=int, default=GuessConfig().max_lengths, help="value lengths asked for")
+    parser.add_argument("--without-model", action="store_true", help="only the methods that do not run the model")
     parser.add_argument("--threads", type=int, help="CPU threads")
     parser.add_argument("--device")
     parser.add_argument("--seed", type=int, default=0)
@@ -71,10 +72,13 @@ def run(options: argparse.Namespace) -> None:
     print(f"corpus={corpus.path.name} split={options.split} cells={len(hidden.gaps)} device={navi.runner.device}")
     for result in (guess_most_frequent(corpus, hidden), vote(corpus, hidden)):
         show(hidden, result)
-    show(hidden, fill_masks(navi, corpus, hidden))
-    rows_alone = GuessConfig(generate_above=None)
-    both = GuessConfig(max_lengths=options.lengths)
-    for method, start, config in (("evidence-alone", Blend(model=0.0), rows_alone), ("navi", None, both)):
+    methods: list[tuple[str, Blend | None, GuessConfig]] = [
+        ("evidence-alone", Blend(model=0.0), GuessConfig(generate_above=None))
+    ]
+    if not options.without_model:
+        show(hidden, fill_masks(navi, corpus, hidden))
+        methods.append(("navi", None, GuessConfig(max_lengths=options.lengths)))
+    for method, start, config in methods:
         calibration = find_calibration(navi, corpus, start, config, options)
         show(hidden, impute(navi, corpus, hidden, calibration, config, method))
 

@@ -111,6 +111,7 @@ class _Task:
         self.rows = np.flatnonzero(encoded.arrays.row_table == 0)
 
     def make_guesser(self, rows: Ints, calibration: Calibration | None) -> Guesser:
+        """Return a guesser that takes these rows for evidence."""
         navi = self._navi
         return Guesser(
             navi.runner,

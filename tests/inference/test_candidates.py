@@ -58,11 +58,14 @@ def test_a_header_longer_than_all_masks_gets_the_median(known, navi):
 def test_free_headers_are_likely_words_that_are_not_known(navi):
     words = list_words(navi.tokenizer)
     tokens = np.full((1, navi.tokenizer.get_vocab_size()), -9.0, np.float32)
-    for rank, word in enumerate(("price", "title", "brand", "##s", "color")):
-        number = navi.tokenizer.token_to_id(word)
-        if number is not None:
-            tokens[0, number] = -1.0 - rank
-    assert spell_free({1: tokens}, words, {"title"}) == [("price", -1.0), ("brand", -3.0)]
+    for likelihood, word in ((-0.5, "price"), (-1.0, "title"), (-1.5, "brand"), (-1.2, "##s")):
+        tokens[0, navi.tokenizer.token_to_id(word)] = likelihood
+    assert spell_free({1: tokens}, words, {"title"}) == [("price", -0.5), ("brand", -1.5)]
+
+
+def test_unlikely_words_are_not_proposed(navi):
+    tokens = np.full((1, navi.tokenizer.get_vocab_size()), -9.0, np.float32)
+    assert spell_free({1: tokens}, list_words(navi.tokenizer), set()) == []
 
 
 def test_no_word_comes_twice_in_a_free_header(navi):

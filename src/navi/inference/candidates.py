@@ -21,6 +21,8 @@ MAX_FREE_WORDS = 3
 """Tokens of the longest header that a model puts together."""
 FREE_TOKENS = 3
 """Single tokens proposed, the likeliest."""
+LEAST_LIKELY = -2.0
+"""Mean log-likelihood of a word from which it may be part of a free header: each is chosen without the others."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -122,6 +124,8 @@ def spell_free(
         for rank in range(min(FREE_TOKENS, len(texts)) if length == 1 else 1):
             chosen = np.argsort(-allowed, axis=1)[:, rank]
             text = " ".join(texts[place] for place in chosen)
-            if len(set(chosen.tolist())) == length and text not in known and not is_useless(text):
-                spelled.setdefault(text, float(allowed[np.arange(length), chosen].sum()))
+            likelihood = float(allowed[np.arange(length), chosen].sum())
+            distinct = len(set(chosen.tolist())) == length
+            if distinct and likelihood >= LEAST_LIKELY * length and text not in known and not is_useless(text):
+                spelled.setdefault(text, likelihood)
     return sorted(spelled.items(), key=lambda each: -each[1])

@@ -38,7 +38,7 @@ LIKELIHOOD_FLOOR = -25.0
 """Below this, log-likelihoods say nothing more."""
 TAKEN_COST = 2.0
 """What a candidate loses if another column of the table is surely that already."""
-FREE_SHARE = 0.1
+FREE_SHARE = 0.03
 """Probability that a column is none of the known ones, before anything is known of it."""
 
 Flags = NDArray[np.bool_]

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -78,9 +79,11 @@ def _work_apart(
 ) -> Generator[int | Draft, None, None]:
     waiting, replies = deque(jobs), SimpleQueue[int | Draft | _Failure]()
     processes = [_start_worker() for _ in range(num_workers)]
+    setting = (tokenizer_folder, config)
+    drivers = [Thread(target=_drive, args=(each, setting, waiting, replies), daemon=True) for each in processes]
     try:
-        for process in processes:
-            Thread(target=_drive, args=(process, (tokenizer_folder, config), waiting, replies), daemon=True).start()
+        for driver in drivers:
+            driver.start()
         missing = len(jobs)
         while missing:
             reply = replies.get()
@@ -91,10 +94,10 @@ def _work_apart(
     finally:
         for process in processes:
             process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                assert pipe is not None
-                pipe.close()
+        for process, driver in zip(processes, drivers, strict=True):
+            if driver.is_alive():
+                driver.join()
+            _close(process)
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,15 @@ def _start_worker() -> subprocess.Popen[bytes]:
     # -P: a file in the working directory must not pass for a module.
     command = [sys.executable, "-P", "-c", _COMMAND]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        # What was still to be sent has nobody left to read it.
+        with suppress(BrokenPipeError):
+            pipe.close()
 
 
 def _drive(process: subprocess.Popen[bytes], setting: object, waiting: deque[Job], replies: SimpleQueue[Any]) -> None:

@@ -108,6 +108,16 @@ def test_a_column_that_no_evidence_row_fills_has_only_what_training_knew(navi, e
     assert found.texts[0] is None or found.texts[0] in known
 
 
+@pytest.mark.parametrize("model", [0.0, 0.5])
+def test_a_column_of_which_nothing_is_known_has_no_guess(navi, encoded, model):
+    rows = np.zeros(0, np.int64)
+    guesser = Guesser(navi.runner, encoded, navi.tokenizer, rows=rows, max_tokens=8, blend=Blend(model=model))
+    gaps = ask(encoded, "title", [30])
+    assert guesser.rank(gaps).texts == (None,)
+    assert guesser.generate(gaps).tokens == ((),)
+    assert guesser.list_choices(gaps, [(1,)]) == []
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -60,11 +60,13 @@ class Companions:
 
 def _choose(counts: Any, gap_C: Ints, segment_C: Ints, num_gaps: int, prior: NDArray[np.float64]) -> Ints:
     """Return for each gap the segment beside it whose likeliest value is likeliest; -1 where none was ever met."""
+    best = np.full(num_gaps, -1, np.int64)
+    if 0 in counts.shape:
+        return best
     total = np.asarray(counts.sum(axis=1)).reshape(-1)
     smoothed = counts.copy()
     smoothed.data = smoothed.data + PRIOR_CELLS * prior[smoothed.indices]
     strength = np.asarray(smoothed.max(axis=1).todense()).reshape(-1) / (total + PRIOR_CELLS)
-    best = np.full(num_gaps, -1, np.int64)
     known = total[segment_C] > 0
     gap, segment = gap_C[known], segment_C[known]
     rising = np.lexsort((-segment, strength[segment]))

@@ -104,6 +104,7 @@ def test_a_step_is_as_large_as_its_targets_and_its_tables(builder):
     expected = StepSize(
         num_targets=sum(len(batch.targets.token) for batch in batches),
         num_tables=sum(batch.alignment.num_tables for batch in batches),
+        num_rows=len(ROWS),
     )
     assert measure_step(batches) == expected
     assert expected.num_tables > 4

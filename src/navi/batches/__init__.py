@@ -1,6 +1,6 @@
 """Packed batches of a few tables, masked and plain; nothing random without a seed."""
 
-from navi.batches.batch import Alignment, Batch, Rows, Sequences, Targets
+from navi.batches.batch import Alignment, Batch, Columns, Rows, Sequences, Targets
 from navi.batches.builder import BatchBuilder
 from navi.batches.layout import Layout, SpecialTokens, lay_out
 from navi.batches.loader import prefetch
@@ -11,6 +11,7 @@ __all__ = [
     "Alignment",
     "Batch",
     "BatchBuilder",
+    "Columns",
     "Layout",
     "MaskingConfig",
     "Masks",

@@ -185,6 +185,22 @@ class Alignment(Tensors):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Columns(Tensors):
+    """The columns of a batch whose likeness to columns of other tables is known, and their segments."""
+
+    segment: Tensor
+    """(S,) segments of these columns."""
+    segment_column: Tensor
+    """(S,) column of each of these segments, from 0 in the batch."""
+    column: Tensor
+    """(K,) place of each column among those with known affinities."""
+    table: Tensor
+    """(K,) table of each column."""
+    attribute: Tensor
+    """(K,) attribute of each column."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Batch(Tensors):
     """One training batch: the masked copy of each row, then, if alignment is on, the plain copy."""
 
@@ -194,7 +210,13 @@ class Batch(Tensors):
     """What is masked in the masked copy."""
     alignment: Alignment | None
     """What to align in the plain copy."""
+    columns: Columns | None
+    """What to compare across tables in the plain copy."""
     row_ids: Tensor
     """(R,) the rows of one copy, as the corpus numbers them."""
+    row_table: Tensor
+    """(R,) their tables."""
+    row_twin: Tensor
+    """(R,) where the other copy of each row stands among all rows; a row itself, if there is one copy."""
     num_tokens: int
     """Tokens of one copy."""

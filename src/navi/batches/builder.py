@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navi.batches.batch import FIRST_SLOT, SLOT_NONE, SLOT_UNKNOWN, Alignment, Batch, Rows, Sequences, Targets
+from navi.batches.batch import FIRST_SLOT, SLOT_NONE, SLOT_UNKNOWN, Alignment, Batch, Columns, Rows, Sequences, Targets
 from navi.batches.counter import fold, make_key
 from navi.batches.layout import PART_NONE, PART_VALUE, Layout, SpecialTokens, count_up, gather_ranges, lay_out
 from navi.batches.masking import MaskingConfig, Masks, mask_layout
@@ -29,6 +29,7 @@ class BatchBuilder:
         masking: MaskingConfig | None = None,
         align: bool = True,
         random_routing: bool = False,
+        related: Ints | None = None,
         seed: int = 0,
     ) -> None:
         self.arrays = arrays
@@ -38,6 +39,7 @@ class BatchBuilder:
         self.seed = seed
         self._num_headers = len(arrays.header_offsets) - 1
         self._column_key = arrays.column_table.astype(np.int64) * self._num_headers + arrays.column_header
+        self._related_K = _number_columns(related, len(self._column_key)) if related is not None else None
         self._role_K = shuffle_roles(arrays, seed) if random_routing else np.asarray(arrays.column_role)
 
     def build(self, rows: Ints, *, epoch: int) -> Batch:
@@ -57,7 +59,10 @@ class BatchBuilder:
             rows=packed,
             targets=targets,
             alignment=alignment,
+            columns=self._relate(layout, column_S) if self.align and self._related_K is not None else None,
             row_ids=_long(rows),
+            row_table=_long(self.arrays.row_table[rows]),
+            row_twin=_long(np.arange(len(rows)) + (len(rows) if self.align else 0)),
             num_tokens=len(layout.token_ids),
         )
 
@@ -112,6 +117,18 @@ class BatchBuilder:
         columns = np.repeat(starts, ends - starts) + count_up(ends - starts)
         return tables, columns[self._role_K[columns] == ROLE_LOW]
 
+    def _relate(self, layout: Layout, column_S: Ints) -> Columns:
+        assert self._related_K is not None
+        related_S = np.flatnonzero(self._related_K[column_S] >= 0)
+        column_K, own = np.unique(column_S[related_S], return_inverse=True)
+        return Columns(
+            segment=_long(related_S + len(layout.segment_id)),
+            segment_column=_long(own),
+            column=_long(self._related_K[column_K]),
+            table=_long(self.arrays.column_table[column_K]),
+            attribute=_long(self.arrays.column_attribute[column_K]),
+        )
+
     def _align(self, layout: Layout, column_S: Ints, tables: Ints, low_columns: Ints, slot_of: Ints) -> Alignment:
         arrays, num_segments = self.arrays, len(layout.segment_id)
         # Several columns of a table may share an attribute (actors.0, actors.1): they share one anchor.
@@ -134,6 +151,13 @@ class BatchBuilder:
             high_table=_long(np.searchsorted(tables, arrays.column_table[column_S[high_S]])),
             num_tables=len(tables),
         )
+
+
+def _number_columns(columns: Ints, num_columns: int) -> Ints:
+    """Return the place of each column in a list of columns; -1 for those that are not in it."""
+    places = np.full(num_columns, -1, dtype=np.int64)
+    places[columns] = np.arange(len(columns))
+    return places
 
 
 def find_first(numbers: Ints) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from navi.batches.batch import IGNORED, SLOT_NONE, Alignment, Batch, Rows, Sequences, Targets
+from navi.batches.batch import IGNORED, SLOT_NONE, Alignment, Batch, Columns, Rows, Sequences, Targets
 
 FILLER_LENGTH = 64
 """Tokens of a sequence of filling: short, so that attention over it costs little."""
@@ -39,6 +39,10 @@ class Capacity:
     """Segments of high-entropy columns."""
     tables: int = 0
     """Tables."""
+    related: int = 0
+    """Segments of columns that are compared across tables."""
+    columns: int = 0
+    """These columns."""
 
     def fits(self, need: Capacity) -> bool:
         """Tell whether a batch of the needed size can be filled up to this one without much waste."""
@@ -61,6 +65,8 @@ def measure_batch(batch: Batch) -> Capacity:
             "high": len(alignment.high_segment),
             "tables": alignment.num_tables,
         }
+    if batch.columns is not None:
+        aligned |= {"related": len(batch.columns.segment), "columns": len(batch.columns.column) + 1}
     return Capacity(
         tokens=rows.num_tokens,
         rows=rows.num_rows + 1,
@@ -83,7 +89,10 @@ def pad_batch(batch: Batch, capacity: Capacity) -> Batch:
             kind=_fill(batch.targets.kind, capacity.targets, -1),
         ),
         row_ids=_fill(batch.row_ids, capacity.rows, -1),
+        row_table=_fill(batch.row_table, capacity.rows, -1),
+        row_twin=_fill(batch.row_twin, capacity.rows, 0),
         alignment=None if batch.alignment is None else _pad_alignment(batch.alignment, capacity),
+        columns=None if batch.columns is None else _pad_columns(batch.columns, capacity),
     )
 
 
@@ -123,6 +132,16 @@ def _pad_alignment(alignment: Alignment, capacity: Capacity) -> Alignment:
         high_value=_fill(alignment.high_value, capacity.high, -1),
         high_table=_fill(alignment.high_table, capacity.high, capacity.tables),
         num_tables=capacity.tables,
+    )
+
+
+def _pad_columns(columns: Columns, capacity: Capacity) -> Columns:
+    return Columns(
+        segment=_fill(columns.segment, capacity.related, 0),
+        segment_column=_fill(columns.segment_column, capacity.related, capacity.columns - 1),
+        column=_fill(columns.column, capacity.columns, -1),
+        table=_fill(columns.table, capacity.columns, -1),
+        attribute=_fill(columns.attribute, capacity.columns, -1),
     )
 
 

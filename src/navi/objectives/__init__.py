@@ -1,7 +1,17 @@
 """What pretraining minimises: masked segment modelling and entropy-driven segment alignment."""
 
+from navi.objectives.agreement import agree_columns, agree_rows
 from navi.objectives.alignment import AlignmentConfig, align_high, align_low
 from navi.objectives.masked import predict_masked
 from navi.objectives.total import Losses, compute_losses
 
-__all__ = ["AlignmentConfig", "Losses", "align_high", "align_low", "compute_losses", "predict_masked"]
+__all__ = [
+    "AlignmentConfig",
+    "Losses",
+    "agree_columns",
+    "agree_rows",
+    "align_high",
+    "align_low",
+    "compute_losses",
+    "predict_masked",
+]

@@ -20,7 +20,7 @@ class AlignmentConfig:
     """The two contrastive losses and their weight."""
 
     weight: float = 0.0125
-    """λ, the weight of alignment in the total loss; 0 switches alignment and the unmasked pass off."""
+    """λ, the weight of alignment in the total loss; 0 switches it off."""
     temperature_low: float = 0.1
     """τ of the low-entropy loss."""
     temperature_high: float = 0.02
@@ -31,14 +31,29 @@ class AlignmentConfig:
     """Whether rows with the same value are each other's negatives (the paper does not exclude them)."""
     random_routing: bool = False
     """Deal roles out at random instead of by entropy: the paper's ablation."""
+    row_weight: float = 0.0
+    """Weight of the agreement of a row's masked and plain view (the paper: 0)."""
+    row_temperature: float = 0.05
+    """τ of the agreement of rows."""
+    column_weight: float = 0.0
+    """Weight of the agreement of columns of different tables whose values are alike (the paper: 0)."""
+    column_temperature: float = 0.1
+    """τ of the agreement of columns."""
 
     def __post_init__(self) -> None:
-        if self.weight < 0:
-            raise ConfigError(f"The weight of alignment must be 0 or more, got {self.weight}.")
-        if self.temperature_low <= 0 or self.temperature_high <= 0:
-            raise ConfigError(f"Temperatures must be positive, got {self.temperature_low} and {self.temperature_high}.")
+        for name in ("weight", "row_weight", "column_weight"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be 0 or more, got {getattr(self, name)}.")
+        for name in ("temperature_low", "temperature_high", "row_temperature", "column_temperature"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} must be positive, got {getattr(self, name)}.")
         if self.low_negatives not in ("table", "batch"):
             raise ConfigError(f"low_negatives must be 'table' or 'batch', got '{self.low_negatives}'.")
+
+    @property
+    def needs_plain(self) -> bool:
+        """Whether any loss looks at rows that are not masked."""
+        return max(self.weight, self.row_weight, self.column_weight) > 0
 
 
 def align_low(segments_LD: Tensor, anchors_KD: Tensor, alignment: Alignment, config: AlignmentConfig) -> Tensor:

@@ -1,4 +1,4 @@
-"""The total loss of a batch: L_msm + λ L_align."""
+"""The total loss of a batch: L_msm + λ L_align, and what is added to the paper's."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 from navi.batches.batch import Batch
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
 from navi.model.encoder import NaviModel, NaviOutput
+from navi.objectives.agreement import agree_columns, agree_rows
 from navi.objectives.alignment import AlignmentConfig, align_high, align_low
 from navi.objectives.masked import predict_masked
 
@@ -22,6 +23,10 @@ class StepSize:
     """Masked tokens of the step."""
     num_tables: int | Tensor
     """Tables of the step, a table counted once in each part it appears in."""
+    num_rows: int | Tensor = 1
+    """Rows of the step."""
+    num_columns: int | Tensor = 1
+    """Columns of the step that are compared across tables, counted once in each part they appear in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +41,10 @@ class Losses:
     """Mean of L_low over tables."""
     high: Tensor
     """Mean of L_high over tables."""
+    rows: Tensor
+    """Mean over rows of the disagreement of their two views."""
+    columns: Tensor
+    """Mean over columns of their disagreement with columns of other tables."""
     header_hits: Tensor
     """Masked header tokens predicted right, a count."""
     value_hits: Tensor
@@ -47,17 +56,24 @@ def measure_step(batches: list[Batch]) -> StepSize:
     return StepSize(
         num_targets=max(1, sum(len(batch.targets.position) for batch in batches)),
         num_tables=max(1, sum(batch.alignment.num_tables for batch in batches if batch.alignment is not None)),
+        num_rows=max(1, sum(len(batch.row_ids) for batch in batches)),
+        num_columns=max(1, sum(len(batch.columns.column) for batch in batches if batch.columns is not None)),
     )
 
 
 def compute_losses(
-    model: NaviModel, output: NaviOutput, batch: Batch, config: AlignmentConfig, size: StepSize
+    model: NaviModel,
+    output: NaviOutput,
+    batch: Batch,
+    config: AlignmentConfig,
+    size: StepSize,
+    affinity_AA: Tensor | None = None,
 ) -> Losses:
-    """Return all losses of one batch of a step."""
+    """Return all losses of one batch of a step; `affinity_AA` tells how alike the values of related columns are."""
     targets = batch.targets
     logits_MV = model.predict_tokens(output, targets.position)
     masked = predict_masked(logits_MV, targets.token) / size.num_targets
-    low = high = masked.new_zeros(())
+    low = high = rows = columns = masked.new_zeros(())
     if batch.alignment is not None:
         alignment = batch.alignment
         low_LD = model.embed_segments(output, batch.rows, alignment.low_segment)
@@ -66,15 +82,24 @@ def compute_losses(
         low = align_low(low_LD, anchors_KD, alignment, config) / size.num_tables
         values_HD = output.values.index_select(0, alignment.high_segment)
         high = align_high(high_HD, values_HD, alignment, config) / size.num_tables
+    if config.row_weight > 0:
+        plain_RD = output.rows.index_select(0, batch.row_twin)
+        masked_RD = output.rows[: len(plain_RD)]
+        rows = agree_rows(masked_RD, plain_RD, batch.row_table, config.row_temperature) / size.num_rows
+    if config.column_weight > 0 and batch.columns is not None and affinity_AA is not None:
+        related_SD = model.embed_segments(output, batch.rows, batch.columns.segment)
+        columns = agree_columns(related_SD, batch.columns, affinity_AA, config.column_temperature) / size.num_columns
     with torch.no_grad():
         hit_M = logits_MV.argmax(dim=1) == targets.token
         header_hits = (hit_M & (targets.kind == REGIME_HEADER)).sum()
         value_hits = (hit_M & (targets.kind == REGIME_VALUE)).sum()
     return Losses(
-        total=masked + config.weight * (low + high),
+        total=masked + config.weight * (low + high) + config.row_weight * rows + config.column_weight * columns,
         masked=masked.detach(),
         low=low.detach(),
         high=high.detach(),
+        rows=rows.detach(),
+        columns=columns.detach(),
         header_hits=header_hits,
         value_hits=value_hits,
     )

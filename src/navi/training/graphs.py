@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 
 import torch
 from torch import Tensor
@@ -49,7 +49,7 @@ class Recording:
     inputs: Tensor
     """The joined tensors of a batch."""
     size: Tensor
-    """(2,) what the losses are divided by."""
+    """What the losses are divided by, in the order of `StepSize`."""
     sums: Tensor
     """What the pass returns."""
 
@@ -79,15 +79,14 @@ class Recorder:
             self._recordings[capacity] = self._record(filled)
         recording = self._recordings[capacity]
         recording.inputs.copy_(filled.join().pin_memory(), non_blocking=True)
-        recording.size[0] = size.num_targets
-        recording.size[1] = size.num_tables
+        recording.size.copy_(torch.tensor(astuple(size), dtype=torch.float32).pin_memory(), non_blocking=True)
         recording.graph.replay()
         return recording.sums
 
     def _record(self, batch: Batch) -> Recording:
         inputs = batch.join().to(self._device)
-        own_batch, own_size = batch.spread(inputs), torch.ones(2, device=self._device)
-        size = StepSize(num_targets=own_size[0], num_tables=own_size[1])
+        own_batch, own_size = batch.spread(inputs), torch.ones(len(fields(StepSize)), device=self._device)
+        size = StepSize(**{field.name: own_size[place] for place, field in enumerate(fields(StepSize))})
         graph = torch.cuda.CUDAGraph()
         # Other threads may use the GPU's memory meanwhile, which a stricter mode would take for a mistake.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):

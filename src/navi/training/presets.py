@@ -22,7 +22,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 ABLATIONS: dict[str, dict[str, Any]] = {
     "without_attributes": {"model": {"attribute_embedding": False}},
     "without_segment_masking": {"masking": {"whole_spans": False}},
-    "without_alignment": {"alignment": {"weight": 0.0}},
+    "without_alignment": {"alignment": {"weight": 0.0, "row_weight": 0.0, "column_weight": 0.0}},
     "random_routing": {"alignment": {"random_routing": True}},
 }
 """What each ablation of the paper changes in a preset."""

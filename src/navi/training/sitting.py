@@ -10,13 +10,16 @@ from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import torch
 from accelerate import Accelerator
+from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches import BatchBuilder, prefetch
 from navi.errors import MissingExtraError, TrainingError
 from navi.model import load_backbone
+from navi.training.affinity import relate_columns
 from navi.training.checkpoint import FOLDER, RunState, check_identity, load_state, load_tensors, save_checkpoint
 from navi.training.config import PretrainConfig
 from navi.training.curves import can_draw
@@ -67,7 +70,15 @@ class Sitting:
         check_vocabulary(corpus.tokenizer, config.backbone)
         seed_everything(config.training.seed)
         model = load_backbone(config.backbone, **asdict(config.model))
-        self.stepper = Stepper(model, self._make_builder(), config, self.plan.num_steps, self.accelerator)
+        related = relate_columns(corpus, config.training.seed) if config.alignment.column_weight > 0 else None
+        self.stepper = Stepper(
+            model,
+            self._make_builder(related.columns if related else None),
+            config,
+            self.plan.num_steps,
+            self.accelerator,
+            torch.from_numpy(related.affinity) if related else None,
+        )
         self.validation = Validation(corpus, self.special, config)
         self.identity = describe_run(config, corpus.fingerprint, self.accelerator.num_processes)
         self._boundaries = self.plan.list_boundaries()
@@ -273,13 +284,14 @@ class Sitting:
             return [str(MissingExtraError("Learning curves (curves.png and TensorBoard events)", "curves"))]
         return []
 
-    def _make_builder(self) -> BatchBuilder:
+    def _make_builder(self, related: NDArray[np.int64] | None) -> BatchBuilder:
         config = self.config
         return BatchBuilder(
             self.corpus.arrays,
             self.special,
             masking=config.masking,
-            align=config.alignment.weight > 0,
+            align=config.alignment.needs_plain,
             random_routing=config.alignment.random_routing,
+            related=related,
             seed=config.training.seed,
         )

@@ -22,7 +22,7 @@ from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_s
 from navi.training.plan import Parts, split_rows
 from navi.training.precision import HalfCopy
 
-MEANS = ("loss", "masked", "low", "high", "norm")
+MEANS = ("loss", "masked", "low", "high", "row_agreement", "column_agreement", "norm")
 COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens")
 SUMS = (*MEANS, *COUNTS)
 """What a step adds to a window of metrics, in this order; the first are means over its targets or tables."""
@@ -32,16 +32,22 @@ _NORM = MEANS.index("norm")
 class Objective(nn.Module):
     """The encoder and its losses as one module, so that processes exchange gradients of all of it."""
 
-    def __init__(self, model: NaviModel, alignment: AlignmentConfig, dtype: torch.dtype) -> None:
+    affinity: Tensor | None
+
+    def __init__(
+        self, model: NaviModel, alignment: AlignmentConfig, dtype: torch.dtype, affinity: Tensor | None = None
+    ) -> None:
         super().__init__()
         self.model = model
         self.alignment = alignment
         self.dtype = dtype
+        self.register_buffer("affinity", affinity, persistent=False)
 
     def forward(self, batch: Batch, size: StepSize) -> Losses:
         """Return the losses of one batch of a step."""
         with autocast(batch.rows.token_ids.device, self.dtype):
-            return compute_losses(self.model, self.model(batch.rows), batch, self.alignment, size)
+            output = self.model(batch.rows)
+            return compute_losses(self.model, output, batch, self.alignment, size, self.affinity)
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class StepOutcome:
     """What a step left behind, still on the device."""
 
     sums: Tensor
-    """(11,) the step's share of `SUMS`."""
+    """(13,) the step's share of `SUMS`."""
     finite: Tensor
     """Whether the step was taken: loss and gradient were finite."""
 
@@ -78,6 +84,7 @@ class Stepper:
         config: PretrainConfig,
         num_steps: int,
         accelerator: Accelerator | None = None,
+        affinity: Tensor | None = None,
     ) -> None:
         self.config = config.training
         self.alignment = config.alignment
@@ -87,7 +94,7 @@ class Stepper:
         self.device: torch.device = self.accelerator.device
         self.dtype = choose_dtype(self.config.precision, self.device)
         self.model = model
-        self.objective = self.accelerator.prepare(Objective(model, config.alignment, self.dtype))
+        self.objective = self.accelerator.prepare(Objective(model, config.alignment, self.dtype, affinity))
         self.optimizer = make_optimizer(model, self.config)
         # Processes that exchange gradients do so while they run backward, which a recording would leave out.
         alone = self.accelerator.num_processes == 1
@@ -95,7 +102,8 @@ class Stepper:
         if self.config.graphs and alone and self.device.type == "cuda" and self.dtype != torch.float32:
             self.recorder = Recorder(self._learn_in_half, self.device)
             self.half = HalfCopy(model, self.dtype)
-            self.half_objective = Objective(self.half.model, config.alignment, torch.float32)
+            affinity = None if affinity is None else affinity.to(self.device)
+            self.half_objective = Objective(self.half.model, config.alignment, torch.float32, affinity)
         if self.config.compile:
             for layer in (model if self.recorder is None else self.half.model).layers:
                 layer.compile(dynamic=True)
@@ -164,7 +172,8 @@ class Stepper:
     def _sum(self, losses: Losses, batch: Batch) -> Tensor:
         """Return the `SUMS` of one batch as far as the device knows them; the others are 0."""
         kind = batch.targets.kind
-        found = [losses.total.detach(), losses.masked, losses.low, losses.high, losses.total.new_zeros(())]
+        found = [losses.total.detach(), losses.masked, losses.low, losses.high, losses.rows, losses.columns]
+        found.append(losses.total.new_zeros(()))
         found += [losses.header_hits, losses.value_hits, (kind == REGIME_HEADER).sum(), (kind == REGIME_VALUE).sum()]
         sums = torch.zeros(len(SUMS), device=kind.device, dtype=choose_wide_dtype(self.device))
         sums[: len(found)] = torch.stack([entry.to(sums.dtype) for entry in found])

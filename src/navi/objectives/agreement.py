@@ -1,0 +1,69 @@
+"""Beyond the paper: two views of a row agree, and columns of different tables whose values are alike agree."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from navi.batches.batch import Columns
+
+# Shape suffixes: R rows, S segments, K columns of the batch, A columns with known affinities, D hidden size.
+
+ALIKE, UNLIKE = 0.5, 0.05
+"""Affinities from which two columns are positives, and up to which they are negatives; what lies between is neither."""
+
+
+def agree_rows(masked_RD: Tensor, plain_RD: Tensor, table_R: Tensor, temperature: float) -> Tensor:
+    """Return the sum over rows of InfoNCE between a row's masked and plain view, both ways.
+
+    Negatives are the other rows of the same table: which table a row is from would be told too easily. Rows of table
+    -1 only fill a batch up.
+    """
+    similarity_RR = _compare(masked_RD, plain_RD) / temperature
+    rival_RR = table_R[:, None] == table_R[None, :]
+    allowed_RR = similarity_RR.masked_fill(~rival_RR, -torch.inf)
+    own_R = similarity_RR.diagonal()
+    losses_R = (torch.logsumexp(allowed_RR, dim=1) + torch.logsumexp(allowed_RR, dim=0)) / 2 - own_R
+    return (losses_R * (table_R >= 0)).sum()
+
+
+def agree_columns(segments_SD: Tensor, columns: Columns, affinity_AA: Tensor, temperature: float) -> Tensor:
+    """Return the sum over columns of the cross-entropy between what they are like and what they should be like.
+
+    A column is the mean of its segments' embeddings in the batch. It should be like columns of other tables in
+    proportion to their affinity, and unlike the others of its own table and of other tables.
+    """
+    num_columns = len(columns.column)
+    sums_KD = segments_SD.new_zeros(num_columns, segments_SD.shape[1]).index_add(0, columns.segment_column, segments_SD)
+    similarity_KK = _compare(sums_KD, sums_KD) / temperature
+    with torch.no_grad():
+        column_K = columns.column.clamp(min=0)
+        target_KK, candidate_KK = _pair_up(columns, affinity_AA[column_K][:, column_K].float())
+        weight_K = (target_KK.sum(dim=1) > 0).float()
+        target_KK = target_KK / target_KK.sum(dim=1, keepdim=True).clamp(min=1e-9)
+        # A column without candidates has no loss; it is its own only to keep the logarithm finite.
+        alone_K = ~candidate_KK.any(dim=1)
+        candidate_KK = candidate_KK | torch.diag(alone_K)
+    log_share_KK = similarity_KK - torch.logsumexp(
+        similarity_KK.masked_fill(~candidate_KK, -torch.inf), dim=1, keepdim=True
+    )
+    return -(weight_K[:, None] * target_KK * log_share_KK).sum()
+
+
+def _pair_up(columns: Columns, affinity_KK: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how much each pair should be alike, and which pairs are compared at all: (K, K) each."""
+    real_K = columns.column >= 0
+    real_KK = real_K[:, None] & real_K[None, :]
+    same_table_KK = columns.table[:, None] == columns.table[None, :]
+    same_attribute_KK = columns.attribute[:, None] == columns.attribute[None, :]
+    affinity_KK = torch.where(same_attribute_KK, torch.ones_like(affinity_KK), affinity_KK)
+    target_KK = affinity_KK * (real_KK & ~same_table_KK & (affinity_KK >= ALIKE))
+    unlike_KK = torch.where(same_table_KK, ~same_attribute_KK, affinity_KK <= UNLIKE)
+    return target_KK, real_KK & (unlike_KK | (target_KK > 0))
+
+
+def _compare(queries: Tensor, candidates: Tensor) -> Tensor:
+    """Return all cosines; autocast would round them to 1/256, which the temperatures then multiply."""
+    with torch.autocast(queries.device.type, enabled=False):
+        return F.normalize(queries.float(), dim=1) @ F.normalize(candidates.float(), dim=1).T

@@ -1,0 +1,54 @@
+"""Which columns of different tables hold the like of each other, told from their values alone, before training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from navi.profiles import Background, ColumnProfiles, fit_scorer, sketch_columns
+
+if TYPE_CHECKING:
+    from navi.segments import Corpus
+
+# Shape suffixes: K columns, A columns with known affinities.
+
+MIN_CELLS = 20
+"""Cells that a column must have for its values to tell what it is."""
+MAX_COLUMNS = 4096
+"""Columns that are compared, those with the most cells: each pair of them takes two bytes."""
+
+
+@dataclass(frozen=True)
+class Related:
+    """The columns that are compared, and how surely each two hold the same kind of thing."""
+
+    columns: NDArray[np.int64]
+    """(A,) the columns, as the corpus numbers them."""
+    affinity: NDArray[np.float16]
+    """(A, A) probability that two columns mean the same, by their values."""
+
+
+def relate_columns(corpus: Corpus, seed: int = 0) -> Related:
+    """Compare the columns of a corpus by the values in its training rows.
+
+    What likeness of values means is learned from which columns of different tables have the same header; the headers
+    themselves do not count.
+    """
+    arrays, rows = corpus.arrays, corpus.rows_of("train")
+    sketches = sketch_columns(corpus, rows)
+    enough = np.flatnonzero(sketches.cells >= MIN_CELLS)
+    columns = np.sort(enough[np.argsort(-sketches.cells[enough], kind="stable")[:MAX_COLUMNS]])
+    headers, attributes = corpus.headers.to_pylist(), corpus.attributes.to_pylist()
+    profiles = ColumnProfiles(
+        tables=tuple(corpus.tables[arrays.column_table[k]] for k in columns),
+        headers=tuple(headers[arrays.column_header[k]] for k in columns),
+        attributes=tuple(attributes[arrays.column_attribute[k]] for k in columns),
+        sketches=sketches.take(columns),
+        states={},
+    )
+    odds = fit_scorer(profiles, seed=seed).score(profiles, profiles, Background([profiles])).values
+    affinity = 1 / (1 + np.exp(-odds.astype(np.float64)))
+    return Related(columns=columns, affinity=affinity.astype(np.float16))

@@ -52,7 +52,7 @@ class Tour:
     """Where everything is shown."""
     seed: int = 0
     """Decides the tables, the splits and the training."""
-    minutes: float = 4.0
+    minutes: float = 5.0
     """Time for pretraining, about."""
     num_catalogues: int = 14
     """Tables that are made."""

@@ -21,7 +21,7 @@ EXAMPLES = ("navi demo", "navi demo --folder films --seed 7 --minutes 2")
 def demo(
     folder: Annotated[Path, typer.Option(help="Where everything is kept.")] = Path("navi-demo"),
     seed: Annotated[int, typer.Option(help="Another seed makes another world.")] = 0,
-    minutes: Annotated[float, typer.Option(min=0.01, help="Time for pretraining, about.")] = 4.0,
+    minutes: Annotated[float, typer.Option(min=0.01, help="Time for pretraining, about.")] = 5.0,
     catalogues: Annotated[int, typer.Option(min=2, help="Tables to make.", hidden=True)] = 14,
     rows: Annotated[int | None, typer.Option(min=2, help="Rows of all tables.", hidden=True)] = None,
     backbone: Annotated[str, typer.Option(help="The BERT to start from.", hidden=True)] = "minilm",

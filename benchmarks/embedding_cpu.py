@@ -1,8 +1,9 @@
-"""Embedding on the CPU: rows/s of NAVI beside sentence-transformers on the same rows as text, with the same weights.
+"""Embedding on the CPU: rows/s of NAVI, float32 and int8, beside sentence-transformers with the same weights.
 
-    python benchmarks/embedding_cpu.py [--rows 1000] [--repeats 3]
+    python benchmarks/embedding_cpu.py [FOLDER...] [--rows 400] [--repeats 2] [--model MODEL]
 
-Simulated film catalogues, float32, from a frame in memory to a numpy array, tokenising included. One line a figure.
+Rows of the given tables, or of simulated film catalogues, from Arrow tables in memory to one numpy array, tokenising
+included; sentence-transformers gets each row as text. Without a model, one is made of the default backbone.
 """
 
 from __future__ import annotations
@@ -13,63 +14,87 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import torch
 
 from navi.backbones import find_backbone
 from navi.inference import Navi
 from navi.model import load_backbone
 from navi.simulator import SimulatorConfig, simulate
-from navi.tables import read_frame, to_arrow
+from navi.tables import Losses, find_sources, read_chunks, read_frame, to_arrow
 
 
-def make_tables(num_rows: int) -> list:
-    """Return simulated catalogues as Arrow tables, rows of equal content left out: both sides encode the same."""
+def make_tables(num_rows: int) -> dict[str, pa.Table]:
     config = SimulatorConfig(num_catalogues=8, rows_per_catalogue=-(-num_rows // 8), seed=1)
-    return [to_arrow(read_frame(list(catalogue.rows))) for catalogue in simulate(config).catalogues]
+    return {str(place): to_arrow(read_frame(list(one.rows))) for place, one in enumerate(simulate(config).catalogues)}
 
 
-def write_out(tables: list) -> list[str]:
+def read_tables(folders: list[str], num_rows: int) -> dict[str, pa.Table]:
+    """Return as many rows of each table, drawn from its first thousands."""
+    sources = find_sources(folders).sources
+    generator = np.random.default_rng(0)
+    tables = {}
+    for source in sources:
+        table = to_arrow([next(iter(read_chunks(source, Losses())))])
+        few = min(table.num_rows, -(-num_rows // len(sources)))
+        tables[source.name] = table.take(np.sort(generator.choice(table.num_rows, few, replace=False)))
+    return tables
+
+
+def write_out(tables: dict[str, pa.Table]) -> list[str]:
     """Return each row as the text that a sentence encoder would be given."""
     return [
         ", ".join(f"{header}: {value}" for header, value in row.items() if value is not None)
-        for table in tables
+        for table in tables.values()
         for row in table.to_pylist()
     ]
 
 
-def time_best(work, repeats: int) -> float:
-    """Seconds of the quickest of several runs, after one to warm up."""
-    work()
-    seconds = []
+def time_in_turn(works: dict, repeats: int) -> tuple[dict[str, float], dict]:
+    """Seconds of the quickest of several runs of each, taken in turn after one to warm up; and what they gave."""
+    found = {name: work() for name, work in works.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(repeats):
-        begun = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - begun)
-    return min(seconds)
+        for name, work in works.items():
+            begun = time.perf_counter()
+            work()
+            seconds[name].append(time.perf_counter() - begun)
+    return {name: min(each) for name, each in seconds.items()}, found
 
 
-def main(num_rows: int, repeats: int) -> None:
+def main(options: argparse.Namespace) -> None:
     from sentence_transformers import SentenceTransformer
 
-    tables = make_tables(num_rows)
+    tables = read_tables(options.folders, options.rows) if options.folders else make_tables(options.rows)
     texts = write_out(tables)
+    sentences = SentenceTransformer(str(find_backbone("minilm")), device="cpu")
+    sentences.max_seq_length = 512
     with tempfile.TemporaryDirectory() as folder:
         load_backbone("minilm").save_pretrained(folder)
         shutil.copy(find_backbone("minilm") / "tokenizer.json", Path(folder) / "tokenizer.json")
-        navi = Navi.from_pretrained(folder, device="cpu")
-        ours = time_best(lambda: [navi.embed_rows(table) for table in tables], repeats)
-    sentences = SentenceTransformer(str(find_backbone("minilm")), device="cpu")
-    theirs = time_best(lambda: sentences.encode(texts), repeats)
-    count = len(texts)
+        model = options.model or folder
+        exact, eight = (Navi.from_pretrained(model, device="cpu", precision=name) for name in ("float32", "int8"))
+    works = {
+        "navi": lambda: exact.embed_rows(tables, normalize=True),
+        "int8": lambda: eight.embed_rows(tables, normalize=True),
+        "sentence_transformers": lambda: sentences.encode(texts),
+    }
+    seconds, found = time_in_turn(works, options.repeats)
+    cosines = (found["navi"] * found["int8"]).sum(axis=1)
+    rates = " ".join(f"{name}_rows_per_s={len(texts) / each:.1f}" for name, each in seconds.items())
     print(
-        f"embedding_cpu rows={count} threads={torch.get_num_threads()} navi_rows_per_s={count / ours:.1f} "
-        f"sentence_transformers_rows_per_s={count / theirs:.1f} ratio={theirs / ours:.2f}"
+        f"embedding_cpu rows={len(texts)} threads={torch.get_num_threads()} {rates} "
+        f"ratio={seconds['sentence_transformers'] / seconds['navi']:.2f} "
+        f"int8_ratio={seconds['navi'] / seconds['int8']:.2f} "
+        f"int8_cosine_mean={cosines.mean():.4f} int8_cosine_min={cosines.min():.4f}"
     )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=3)
-    arguments = parser.parse_args()
-    main(arguments.rows, arguments.repeats)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", help="folders (or files) of tables")
+    parser.add_argument("--rows", type=int, default=400)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--model", help="a model directory")
+    main(parser.parse_args())

@@ -1,12 +1,12 @@
 """Precision, recall and F1 of matching on pairs of columns, beside Valentine's matchers and sentence embeddings.
 
     python benchmarks/matching.py unseen  --model MODEL --corpus CORPUS --concepts CONCEPTS.csv
-    python benchmarks/matching.py test    --model MODEL --corpus CORPUS --concepts CONCEPTS.csv --pairs 100
+    python benchmarks/matching.py test    --model MODEL --corpus CORPUS --concepts CONCEPTS.csv --tables 16 --pairs 60
     python benchmarks/matching.py wdc     --model MODEL --data wdc_product_sites/
     python benchmarks/matching.py t2d     --model MODEL --data t2d_sm_wh.tar.gz
 
 `unseen` and `test` take the pairs of tables of that split of the corpus that the model was pretrained on, gold from a
-CSV file (table, header, concept). All methods see the same rows of the same pairs; a sample of pairs is said with
+CSV file (table, header, concept). All methods see the same rows of the same pairs; a sample is said with `--tables` and
 `--pairs`. Every method is measured three ways: at its own choice (NAVI: probability 0.5 of a pair, and its clusters
 over all tables of a group; the others: the best one-to-one assignment above the median score, which is Valentine's
 default), at the threshold that is best for it on this very gold (`best`), and likewise after the best one-to-one
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from matchers import Matcher, Scores, list_headers, make_sentences, make_valentine
-from schema_tasks import TablePair, Task, read_corpus_task, read_t2d_task, read_wdc_task
+from schema_tasks import TablePair, Task, draw_pairs, read_corpus_task, read_t2d_task, read_wdc_task
 
 from navi.inference import Navi
 from navi.inference.matches import Column
@@ -153,12 +153,11 @@ def read_task(arguments: argparse.Namespace) -> Task:
     from navi.segments import Corpus
 
     corpus = Corpus.open(arguments.corpus)
-    return read_corpus_task(corpus, arguments.concepts, arguments.task, arguments.table_rows, arguments.pairs)
+    return read_corpus_task(corpus, arguments.concepts, arguments.task, arguments.table_rows, arguments.tables)
 
 
 def main(arguments: argparse.Namespace) -> None:
-    task = read_task(arguments)
-    task.pairs[:] = task.pairs[: arguments.pairs]
+    task = draw_pairs(read_task(arguments), arguments.pairs)
     columns = sum(len(list_headers(rows)) for rows in task.tables.values())
     print(f"matching task={arguments.task} tables={len(task.tables)} pairs={len(task.pairs)} columns={columns}")
     if "navi" in arguments.methods:
@@ -186,6 +185,7 @@ if __name__ == "__main__":
     parser.add_argument("--concepts", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--tables", type=int, default=None, help="tables of a corpus, at most, by a fixed draw")
     parser.add_argument("--pairs", type=int, default=None, help="pairs of tables, at most, by a fixed draw")
     parser.add_argument("--rows", type=int, default=40, help="rows that the model reads of each table")
     parser.add_argument("--table-rows", type=int, default=1000, help="rows of each table, at most")

@@ -40,12 +40,12 @@ class Task:
     pairs: list[TablePair]
 
 
-def read_corpus_task(corpus: Corpus, concepts: Path, split: str, num_rows: int, num_pairs: int | None) -> Task:
-    """Return all pairs of a split's tables, or so many drawn; columns without a gold concept are left out."""
+def read_corpus_task(corpus: Corpus, concepts: Path, split: str, num_rows: int, num_tables: int | None) -> Task:
+    """Return all pairs of a split's tables, or of so many drawn; columns without a gold concept are left out."""
     concept = read_concepts(concepts)
     tables = {
         table: [{header: value for header, value in row.items() if (table, header) in concept} for row in rows]
-        for table, rows in list_frames(corpus, split, num_rows)
+        for table, rows in list_frames(corpus, split, num_rows, num_tables)
     }
     headers = {table: {header for row in rows for header in row} for table, rows in tables.items()}
     pairs = [
@@ -63,8 +63,14 @@ def read_corpus_task(corpus: Corpus, concepts: Path, split: str, num_rows: int, 
         )
         for first, second in combinations(sorted(tables), 2)
     ]
-    pairs.sort(key=lambda pair: int(hash_text(f"{pair.first} {pair.second}")))
-    return Task(tables=tables, pairs=pairs[:num_pairs])
+    return Task(tables=tables, pairs=pairs)
+
+
+def draw_pairs(task: Task, num_pairs: int | None) -> Task:
+    """Return so many of a task's pairs, by a draw that their names alone decide, and the tables that they need."""
+    pairs = sorted(task.pairs, key=lambda pair: int(hash_text(f"{pair.first} {pair.second}")))[:num_pairs]
+    needed = {name for pair in pairs for name in (pair.first, pair.second)}
+    return Task(tables={name: rows for name, rows in task.tables.items() if name in needed}, pairs=pairs)
 
 
 def read_wdc_task(folder: Path) -> Task:

@@ -54,3 +54,14 @@ def test_the_result_is_the_mean_over_rows(navi, encoded):
     ]
     filled = [tokens for tokens in alone if tokens.any()]
     np.testing.assert_allclose(whole.tokens, np.mean(filled, axis=0), atol=1e-3)
+
+
+def test_rows_without_a_hidden_cell_are_not_read(navi, monkeypatch):
+    encoded = navi.encode([{"title": "dark city", "year": "1999"}, {"title": "old king"}, {"title": "red house"}])
+    headers = [encoded.headers[int(number)].as_py() for number in encoded.arrays.column_header]
+    asked, run = [], navi.runner.run
+    monkeypatch.setattr(
+        navi.runner, "run", lambda arrays, rows, read, **more: (asked.extend(rows), run(arrays, rows, read, **more))[1]
+    )
+    read_blind(navi.runner, encoded.arrays, hide(encoded, headers.index("year")), 1)
+    assert asked == [0]

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.errors import ConfigError
-from navi.inference.pairs import Confidence, PairsConfig, find_pairs, take_once
+from navi.inference.calibration import measure_reliability
+from navi.inference.pairs import Odds, PairsConfig, find_pairs, share_odds, take_once
 
 scores = st.lists(st.floats(0, 1, width=32), min_size=1, max_size=30)
 
@@ -44,8 +45,15 @@ def test_pairs_fall_in_confidence(pairs):
     assert 0 <= found[-1] <= found[0] <= 1
 
 
-def test_confidence_grows_with_similarity_and_overlap(pairs):
-    for better, worse in pairwise(pairs):
+def test_confidence_grows_with_similarity_and_overlap_among_pairs_that_have_no_better_rival(pairs):
+    met = {"left": set(), "right": set()}
+    unrivalled = []
+    for pair in pairs:
+        if all(pair[side] not in met[side] for side in met):
+            unrivalled.append(pair)
+        for side in met:
+            met[side].add(pair[side])
+    for better, worse in pairwise(unrivalled):
         if better["similarity"] >= worse["similarity"] and better["overlap"] >= worse["overlap"]:
             assert better["confidence"] >= worse["confidence"]
 
@@ -88,21 +96,42 @@ def test_settings_out_of_range_are_refused():
 
 
 @given(best=scores, wrong=scores)
-def test_confidence_never_falls_with_the_score_and_stays_between_0_and_1(best, wrong):
-    curve = Confidence.fit(np.array(best, np.float32), np.array(wrong, np.float32))
+def test_odds_never_fall_with_the_score_and_are_finite(best, wrong):
+    curve = Odds.fit(np.array(best, np.float32), np.array(wrong, np.float32))
     found = curve.of(np.linspace(0, 1, 50, dtype=np.float32))
     assert (np.diff(found) >= 0).all()
-    assert 0 <= found.min() <= found.max() <= 1
+    assert 0 <= found.min() <= found.max() < np.inf
 
 
-def test_scores_that_wrong_rows_reach_too_deserve_no_confidence():
+def test_scores_that_wrong_rows_reach_too_have_no_odds():
     rng = np.random.default_rng(0)
     same = rng.uniform(0.2, 0.4, 200).astype(np.float32)
-    curve = Confidence.fit(same, rng.permutation(same))
+    curve = Odds.fit(same, rng.permutation(same))
     assert curve.of(np.array([0.3], np.float32))[0] < 0.1
-    apart = Confidence.fit(same + np.float32(0.5), same)
-    assert apart.of(np.array([0.8], np.float32))[0] > 0.9
+    apart = Odds.fit(same + np.float32(0.5), same)
+    assert apart.of(np.array([0.8], np.float32))[0] > 9
     assert apart.of(np.array([0.3], np.float32))[0] == 0
+
+
+def test_the_share_of_rows_without_a_counterpart_is_found():
+    rng = np.random.default_rng(1)
+    wrong = rng.uniform(0.1, 0.3, 1000).astype(np.float32)
+    best = np.concatenate([rng.uniform(0.1, 0.3, 250), rng.uniform(0.6, 0.9, 750)]).astype(np.float32)
+    assert Odds.fit(best, wrong).wrong_share == pytest.approx(0.25, abs=0.05)
+
+
+def test_a_pair_is_less_sure_where_a_row_has_a_better_partner_and_equal_partners_do_not_hurt():
+    pairs = np.array([[0, 2], [0, 3], [1, 3]])
+    alone = share_odds(pairs[1:2], np.array([4.0]), 4)[0]
+    rivalled = share_odds(pairs, np.array([9.0, 4.0, 4.0]), 4)
+    assert alone == rivalled[2] == pytest.approx(0.8)
+    assert rivalled[1] == pytest.approx(0.4)
+
+
+def test_confidence_is_reliable_on_simulated_catalogues(pairs, tables):
+    right = np.array([is_right(pair, tables) for pair in pairs])
+    confidence = np.array([pair["confidence"] for pair in pairs])
+    assert measure_reliability(confidence, right).ece < 0.06
 
 
 def test_a_row_goes_to_the_first_pair_in_order():

@@ -77,3 +77,14 @@ def test_columns_of_figures_alone_are_numeric():
         "t", ("text", "figures", "truths", "mixed", "nothing"), (("a", 1, True, 1, None), ("b", None, False, "x", None))
     )
     assert show_table(table).numeric == (False, True, False, False, False)
+
+
+def test_the_smallest_loss_is_marked_if_asked():
+    values = (0.5, Number(0.4, change=-0.2), Number(0.3, change=-0.1), Number(0.2, change=-0.1001))
+    for best_change, marked in ((True, [False, False, True, True]), (False, [False] * 4)):
+        table = Table("", (Column("a", best_change=best_change),), tuple((value,) for value in values))
+        assert [row[0].best_change for row in show_table(table).rows] == marked
+
+
+def test_changes_have_as_many_digits_as_their_column():
+    assert show_cell(Number(0.9997, change=0.00021), Column("a", digits=4)).change == "+0.02 %"

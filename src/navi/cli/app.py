@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from navi.cli import embed, impute, inspect, match, name, prepare, pretrain, report, search
+from navi.cli import embed, evaluate, impute, inspect, match, name, prepare, pretrain, report, search
 from navi.cli.demo import verb as demo
 from navi.cli.errors import Commands
 from navi.version import VERSION
@@ -75,4 +75,5 @@ _add(ASK, match.match, match.EXAMPLES)
 _add(ASK, name.name, name.EXAMPLES)
 _add(ASK, impute.impute, impute.EXAMPLES)
 _add(ASK, search.search, search.EXAMPLES)
+_add(MEASURE, evaluate.evaluate, evaluate.EXAMPLES)
 _add(MEASURE, report.report, report.EXAMPLES)

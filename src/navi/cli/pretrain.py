@@ -75,7 +75,7 @@ def pretrain(
     ablation: Annotated[Ablation | None, typer.Option(help="Take one thing away.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Times each row is seen.", show_default="2")] = None,
     max_steps: Annotated[int | None, typer.Option(metavar="N", help="Stop after N steps.")] = None,
-    rows_per_batch: Annotated[int | None, typer.Option(metavar="N", help="Rows a step.", show_default="128")] = None,
+    rows_per_batch: Annotated[int | None, typer.Option(metavar="N", help="Rows a step.", show_default="256")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides everything random.", show_default="0")] = None,
     backbone: Backbone = None,
     precision: Annotated[Precision | None, typer.Option(help="Arithmetic.", show_default="auto")] = None,

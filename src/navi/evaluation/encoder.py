@@ -56,12 +56,16 @@ class TableEncoder(ABC):
         """Return the likeliest token at each token of the hidden headers or values: (T,), cell after cell."""
         raise ModelError(f"{self.name} cannot predict tokens.")
 
+    def predict_log(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden, tokens: Ints) -> Floats:
+        """Return the log-probability of each of these tokens at each hidden token: (T, len(tokens)), cell after cell.
+
+        The probabilities are those over the whole vocabulary, of which `predict` takes the largest.
+        """
+        raise ModelError(f"{self.name} cannot tell how likely a token is.")
+
     def reconstruct(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> Floats:
         """Return the cosine of each hidden field, header and value, as guessed with the field as it is: (H,)."""
-        guessed, true = (
-            self._embed_fields(arrays, rows, each)[hidden.cells]
-            for each in (hidden, None)
-        )
+        guessed, true = (self._embed_fields(arrays, rows, each)[hidden.cells] for each in (hidden, None))
         norms = np.linalg.norm(guessed, axis=1) * np.linalg.norm(true, axis=1)
         cosines: Floats = (guessed * true).sum(axis=1) / np.maximum(norms, 1e-12)
         return cosines

@@ -1,11 +1,13 @@
-"""What people know of a corpus: which columns mean the same, which class a row has, what else a header may be called."""
+"""What people know of a corpus: columns that mean the same, classes of rows, other names of headers."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,12 @@ class Gold:
             if synonyms.is_file()
             else {},
         )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Stands for all of the gold."""
+        parts = [sorted([*place, concept] for place, concept in self.concepts.items()), self.labels, self.synonyms]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def lacks(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """Return those of these parts that are empty."""

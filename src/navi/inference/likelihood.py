@@ -52,7 +52,9 @@ def read_blind(runner: Runner, arrays: SegmentArrays, hidden_K: NDArray[np.bool_
     sums = {name: np.zeros((int(hidden_K.sum()), *shape), np.float32) for name, shape in shapes.items()}
     cells = np.zeros(int(hidden_K.sum()), np.int64)
     read = _make_reader(runner, hidden, column_C, num_masks)
-    for _, layout, found in runner.run(hidden.arrays, hidden.rows, read, mask=hidden.mask):
+    row_C = np.repeat(hidden.rows, np.diff(arrays.row_offsets))
+    asked = np.unique(row_C[hidden_K[column_C]])
+    for _, layout, found in runner.run(hidden.arrays, asked, read, mask=hidden.mask):
         columns, counts = np.unique(place_K[_find_columns(hidden, column_C, layout)], return_counts=True)
         cells[columns] += counts
         for name, total in sums.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from navi.errors import ConfigError
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 1024
 CALIBRATION_ROWS = 2000
 """Rows of the left table that the confidence is fitted on, at most."""
+
+SHARPNESS = 1.5
+"""Power of the odds: right rows stand out more than a logistic curve between best and wrong rows can show. Fitted on
+simulated catalogues."""
+MIDDLE = 0.5
+"""Share of the wrong scores below which next to no best row is a right one."""
+
+FEW = 3
+"""Rows that it takes to learn as much from them as was assumed before: that no row has a counterpart."""
+LARGEST_LOGIT = 15.0
+"""Beyond this, differences between scores say nothing more."""
+
+Doubles = NDArray[np.float64]
 
 _RIDGE = 1e-2
 
@@ -52,15 +66,16 @@ def find_pairs(
 
     Columns: `left` and `right`, row numbers from 1; `confidence`; and what it comes from, `similarity` of the vectors
     and `overlap` of the words, rare ones weighing more. How sure a pair is depends on how well wrong rows do: where
-    many rows of a table are alike, a high score says little.
+    many rows of a table are alike, a high score says little. And it depends on whether either row has a better partner.
     """
     config = config or PairsConfig()
     rows = ComparedRows.read(navi, left, right, progress)
     pairs_P2 = rows.find_candidates(config.k)
     similarity, overlap = rows.compare(pairs_P2[:, 0], pairs_P2[:, 1])
     score = rows.blend(similarity, overlap)
-    confidence = Confidence.fit(*rows.measure_best_and_wrong()).of(score)
-    chosen = np.lexsort((pairs_P2[:, 1], pairs_P2[:, 0], -score))
+    odds = Odds.fit(*rows.measure_best_and_wrong()).of(score)
+    confidence = share_odds(pairs_P2, odds, len(rows.number)).astype(np.float32)
+    chosen = np.lexsort((pairs_P2[:, 1], pairs_P2[:, 0], -score, -confidence))
     chosen = chosen[confidence[chosen] >= config.threshold]
     if config.one_to_one:
         chosen = take_once(pairs_P2, chosen)
@@ -183,40 +198,63 @@ class ComparedRows:
         return np.clip(share, 0, 1)
 
 
+def share_odds(pairs_P2: Ints, odds_P: Doubles, num_rows: int) -> Doubles:
+    """Return the chance that each pair is right, given its odds and the best odds that either of its rows has.
+
+    >>> share_odds(np.array([[0, 2], [0, 3], [1, 3]]), np.array([9.0, 1.0, 4.0]), 4).tolist()
+    [0.9, 0.1, 0.8]
+    """
+    best_R = np.zeros(num_rows)
+    for side in (0, 1):
+        np.maximum.at(best_R, pairs_P2[:, side], odds_P)
+    confidence: Doubles = odds_P / (1 + best_R[pairs_P2].max(axis=1))
+    return confidence
+
+
 @dataclass(frozen=True)
-class Confidence:
-    """From a score to the chance that a pair is right: it rises with the score; 0 where wrong rows do as well."""
+class Odds:
+    """From a score to the odds that the best right row of a left row is its counterpart: they rise with the score."""
 
     slope: float
     centre: float
+    wrong_share: float
+    """Share of the left rows that have no counterpart, so that their best row is a wrong one."""
 
     @classmethod
     def fit(cls, best: Floats, wrong: Floats) -> Self:
         """Tell the best scores from the wrong ones by a logistic curve.
 
-        One made-up pair of each kind, a perfect and an empty one, keeps the curve finite for tables of a few rows.
+        Low scores show how many of the best are wrong, since next to no right ones are as low (Storey's estimate). One
+        made-up pair of each kind, a perfect and an empty one, keeps the curve finite for tables of a few rows.
         """
+        low = np.quantile(wrong, MIDDLE)
+        wrong_share = min(1.0, float(((best <= low).sum() + FEW) / ((wrong <= low).sum() + FEW)))
         score = np.concatenate([best, wrong, [1.0, 0.0]]).astype(np.float64)
         is_best = np.concatenate([np.ones(len(best)), np.zeros(len(wrong)), [1.0, 0.0]])
-        design = np.stack([np.ones_like(score), score], axis=1)
-        weights = np.zeros(2)
-        for _ in range(50):
-            chance = 1 / (1 + np.exp(-design @ weights))
-            gradient = design.T @ (is_best - chance) - _RIDGE * weights
-            curvature = (design * (chance * (1 - chance))[:, None]).T @ design + _RIDGE * np.eye(2)
-            step = np.linalg.solve(curvature, gradient)
-            weights = weights + step
-            if np.abs(step).max() < 1e-9:
-                break
-        if weights[1] <= 0:
-            return cls(0.0, 1.0)
-        return cls(float(weights[1]), float(-weights[0] / weights[1]))
+        intercept, slope = _fit_logistic(score, is_best)
+        return cls(slope, -intercept / slope, wrong_share) if slope > 0 else cls(0.0, 1.0, 1.0)
 
-    def of(self, score: Floats) -> Floats:
-        """Return the confidence of each score.
+    def of(self, score: Floats) -> Doubles:
+        """Return the odds of each score; 0 where wrong rows do as well.
 
-        Of what scores so high, a share r are best rows and 1 - r wrong ones; wrong ones are as many among the best.
+        Where the best scores are n times as dense as the wrong ones, n / wrong_share - 1 right ones stand beside each
+        wrong one.
         """
-        # 1 - (1 - r) / r, with r the logistic curve, is 1 - exp(-slope * (score - centre)).
-        confidence: Floats = np.clip(-np.expm1(-self.slope * (score - self.centre)), 0, 1).astype(np.float32)
-        return confidence
+        dense = np.exp(np.minimum(self.slope * (score.astype(np.float64) - self.centre), LARGEST_LOGIT))
+        odds: Doubles = np.maximum(dense / self.wrong_share - 1, 0) ** SHARPNESS
+        return odds
+
+
+def _fit_logistic(score: Doubles, label: Doubles) -> tuple[float, float]:
+    """Return intercept and slope of a logistic curve, by Newton's method."""
+    design = np.stack([np.ones_like(score), score], axis=1)
+    weights = np.zeros(2)
+    for _ in range(50):
+        chance = 1 / (1 + np.exp(-design @ weights))
+        gradient = design.T @ (label - chance) - _RIDGE * weights
+        curvature = (design * (chance * (1 - chance))[:, None]).T @ design + _RIDGE * np.eye(2)
+        step = np.linalg.solve(curvature, gradient)
+        weights = weights + step
+        if np.abs(step).max() < 1e-9:
+            break
+    return float(weights[0]), float(weights[1])

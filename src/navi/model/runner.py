@@ -14,6 +14,7 @@ from torch import Tensor
 from navi.batches import BatchBuilder, Layout, Masks, Rows, SpecialTokens, lay_out, prefetch
 from navi.errors import ConfigError, ModelError
 from navi.model.encoder import NaviModel, NaviOutput
+from navi.model.quantized import quantize_layers
 from navi.segments.arrays import SegmentArrays
 
 # Shape suffixes: R rows, S segments, D hidden size.
@@ -21,7 +22,13 @@ from navi.segments.arrays import SegmentArrays
 logger = logging.getLogger(__name__)
 PARTS = ("rows", "headers", "values", "segments", "means")
 """What can be asked for: [CLS] states, the three states of each segment, and the mean of a row's segments."""
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+PRECISIONS = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "int8": torch.float32,
+}
+"""Arithmetic of weights and states; with int8 only the layers' matrix products leave float32."""
 Read = Callable[[NaviOutput, Rows, Layout], dict[str, Tensor]]
 Mask = Callable[[Layout], Masks]
 
@@ -56,6 +63,8 @@ class Runner:
         if self.precision not in PRECISIONS:
             raise ConfigError(f"Unknown precision '{self.precision}'. Expected one of {', '.join(PRECISIONS)}.")
         self.model = model.to(self.device, PRECISIONS[self.precision]).eval()
+        if self.precision == "int8":
+            quantize_layers(self.model, special)
         self.special = special
         self.tokens_per_batch = tokens_per_batch or (65536 if self.device.type == "cuda" else 4096)
         self.workers = workers

@@ -29,6 +29,8 @@ class ShownCell:
     """`best`, `second`, `yes`, `no` or nothing."""
     bar: float | None = None
     """The share of a bar that is filled, in percent."""
+    best_change: bool = False
+    """Whether the relative change is the best of its column."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +64,12 @@ def show_table(table: Table) -> ShownTable:
     )
 
 
-def show_cell(cell: Cell, column: Column, mark: str = "") -> ShownCell:
-    """Return one cell ready for the page.
+def show_cell(cell: Cell, column: Column, mark: str = "", best_change: float | None = None) -> ShownCell:
+    """Return one cell ready for the page; `best_change` is the best of its column, if that is marked.
 
-    >>> show_cell(Number(0.87304, 0.013, -0.071), Column("F1"))
-    ShownCell(text='0.873', key='0.87304', deviation='0.013', change='−7.1 %', mark='', bar=None)
+    >>> shown = show_cell(Number(0.87304, 0.013, -0.071), Column("F1"))
+    >>> shown.text, shown.key, shown.deviation, shown.change
+    ('0.873', '0.87304', '0.013', '−7.1 %')
     """
     if cell is None:
         return ShownCell(text=DASH, key=None)
@@ -79,9 +82,10 @@ def show_cell(cell: Cell, column: Column, mark: str = "") -> ShownCell:
         text=format_number(number.value, column),
         key=repr(number.value),
         deviation="" if number.deviation is None else format_number(float(number.deviation), column),
-        change="" if number.change is None else _format_change(number.change),
+        change="" if number.change is None else _format_change(number.change, column),
         mark=mark,
         bar=round(100 * min(max(number.value, 0.0), 1.0), 1) if column.bar else None,
+        best_change=number.change is not None and best_change == _round_change(number.change, column),
     )
 
 
@@ -114,7 +118,9 @@ def find_best(values: Sequence[Cell], column: Column) -> list[str]:
 
 def _show_column(column: Column, values: Sequence[Cell]) -> list[ShownCell]:
     marks = find_best(values, column)
-    return [show_cell(cell, column, mark) for cell, mark in zip(values, marks, strict=True)]
+    changes = [cell.change for cell in values if isinstance(cell, Number) and cell.change is not None]
+    best_change = max((_round_change(each, column) for each in changes), default=None) if column.best_change else None
+    return [show_cell(cell, column, mark, best_change) for cell, mark in zip(values, marks, strict=True)]
 
 
 def _is_numeric(values: Sequence[Cell]) -> bool:
@@ -129,5 +135,10 @@ def _read_figure(cell: Cell, column: Column) -> float | None:
     return round(value, column.digits)
 
 
-def _format_change(change: float) -> str:
-    return f"{100 * change:+.1f} %".replace("-", MINUS)
+def _round_change(change: float, column: Column) -> float:
+    """Return a change as it reads: those that read alike are marked alike."""
+    return round(change, max(column.digits, 3))
+
+
+def _format_change(change: float, column: Column) -> str:
+    return f"{100 * change:+.{max(column.digits - 2, 1)}f} %".replace("-", MINUS)

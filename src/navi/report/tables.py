@@ -50,6 +50,8 @@ class Column:
     """Marks the best and second-best figure: the `highest` or the `lowest`; None marks nothing."""
     bar: bool = False
     """Draws shares, from 0 to 1, as bars beside the figure."""
+    best_change: bool = False
+    """Marks the best relative change too: the highest, that is the smallest loss."""
 
     def __post_init__(self) -> None:
         if self.best is not None and self.best not in BEST:

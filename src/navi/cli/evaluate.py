@@ -1,0 +1,142 @@
+"""`navi evaluate`: the paper's tables and figures, beside every baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from navi.cli.console import Screen
+from navi.cli.options import ConfigFile, CorpusFolder, Device, Json, Quiet, split_names
+from navi.cli.progress import Meter, show_progress
+from navi.cli.render import count_things, format_count, make_heading, make_table, quote, tell_next
+from navi.cli.settings import make_pretrain_config
+from navi.errors import ConfigError
+
+if TYPE_CHECKING:
+    from navi.evaluation import GridReport, GridSummary
+
+EXAMPLES = (
+    "navi evaluate corpus -o results",
+    "navi evaluate corpus -o results --gold gold/movie --models bert,navi",
+    "navi evaluate corpus -o results --take navi=model --tasks generative,clustering",
+)
+
+
+def evaluate(
+    corpus: CorpusFolder,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RESULTS", help="Folder of results; cells there stay.")],
+    gold: Annotated[
+        Path | None,
+        typer.Option(metavar="PREFIX", help="Gold: PREFIX_concepts.csv, PREFIX_labels.json, PREFIX_synonyms.json."),
+    ] = None,
+    models: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Models, commas between them.", show_default="all of the paper's")
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Tasks, commas between them.", show_default="all")
+    ] = None,
+    take: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=MODEL", help="Take a model as it is; may be given again.", show_default=False),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the corpus is called.", show_default="its folder's name")
+    ] = None,
+    seeds: Annotated[str, typer.Option(metavar="0,1", help="Each model is trained once a seed.")] = "0",
+    rows: Annotated[int | None, typer.Option(help="Rows of a task.", show_default="1000")] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs of row classification.", show_default="8")] = None,
+    max_steps: Annotated[int | None, typer.Option(metavar="N", help="Train each model for N steps.")] = None,
+    device: Device = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train (or take) NAVI, its ablations and the baselines, and measure all of them; go on where it stopped."""
+    from navi.evaluation import MODELS, BenchConfig
+    from navi.evaluation import evaluate as evaluate_models
+    from navi.segments import Corpus
+
+    screen, opened = Screen(quiet=quiet, as_json=as_json), Corpus.open(corpus)
+    amounts = {key: value for key, value in (("rows", rows), ("runs", runs)) if value is not None}
+    settings = make_pretrain_config(
+        str(opened.config.backbone), preset=None, ablation=None, file=config, flags={"training.max_steps": max_steps}
+    )
+    with show_progress(screen) as meter:
+        summary = evaluate_models(
+            opened,
+            out,
+            gold=gold,
+            name=name,
+            models=split_names(models) or MODELS,
+            tasks=split_names(tasks),
+            seeds=read_seeds(seeds),
+            pretrain=settings,
+            bench=BenchConfig(**amounts),
+            taken=read_pairs(take or []),
+            device=device,
+            progress=follow_grid(meter),
+        )
+    screen.answer_json(describe_summary(summary))
+    screen.summarise(*summarise(summary, out))
+    screen.summarise(tell_next(f"navi report {quote(out)} --open", "look at the tables and figures"))
+
+
+def follow_grid(meter: Meter) -> Callable[[GridReport], None]:
+    """Return what an evaluation reports to."""
+
+    def report(at: GridReport) -> None:
+        detail = at.doing
+        if at.training is not None:
+            detail += f", step {format_count(at.training.step)} of {format_count(at.training.num_steps)}"
+        meter.update("Evaluating", at.done, at.total, detail)
+
+    return report
+
+
+def summarise(summary: GridSummary, out: Path) -> list[Any]:
+    """Return how much is done, what failed, and what was left out and why."""
+    lines: list[Any] = [make_heading(f"Results {out}: {count_things(summary.done, 'cell')} with figures")]
+    if summary.failed:
+        rows = [(each.task, each.model, str(each.seed), each.error or "") for each in summary.failed]
+        lines += [f"{count_things(len(rows), 'cell')} failed; the same command tries them again.", ""]
+        lines.append(make_table(("task", "model", "seed", "error"), rows))
+    lines += [f"Left out: {task}: {reason}." for task, reason in summary.left_out.items()]
+    return lines
+
+
+def describe_summary(summary: GridSummary) -> dict[str, Any]:
+    """Return the same for a program."""
+    failed = [
+        {"task": each.task, "model": each.model, "seed": each.seed, "error": each.error} for each in summary.failed
+    ]
+    return {"done": summary.done, "failed": failed, "left_out": summary.left_out}
+
+
+def read_seeds(text: str) -> list[int]:
+    """Return the numbers between commas.
+
+    >>> read_seeds("0, 1")
+    [0, 1]
+    """
+    names = split_names(text) or []
+    if not names or not all(name.isdigit() for name in names):
+        raise ConfigError(f"--seeds takes whole numbers with commas between them, got '{text}'.")
+    return [int(name) for name in names]
+
+
+def read_pairs(texts: list[str]) -> dict[str, Path]:
+    """Return the folder of each model that is to be taken.
+
+    >>> read_pairs(["navi=model"])
+    {'navi': PosixPath('model')}
+    """
+    pairs = {}
+    for text in texts:
+        name, sign, folder = text.partition("=")
+        if not (name and sign and folder):
+            raise ConfigError(f"--take wants NAME=MODEL, got '{text}'.")
+        pairs[name] = Path(folder)
+    return pairs

@@ -1,0 +1,124 @@
+"""Finished cells of an evaluation: one line of JSON each, and the arrays that figures are drawn from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from navi.errors import ConfigError
+
+RESULTS_FILE = "results.jsonl"
+ARRAYS_FOLDER = "arrays"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What is measured: one task of one model on one corpus."""
+
+    corpus: str
+    """What the corpus is called."""
+    task: str
+    """What is measured."""
+    model: str
+    """Of which model."""
+    seed: int
+    """Seed that the model was trained with."""
+
+    def __str__(self) -> str:
+        return f"{self.corpus}--{self.task}--{self.model}--{self.seed}".replace("/", "_")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Cell):
+    """A cell that is done, or that failed."""
+
+    digest: str
+    """Stands for all that the figures depend on: settings, corpus and gold."""
+    measures: dict[str, float] = field(default_factory=dict)
+    """The figures."""
+    error: str | None = None
+    """Why there are none."""
+    seconds: float = 0.0
+    """How long it took."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """Command, versions, device and the corpus's fingerprint."""
+
+    @property
+    def cell(self) -> Cell:
+        """The cell alone."""
+        return Cell(**{each.name: getattr(self, each.name) for each in fields(Cell)})
+
+
+class Results:
+    """The finished cells in a folder; a later line of a cell takes the place of an earlier one."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._records: dict[Cell, Record] = {}
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Self:
+        """Read what is in a folder; a folder without results, or none at all, is an empty beginning."""
+        results = cls(folder)
+        file = results.folder / RESULTS_FILE
+        for number, line in enumerate(_read_lines(file), start=1):
+            try:
+                record = Record(**json.loads(line))
+            except (json.JSONDecodeError, TypeError) as error:
+                raise ConfigError(f"{file}:{number} is no result: {error}. Remove the line to go on.") from error
+            results._records[record.cell] = record
+        return results
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records.values())
+
+    def find(self, cell: Cell, digest: str | None = None) -> Record | None:
+        """Return the cell's record if it is done (and, where a digest is given, done under the same one)."""
+        record = self._records.get(cell)
+        if record is None or record.error is not None or digest not in (None, record.digest):
+            return None
+        return record
+
+    def add(self, record: Record, arrays: dict[str, NDArray[Any]] | None = None) -> None:
+        """Keep a record: first its arrays, then its line, so that a line never lacks what it speaks of."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if arrays:
+            file = self._name_arrays(record.cell)
+            file.parent.mkdir(exist_ok=True)
+            unfinished = file.with_suffix(".tmp.npz")
+            np.savez_compressed(unfinished, allow_pickle=False, **arrays)
+            unfinished.replace(file)
+        with (self.folder / RESULTS_FILE).open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
+            lines.flush()
+            os.fsync(lines.fileno())
+        self._records[record.cell] = record
+
+    def load_arrays(self, cell: Cell) -> dict[str, NDArray[Any]] | None:
+        """Return what a cell kept; None where it kept nothing."""
+        file = self._name_arrays(cell)
+        if not file.is_file():
+            return None
+        with np.load(file, allow_pickle=False) as kept:
+            return dict(kept)
+
+    def _name_arrays(self, cell: Cell) -> Path:
+        return self.folder / ARRAYS_FOLDER / f"{cell}.npz"
+
+
+def _read_lines(file: Path) -> list[str]:
+    """Return the lines of a file; one that was cut off while it was written is left out, and away."""
+    if not file.is_file():
+        return []
+    text = file.read_text(encoding="utf-8")
+    if text and not text.endswith("\n"):
+        text = text[: text.rfind("\n") + 1]
+        file.write_text(text, encoding="utf-8")
+    return text.splitlines()

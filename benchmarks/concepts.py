@@ -1,5 +1,6 @@
 """Gold concepts of columns, and the tables of a corpus's split as rows of text."""
 
+# needs: nothing; other benchmarks import it.
 from __future__ import annotations
 
 import csv

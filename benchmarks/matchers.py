@@ -1,5 +1,6 @@
 """Other ways to match the columns of two tables: Valentine's matchers, and cosines of sentence embeddings."""
 
+# needs: nothing; other benchmarks import it.
 from __future__ import annotations
 
 from collections import Counter

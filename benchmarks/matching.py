@@ -13,6 +13,7 @@ default), at the threshold that is best for it on this very gold (`best`), and l
 assignment (`best 1:1`). The last two are known only in hindsight. One line a method.
 """
 
+# needs: a model, and gold for it
 from __future__ import annotations
 
 import argparse

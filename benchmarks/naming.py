@@ -9,6 +9,7 @@ training table has cannot be named rightly; they are counted apart. `--hide some
 at a time, `--hide all` every one at once. One line a method.
 """
 
+# needs: a prepared corpus, a model pretrained on it, and gold
 from __future__ import annotations
 
 import argparse

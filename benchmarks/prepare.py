@@ -1,9 +1,9 @@
 """How fast, and in how much memory, tables become a corpus.
 
     python benchmarks/prepare.py FOLDER...            each folder by itself
-    python benchmarks/prepare.py --grow 10000 1000000 simulated tables of growing size
+    python benchmarks/prepare.py --grow 10000 1000000 simulated tables of growing size; 20,000 rows without arguments
 
-Each run is a process of its own, so that its peak memory is its own too.
+Each run is a process of its own, so that its peak memory is its own too. One line a run.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def main() -> None:
         return
     for folder in options.folders:
         show(Path(folder).name, run(folder, options))
-    for num_rows in options.grow or []:
+    for num_rows in options.grow or ([] if options.folders else [20_000]):
         with tempfile.TemporaryDirectory() as scratch:
             simulate(scratch, num_rows, options.seed)
-            show(f"simulated {num_rows}", run(scratch, options))
+            show(f"simulated_{num_rows}", run(scratch, options))
 
 
 def simulate(folder: str, num_rows: int, seed: int) -> None:
@@ -66,22 +66,23 @@ def measure(folder: str, backbone: str, workers: int) -> dict[str, float]:
     return {
         "rows": totals["read"],
         "seconds": seconds,
-        "cpu seconds": parent.ru_utime + parent.ru_stime + worker.ru_utime + worker.ru_stime,
-        "rows/s": totals["read"] / seconds,
-        "tokens/s": totals["tokens"] / seconds,
-        "distinct value tokens/s": totals["value_tokens"] / seconds,
-        "distinct values and segments": totals["values"] + totals["segments"],
-        "corpus MB": size / 1e6,
-        "peak MB parent": parent.ru_maxrss / 1024,
-        "peak MB worker": worker.ru_maxrss / 1024,
+        "cpu_seconds": parent.ru_utime + parent.ru_stime + worker.ru_utime + worker.ru_stime,
+        "rows_per_s": totals["read"] / seconds,
+        "tokens_per_s": totals["tokens"] / seconds,
+        "distinct_value_tokens_per_s": totals["value_tokens"] / seconds,
+        "distinct_values_and_segments": totals["values"] + totals["segments"],
+        "corpus_mb": size / 1e6,
+        "peak_mb_parent": parent.ru_maxrss / 1024,
+        "peak_mb_worker": worker.ru_maxrss / 1024,
         # The workers have ended before the parent's own peak, so this is a bound and not reached.
-        "peak MB at most": (parent.ru_maxrss + workers * worker.ru_maxrss) / 1024,
+        "peak_mb_at_most": (parent.ru_maxrss + workers * worker.ru_maxrss) / 1024,
     }
 
 
 def show(name: str, figures: dict[str, float]) -> None:
-    for figure, value in figures.items():
-        print(f"{name:<20} {figure:<28} {value:>14,.1f}", flush=True)
+    print(
+        f"prepare tables={name} " + " ".join(f"{figure}={value:.1f}" for figure, value in figures.items()), flush=True
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Pairs of tables with known correspondences of columns."""
 
+# needs: nothing; other benchmarks import it.
 from __future__ import annotations
 
 import csv

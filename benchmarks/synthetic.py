@@ -13,11 +13,17 @@ SPECIAL = SpecialTokens(cls=101, sep=102, colon=1024, mask=103, regular=np.arang
 
 
 def make_arrays(
-    num_rows: int, *, tokens_per_row: int = 96, num_tables: int = 32, num_columns: int = 10, seed: int = 0
+    num_rows: int,
+    *,
+    tokens_per_row: int = 96,
+    num_tables: int = 32,
+    num_columns: int = 10,
+    num_values: int | None = None,
+    seed: int = 0,
 ) -> SegmentArrays:
     """Return a corpus whose rows have about `tokens_per_row` tokens in `num_columns` segments."""
     generator = np.random.default_rng(seed)
-    num_headers, num_values = num_tables * num_columns, 20 * num_rows
+    num_headers, num_values = num_tables * num_columns, num_values or 20 * num_rows
     header_lengths = generator.integers(1, 4, num_headers)
     room = (tokens_per_row - 1) / num_columns - 2 - header_lengths.mean()
     value_lengths = np.maximum(1, generator.poisson(room - 1, num_values) + 1)

@@ -64,5 +64,5 @@ def test_without_gold_what_needs_none_is_measured(bench, settings, tmp_path):
 
 
 def test_a_task_that_is_none_is_one_clear_error(bench, tmp_path):
-    with pytest.raises(ConfigError, match="Unknown task 'tidying'. Expected some of generative"):
+    with pytest.raises(ConfigError, match=r"Unknown task 'tidying'\. Expected some of generative"):
         evaluate(bench.corpus, tmp_path, tasks=("tidying",))

@@ -18,7 +18,7 @@ def test_baselines_presets_and_their_ablations_can_be_compared():
 
 
 def test_a_name_that_is_none_is_one_clear_error():
-    with pytest.raises(ConfigError, match="Unknown model 'gpt'. Expected some of bert, tapas"):
+    with pytest.raises(ConfigError, match=r"Unknown model 'gpt'\. Expected some of bert, tapas"):
         find_model("gpt")
 
 

@@ -84,10 +84,10 @@ def _choose(known: tuple[Named, ...], names: Sequence[str] | None) -> tuple[Name
     """Return the tasks of these names; all, if none are named."""
     if names is None:
         return known
-    missing = set(names) - {task.name for task in (*TASKS, *SEQUELS)}
+    expected = [*(task.name for task in TASKS), *(sequel.name for sequel in SEQUELS)]
+    missing = set(names) - set(expected)
     if missing:
-        expected = ", ".join(task.name for task in (*TASKS, *SEQUELS))
-        raise ConfigError(f"Unknown task '{sorted(missing)[0]}'. Expected some of {expected}.")
+        raise ConfigError(f"Unknown task '{sorted(missing)[0]}'. Expected some of {', '.join(expected)}.")
     return tuple(task for task in known if task.name in names)
 
 

@@ -9,6 +9,7 @@ import platform
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -121,7 +122,7 @@ class Grid:
             if task.tokens and not encoder.predicts_tokens:
                 continue
             self._tell(f"{spec.name}: {task.name}")
-            self._measure(self._cell(task, spec, seed), spec, seed, lambda task=task: task.run(encoder, self.bench))
+            self._measure(self._cell(task, spec, seed), spec, seed, partial(task.run, encoder, self.bench))
 
     def _do_sequels(self, spec: ModelSpec, seed: int) -> None:
         for sequel in self._sequels:
@@ -135,12 +136,7 @@ class Grid:
                 self.left_out[f"{sequel.name} of {spec.name}"] = f"the arrays of {before} are not in the results folder"
                 continue
             self._tell(f"{spec.name}: {sequel.name}")
-            self._measure(
-                self._cell(sequel, spec, seed),
-                spec,
-                seed,
-                lambda sequel=sequel, arrays=arrays: sequel.run(arrays, self.bench),
-            )
+            self._measure(self._cell(sequel, spec, seed), spec, seed, partial(sequel.run, arrays, self.bench))
 
     def _obtain(self, spec: ModelSpec, seed: int) -> TableEncoder:
         folder = self.config.taken.get(spec.name)
@@ -189,8 +185,11 @@ class Grid:
             self._cell(task, spec, seed)
             for seed in self.config.seeds
             for spec in self.config.models
-            for task in [*self._list_tasks(spec), *self._sequels]
+            for task in self._list_all(spec)
         ]
+
+    def _list_all(self, spec: ModelSpec) -> list[Task | Sequel]:
+        return [*self._list_tasks(spec), *self._sequels]
 
     def _cell(self, task: Task | Sequel, spec: ModelSpec, seed: int) -> Cell:
         return Cell(corpus=self.config.name, task=task.name, model=spec.name, seed=seed)

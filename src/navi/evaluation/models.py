@@ -73,9 +73,7 @@ def train_model(
 
 def load_model(spec: ModelSpec, folder: Path, *, device: str | None, precision: str | None) -> TableEncoder:
     """Return a trained model, ready to be asked."""
-    if spec.preset is None:
-        encoder = load_baseline(folder, device=device, precision=precision)
-    else:
-        encoder = NaviTables.from_folder(folder, device=device, precision=precision)
+    load = load_baseline if spec.preset is None else NaviTables.from_folder
+    encoder: TableEncoder = load(folder, device=device, precision=precision)
     encoder.name = spec.name
     return encoder

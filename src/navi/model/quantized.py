@@ -52,13 +52,18 @@ def check_support(model: NaviModel) -> None:
     """Raise unless int8 layers can be made of a model's layers, here."""
     if model.device.type != "cpu":
         raise ConfigError(f"Precision int8 is for the CPU, got the device '{model.device}'. Use bfloat16 there.")
-    if not hasattr(torch.ops.onednn, "qlinear_pointwise"):
+    if not has_onednn():
         raise ModelError("This build of torch has no oneDNN, which precision int8 needs. Use float32.")
     if model.config.hidden_act not in ACTIVATIONS:
         raise ModelError(
             f"No int8 layers for the activation '{model.config.hidden_act}'. "
             f"Expected one of {', '.join(ACTIVATIONS)}; use float32."
         )
+
+
+def has_onednn() -> bool:
+    """Tell whether this build of torch has the products that int8 layers need."""
+    return hasattr(torch.ops.onednn, "qlinear_pointwise")
 
 
 @torch.inference_mode()

@@ -79,3 +79,27 @@ def test_without_two_concepts_of_two_columns_there_is_no_silhouette(bench):
     columns = list_gold_columns(bench)
     few = columns.keep(np.isin(columns.number, columns.number[:2]))
     assert "silhouette" not in measure_columns(np.eye(2, dtype=np.float32), few)
+
+
+def test_headers_and_segments_are_kept_apart(bench, encoders):
+    class Parted(encoders.Oracle):
+        def embed(self, arrays, rows, *, parts=("rows",), hidden=None):
+            found = super().embed(arrays, rows, parts=parts, hidden=hidden)
+            return {part: -vectors if part == "segments" else vectors for part, vectors in found.items()}
+
+    arrays = run(Parted(), bench).arrays
+    assert np.array_equal(arrays["test_segments"], -arrays["test_headers"])
+
+
+def test_who_reads_the_order_loses_when_columns_are_permuted(bench, encoders):
+    class Placer(encoders.Oracle):
+        """Embeds a cell as its place in the row."""
+
+        def embed(self, arrays, rows, *, parts=("rows",), hidden=None):
+            places = np.concatenate([np.arange(count) for count in np.diff(arrays.row_offsets)[rows]])
+            return dict.fromkeys(parts, self.draw(places))
+
+    measures = run(Placer(), bench).measures
+    # Columns that mean the same stand at the same place in both known tables.
+    assert measures["test_headers_b3_f1"] == 1.0
+    assert measures["test_headers_permuted_b3_f1"] < 1.0

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from navi.evaluation.bench import BenchConfig
-from navi.evaluation.tasks.generative import _find_modes, _spell, run
+from navi.evaluation.tasks.generative import _find_modes, _list_training_cells, _spell, run
 
 
 def list_scores(measures, ending):
@@ -88,3 +88,9 @@ def test_a_corpus_without_unseen_tables_is_measured_on_its_own_rows(bench, encod
 @pytest.mark.parametrize("split", ["test", "unseen"])
 def test_a_split_is_sampled_down_to_the_rows_asked_for(bench, encoders, split):
     assert run(encoders.oracle, bench).measures[f"{split}_rows"] == bench.config.rows
+
+
+def test_nothing_but_training_rows_tells_what_is_frequent(bench):
+    columns, segments = _list_training_cells(bench)
+    assert len(columns) == len(segments) == 5 * len(bench.corpus.rows_of("train"))
+    assert "gamma" not in {bench.corpus.tables[table] for table in bench.corpus.arrays.column_table[columns]}

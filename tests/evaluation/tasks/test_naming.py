@@ -5,8 +5,9 @@ import pytest
 
 from navi.errors import ModelError
 from navi.evaluation.bench import BenchConfig
+from navi.evaluation.columns import list_gold_columns, sample_cells
 from navi.evaluation.encoder import list_cells
-from navi.evaluation.tasks.naming import list_candidates, run
+from navi.evaluation.tasks.naming import list_candidates, run, score_columns
 
 
 def make_namer(bench, encoders, header_of):
@@ -113,3 +114,17 @@ def test_a_model_names_columns(bench, navi_tables):
 def test_an_encoder_that_tells_no_probabilities_is_refused(bench, encoders):
     with pytest.raises(ModelError, match="oracle cannot tell how likely a token is"):
         run(encoders.oracle, bench)
+
+
+def test_a_candidate_scores_the_mean_of_its_tokens(bench, encoders):
+    columns = list_gold_columns(bench)
+    wanted = sample_cells(bench, "unseen", columns.number, 2, 0)
+    columns = columns.keep(columns.table == "gamma")
+    candidates = list_candidates(bench)
+    namer = make_namer(bench, encoders, lambda *_: "genre")
+    scores = score_columns(namer, bench.corpus.arrays, wanted, columns, candidates)
+    assert scores.shape == (3, len(candidates.tokens))
+    assert max(map(len, candidates.tokens)) > 1
+    right = candidates.tokens.index(tuple(bench.corpus.tokenizer.encode("genre", add_special_tokens=False).ids))
+    assert np.all(scores[:, right] == 0.0)
+    assert np.all(np.delete(scores, right, axis=1) == -9.0)

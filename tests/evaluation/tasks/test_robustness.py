@@ -84,3 +84,15 @@ def test_without_synonyms_the_other_views_are_measured(bench, encoders):
 def test_the_share_of_renamed_cells_is_told(bench, encoders):
     measures = run(encoders.oracle, bench).measures
     assert 0 < measures["typos_renamed"] < measures["typos_any_renamed"] < 1
+
+
+def test_both_protocols_are_asked(bench, encoders):
+    asked = []
+
+    class Recorder(encoders.Oracle):
+        def predict(self, arrays, rows, hidden):
+            asked.append((hidden.part, hidden.blind))
+            return super().predict(arrays, rows, hidden)
+
+    run(Recorder(), bench)
+    assert asked == [("header", False)] * 6 + [("header", True)] * 6

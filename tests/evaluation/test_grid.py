@@ -19,7 +19,7 @@ from navi.evaluation.task import Outcome, Sequel, Task
 class Trained:
     """A model of which nothing is asked."""
 
-    predicts_tokens = True
+    name = ""
 
 
 class Journal(list):
@@ -37,7 +37,6 @@ def journal(monkeypatch):
         kept.note("load", spec.name)
         encoder = Trained()
         encoder.name = spec.name
-        encoder.predicts_tokens = spec.name != "dumb"
         return encoder
 
     def train(spec, *_):
@@ -63,7 +62,7 @@ def make_grid(corpus, tmp_path, journal):
     def make(*models, tasks=None, sequels=None, gold=None, **settings):
         config = GridConfig(
             name="films",
-            models=tuple(ModelSpec(name=name) for name in models),
+            models=tuple(ModelSpec(name=name, predicts_tokens=name != "dumb") for name in models),
             tasks=tasks or (Task(name="asked", run=ask),),
             sequels=sequels if sequels is not None else (Sequel(name="followed", after="asked", run=follow),),
             **settings,
@@ -147,6 +146,7 @@ def test_models_that_predict_no_tokens_are_spared_tasks_that_want_them(make_grid
     grid = make_grid("dumb", "one", tasks=(Task(name="asked", run=make_grid.ask, tokens=True),))
     grid.run()
     assert find(grid, "asked", "dumb") is None
+    assert len(grid._list_cells()) == 2
     assert find(grid, "asked", "one") is not None
 
 

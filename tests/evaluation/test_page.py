@@ -158,6 +158,13 @@ def test_the_papers_figures_stand_beside_ours(page):
     assert row[place + 1] == Number(0.7077)
 
 
+def test_a_figure_of_the_papers_that_stands_alone_is_not_marked(page):
+    table = find_table(page, "movie: cosines of hidden fields")
+    assert [column.best for column in table.described_columns if column.name == "paper"] == [None, None]
+    table = find_table(page, "movie: columns of known tables")
+    assert [column.best for column in table.described_columns if column.name == "paper"] == ["highest"] * 2
+
+
 def test_every_table_of_models_has_the_three_first(page):
     for section in SECTIONS:
         for table in (item for item in find_section(page, section.title).items if isinstance(item, Table)):

@@ -423,6 +423,7 @@ def test_missing_packages_for_curves_are_noted(
         {"masking": {"whole_spans": False}},
         {"alignment": {"weight": 0.0}},
         {"alignment": {"random_routing": True}},
+        {"alignment": {"weight": 0.0, "row_weight": 0.1, "column_weight": 0.1}},
         {"model": {"attribute_gate": False, "local_head_share": 0.0}},
         {"sampler": {"tokens_per_batch": 150}},
         {"training": {"precision": "bfloat16"}},

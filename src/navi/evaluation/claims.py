@@ -58,7 +58,7 @@ def show_claims(averages: Averages) -> Section | None:
     text = (
         "BERT, NAVI as in the paper (`--preset paper`) and NAVI as it is by default, with the margin of the last over "
         "the first beside the paper's. A margin holds if it is at least the paper's; where the paper has none, if "
-        "there is one."
+        "there is one. `permuted`: columns in another order; `unseen`: tables that no model was trained on."
     )
     return Section("NAVI against BERT, and what the paper claims", text, tuple(tables))
 

@@ -385,16 +385,16 @@ SECTIONS = (
 COMPARED: Mapping[str, str] = {
     "generative/test_header_informed_token": "Header, informed",
     "generative/test_header_blind_token": "Header, blind",
-    "generative/test_header_blind_permuted_token": "Header, blind, columns permuted",
-    "generative/unseen_header_blind_permuted_token": "Header, blind, columns permuted, unseen tables",
+    "generative/test_header_blind_permuted_token": "Header, blind, permuted",
+    "generative/unseen_header_blind_permuted_token": "Header, blind, permuted, unseen",
     "generative/test_value_token": "Value",
-    "generative/unseen_value_token": "Value, unseen tables",
+    "generative/unseen_value_token": "Value, unseen",
     "clustering/test_headers_nmi": "Clustering, NMI",
     "clustering/test_headers_b3_f1": "Clustering, B³-F1",
-    "clustering/unseen_headers_b3_f1": "Clustering, B³-F1, unseen tables",
-    "clustering/test_segments_b3_f1": "Clustering of segments, B³-F1",
-    "naming/permuted_top1": "Naming, first, columns permuted, unseen tables",
-    "naming/permuted_top5": "Naming, within five, columns permuted, unseen tables",
+    "clustering/unseen_headers_b3_f1": "Clustering, B³-F1, unseen",
+    "clustering/test_segments_b3_f1": "Clustering segments, B³-F1",
+    "naming/permuted_top1": "Naming, top 1, permuted, unseen",
+    "naming/permuted_top5": "Naming, top 5, permuted, unseen",
     **{f"classification_{each}/rows_f1": f"Classification, {name}" for each, name in CLASSIFIERS.items()},
 }
 """What NAVI is compared with BERT by, as task and measure."""

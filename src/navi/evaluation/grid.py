@@ -119,8 +119,6 @@ class Grid:
                 self._keep(self._cell(task, spec, seed), spec, seed, error, monotonic() - started)
             return
         for task in missing:
-            if task.tokens and not encoder.predicts_tokens:
-                continue
             self._tell(f"{spec.name}: {task.name}")
             self._measure(self._cell(task, spec, seed), spec, seed, partial(task.run, encoder, self.bench))
 
@@ -178,7 +176,11 @@ class Grid:
         return task.name not in self.left_out
 
     def _list_tasks(self, spec: ModelSpec) -> list[Task]:
-        return [task for task in self._tasks if task.only is None or spec.name in task.only]
+        return [
+            task
+            for task in self._tasks
+            if (task.only is None or spec.name in task.only) and (spec.predicts_tokens or not task.tokens)
+        ]
 
     def _list_cells(self) -> list[Cell]:
         return [
@@ -189,7 +191,9 @@ class Grid:
         ]
 
     def _list_all(self, spec: ModelSpec) -> list[Task | Sequel]:
-        return [*self._list_tasks(spec), *self._sequels]
+        tasks = self._list_tasks(spec)
+        kept = {task.name for task in tasks}
+        return [*tasks, *(sequel for sequel in self._sequels if sequel.after in kept)]
 
     def _cell(self, task: Task | Sequel, spec: ModelSpec, seed: int) -> Cell:
         return Cell(corpus=self.config.name, task=task.name, model=spec.name, seed=seed)

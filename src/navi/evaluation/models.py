@@ -31,11 +31,13 @@ class ModelSpec:
     """The preset of a NAVI; None for a baseline."""
     ablation: str | None = None
     """What is taken from it."""
+    predicts_tokens: bool = True
+    """Whether it can be asked for hidden tokens."""
 
 
 def list_models() -> dict[str, ModelSpec]:
     """Return all that can be compared, by name."""
-    specs = [ModelSpec(name=name) for name in BASELINES]
+    specs = [ModelSpec(name=name, predicts_tokens=kind.predicts_tokens) for name, kind in BASELINES.items()]
     for name, preset in NAVI_PRESETS.items():
         specs.append(ModelSpec(name=name, preset=preset))
         specs += [ModelSpec(name=f"{name}-{each}", preset=preset, ablation=each) for each in ABLATIONS]

@@ -105,7 +105,9 @@ def _make_columns(layout: TableLayout, shown: Shown, corpus: str) -> list[Column
         return [ours]
     # Under a header of its own a column need not say whose figure of what it is.
     name = QUOTED if shown.group else f"{QUOTED}, {shown.name}"
-    return [ours, replace(ours, name=name)]
+    # A figure that stands alone is neither best nor second.
+    several = sum(find_quoted(layout, shown, corpus, model) is not None for model in layout.models) > 1
+    return [ours, replace(ours, name=name, best=ours.best if several else None)]
 
 
 def _fill(averages: Averages, layout: TableLayout, shown: Shown, corpus: str, model: str) -> list[Cell]:

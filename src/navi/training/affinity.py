@@ -19,6 +19,10 @@ MIN_CELLS = 20
 """Cells that a column must have for its values to tell what it is."""
 MAX_COLUMNS = 4096
 """Columns that are compared, those with the most cells: each pair of them takes two bytes."""
+SURE = 0.9
+"""Probability from which two columns that are each other's best are taken for the same."""
+DOUBTFUL = 0.3
+"""What all other pairs have at most: too little to be the same, and too much to be surely not."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +32,15 @@ class Related:
     columns: NDArray[np.int64]
     """(A,) the columns, as the corpus numbers them."""
     affinity: NDArray[np.float16]
-    """(A, A) probability that two columns mean the same, by their values."""
+    """(A, A) probability that two columns mean the same, by their values; at most `DOUBTFUL` where it is not `SURE`."""
 
 
 def relate_columns(corpus: Corpus, seed: int = 0) -> Related:
     """Compare the columns of a corpus by the values in its training rows.
 
-    What likeness of values means is learned from which columns of different tables have the same header; the headers
-    themselves do not count.
+    What likeness of values means is learned from which columns of different tables have the same header. Likeness
+    alone proposes too much (any two columns of years are alike), so a column is taken for the same only as the one in
+    its table that is most alike, both ways, headers that are equal coming first.
     """
     arrays, rows = corpus.arrays, corpus.rows_of("train")
     sketches = sketch_columns(corpus, rows)
@@ -51,4 +56,19 @@ def relate_columns(corpus: Corpus, seed: int = 0) -> Related:
     )
     odds = fit_scorer(profiles, seed=seed).score(profiles, profiles, Background([profiles])).values
     affinity = 1 / (1 + np.exp(-odds.astype(np.float64)))
+    attribute = arrays.column_attribute[columns]
+    ranked = np.where(attribute[:, None] == attribute[None, :], 1.0, affinity)
+    sure = pair_up(ranked, arrays.column_table[columns]) & (affinity >= SURE)
+    affinity = np.where(sure, affinity, np.minimum(affinity, DOUBTFUL))
     return Related(columns=columns, affinity=affinity.astype(np.float16))
+
+
+def pair_up(affinity: NDArray[np.float64], table: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Tell which pairs of columns of different tables are each other's best in the other's table: (A, A)."""
+    best = np.zeros(affinity.shape, np.bool_)
+    every = np.arange(len(table))
+    for number in np.unique(table):
+        own = np.flatnonzero(table == number)
+        best[every, own[affinity[:, own].argmax(axis=1)]] = True
+    paired: NDArray[np.bool_] = best & best.T & (table[:, None] != table[None, :])
+    return paired

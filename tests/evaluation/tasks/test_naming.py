@@ -128,3 +128,13 @@ def test_a_candidate_scores_the_mean_of_its_tokens(bench, encoders):
     right = candidates.tokens.index(tuple(bench.corpus.tokenizer.encode("genre", add_special_tokens=False).ids))
     assert np.all(scores[:, right] == 0.0)
     assert np.all(np.delete(scores, right, axis=1) == -9.0)
+
+
+def test_a_header_of_several_concepts_is_strictly_what_most_tables_make_of_it(bench, encoders):
+    # country is in both known tables: a year in one, a title in the other, so strictly a title.
+    concepts = {**bench.gold.concepts, ("alpha", "country"): "year", ("beta", "country"): "title"}
+    changed = replace(bench, gold=replace(bench.gold, concepts=concepts))
+    measures = run(make_namer(bench, encoders, lambda *_: "country"), changed).measures
+    assert measures["top1"] == pytest.approx(2 / 3)
+    assert measures["top1_strict"] == pytest.approx(1 / 3)
+    assert measures["top5_strict"] <= measures["top5"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,9 @@ class Candidates:
     tokens: tuple[tuple[int, ...], ...]
     """(N,) tokens of each."""
     concepts: tuple[frozenset[str], ...]
-    """(N,) what each means in the known tables, by the gold."""
+    """(N,) what each means in some known table, by the gold."""
+    usual: tuple[str | None, ...]
+    """(N,) what each means in most of them; of equals the first by name."""
     too_long: int
     """Headers left out for their length."""
 
@@ -50,8 +53,9 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
 
     For each column, its header alone is hidden, blind, in at most 40 rows, once for each length that a candidate may
     have; a candidate scores the mean of its tokens' log-probabilities over tokens and rows. It is right if some known
-    table has it in the column's concept. Columns whose concept no candidate has cannot be named; they are counted as
-    `unnameable`, not as wrong. `frequent_top1` and `frequent_top5` is what the headers of most known tables get.
+    table has it in the column's concept; for `…_strict`, if that is what it means in most of them. Columns whose
+    concept no candidate has cannot be named; they are counted as `unnameable`, not as wrong. `frequent_top1` and
+    `frequent_top5` is what the headers of most known tables get.
     """
     candidates = list_candidates(bench)
     gold = list_gold_columns(bench)
@@ -60,7 +64,10 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
     columns = present.keep(np.isin(present.concept, sorted(candidates.nameable)))
     if not len(columns):
         return Outcome({})
-    right = np.array([[concept in each for each in candidates.concepts] for concept in columns.concept])
+    rules = {
+        "": np.array([[concept in each for each in candidates.concepts] for concept in columns.concept]),
+        "_strict": np.array([[concept == each for each in candidates.usual] for concept in columns.concept]),
+    }
     measures = {
         "columns": float(len(columns)),
         "unnameable": float(len(present) - len(columns)),
@@ -70,10 +77,13 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
     views = {"": bench.corpus.arrays, "permuted_": permute_columns(bench.corpus.arrays, seed=bench.config.seed)}
     scores = {name: score_columns(encoder, view, wanted, columns, candidates) for name, view in views.items()}
     # Candidates stand from those of most tables to those of fewest.
-    scores["frequent_"] = np.broadcast_to(-np.arange(right.shape[1], dtype=np.float32), right.shape)
+    scores["frequent_"] = np.tile(-np.arange(len(candidates.tokens), dtype=np.float32), (len(columns), 1))
     for name, score in scores.items():
-        best = np.take_along_axis(right, np.argsort(-score, axis=1, kind="stable")[:, :TOP], axis=1)
-        measures[f"{name}top1"], measures[f"{name}top5"] = float(best[:, 0].mean()), float(best.any(axis=1).mean())
+        order = np.argsort(-score, axis=1, kind="stable")[:, :TOP]
+        for ending, right in rules.items():
+            best = np.take_along_axis(right, order, axis=1)
+            measures[f"{name}top1{ending}"] = float(best[:, 0].mean())
+            measures[f"{name}top5{ending}"] = float(best.any(axis=1).mean())
     return Outcome(measures)
 
 
@@ -82,22 +92,27 @@ def list_candidates(bench: Bench) -> Candidates:
     arrays = bench.corpus.arrays
     tables, headers = name_columns(bench.corpus)
     known = set(np.unique(arrays.row_table[bench.corpus.rows_of("train")]).tolist())
-    found: dict[tuple[int, ...], set[str]] = {}
-    spread: dict[tuple[int, ...], int] = {}
+    found: dict[tuple[int, ...], Counter[str]] = {}
+    spread: Counter[tuple[int, ...]] = Counter()
     for column in range(len(headers)):
         if int(arrays.column_table[column]) not in known or is_useless(headers[column]):
             continue
         start, end = arrays.header_offsets[arrays.column_header[column] :][:2]
         tokens = tuple(arrays.header_tokens[start:end].tolist())
         concept = bench.gold.concepts.get((tables[column], headers[column]))
-        found.setdefault(tokens, set()).update(() if concept is None else (concept,))
-        spread[tokens] = spread.get(tokens, 0) + 1
+        found.setdefault(tokens, Counter()).update(() if concept is None else (concept,))
+        spread[tokens] += 1
     short = sorted((tokens for tokens in found if len(tokens) <= LONGEST), key=lambda each: (-spread[each], each))
     return Candidates(
         tokens=tuple(short),
         concepts=tuple(frozenset(found[tokens]) for tokens in short),
+        usual=tuple(_find_usual(found[tokens]) for tokens in short),
         too_long=len(found) - len(short),
     )
+
+
+def _find_usual(counted: Counter[str]) -> str | None:
+    return min(counted, key=lambda concept: (-counted[concept], concept), default=None)
 
 
 def score_columns(

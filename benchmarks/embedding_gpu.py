@@ -1,0 +1,90 @@
+"""Embedding on one GPU: rows/s from Arrow tables in memory to one numpy array, tokenising included.
+
+    python benchmarks/embedding_gpu.py [FOLDER...] [--shape base minilm] [--rows 100000]
+
+Rows of the given tables, or of simulated film catalogues; random weights. Beside the
+whole way stand its parts: encoding to segments alone, and the model on rows that are encoded already.
+"""
+
+# needs: a GPU
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+import pyarrow as pa
+import torch
+from embedding_cpu import make_tables, read_tables
+from training_gpu import SHAPES
+
+from navi.backbones import find_backbone, load_tokenizer
+from navi.inference import Navi
+from navi.model import NaviConfig, NaviModel
+
+
+def make_navi(shape: str, folder: str) -> Navi:
+    """Return a model of random weights of a shape, loaded as a user would load it."""
+    import shutil
+    from pathlib import Path
+
+    tokenizer = load_tokenizer("minilm")
+    torch.manual_seed(0)
+    model = NaviModel(NaviConfig(vocab_size=tokenizer.get_vocab_size(), local_head_share=0.5, **SHAPES[shape]))
+    model.save_pretrained(folder)
+    shutil.copy(find_backbone("minilm") / "tokenizer.json", Path(folder) / "tokenizer.json")
+    return Navi.from_pretrained(folder, device="cuda")
+
+
+def repeat_rows(tables: dict[str, pa.Table], num_rows: int) -> dict[str, pa.Table]:
+    """Return tables with as many rows in all, each row told apart by a number in its first column."""
+    times = -(-num_rows // sum(table.num_rows for table in tables.values()))
+    repeated = {}
+    for name, table in tables.items():
+        whole = pa.concat_tables([table] * times)
+        first = whole.column_names[0]
+        numbered = [f"{cell} {place}" for place, cell in enumerate(whole[first].to_pylist())]
+        repeated[name] = whole.set_column(0, first, pa.array(numbered))
+    return repeated
+
+
+def time_best(work, repeats: int) -> float:
+    """Seconds of the quickest of several runs, after one to warm up."""
+    work()
+    seconds = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - begun)
+    return min(seconds)
+
+
+def main(options: argparse.Namespace) -> None:
+    import tempfile
+
+    few = options.rows // 4
+    tables = repeat_rows(read_tables(options.folders, few) if options.folders else make_tables(few), options.rows)
+    for shape in options.shape:
+        with tempfile.TemporaryDirectory() as folder:
+            navi = make_navi(shape, folder)
+        encoded = navi.encode(tables)
+        rows, tokens = encoded.arrays.num_rows, encoded.arrays.count_row_tokens()
+        whole = time_best(lambda navi=navi: navi.embed_rows(tables), options.repeats)
+        encoding = time_best(lambda navi=navi: navi.encode(tables), options.repeats)
+        every = np.arange(rows)
+        model = time_best(lambda navi=navi, encoded=encoded: navi.runner.embed(encoded.arrays, every), options.repeats)
+        print(
+            f"shape={shape} rows={rows} tokens_per_row={tokens.mean():.1f} rows_per_second={rows / whole:.0f} "
+            f"encoding={rows / encoding:.0f} model={rows / model:.0f} "
+            f"memory_gib={torch.cuda.max_memory_allocated() / 2**30:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*")
+    parser.add_argument("--shape", nargs="+", default=["base", "minilm"], choices=SHAPES)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--repeats", type=int, default=2)
+    main(parser.parse_args())

@@ -40,7 +40,7 @@ bench: install  ## Run the benchmarks that need no GPU
 	@for script in benchmarks/[a-z]*.py; do grep -q '^# needs:' $$script || $(BIN)/python $$script; done
 
 docs: install  ## Build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 constraints: install  ## Pin what is installed now
 	$(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt

@@ -11,9 +11,11 @@ whole way stand its parts: encoding to segments alone, and the model on rows tha
 from __future__ import annotations
 
 import argparse
+import shutil
+import tempfile
 import time
+from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import torch
 from embedding_cpu import make_tables, read_tables
@@ -26,9 +28,6 @@ from navi.model import NaviConfig, NaviModel
 
 def make_navi(shape: str, folder: str) -> Navi:
     """Return a model of random weights of a shape, loaded as a user would load it."""
-    import shutil
-    from pathlib import Path
-
     tokenizer = load_tokenizer("minilm")
     torch.manual_seed(0)
     model = NaviModel(NaviConfig(vocab_size=tokenizer.get_vocab_size(), local_head_share=0.5, **SHAPES[shape]))
@@ -61,8 +60,6 @@ def time_best(work, repeats: int) -> float:
 
 
 def main(options: argparse.Namespace) -> None:
-    import tempfile
-
     few = options.rows // 4
     tables = repeat_rows(read_tables(options.folders, few) if options.folders else make_tables(few), options.rows)
     for shape in options.shape:
@@ -72,8 +69,7 @@ def main(options: argparse.Namespace) -> None:
         rows, tokens = encoded.arrays.num_rows, encoded.arrays.count_row_tokens()
         whole = time_best(lambda navi=navi: navi.embed_rows(tables), options.repeats)
         encoding = time_best(lambda navi=navi: navi.encode(tables), options.repeats)
-        every = np.arange(rows)
-        model = time_best(lambda navi=navi, encoded=encoded: navi.runner.embed(encoded.arrays, every), options.repeats)
+        model = time_best(lambda navi=navi, encoded=encoded: navi.runner.embed(encoded.arrays), options.repeats)
         print(
             f"shape={shape} rows={rows} tokens_per_row={tokens.mean():.1f} rows_per_second={rows / whole:.0f} "
             f"encoding={rows / encoding:.0f} model={rows / model:.0f} "

@@ -6,6 +6,7 @@ Of each seed's five catalogues, four pairs are compared, one-to-one and without 
 calibration error; precision and recall are those of pairs with a confidence of at least 0.5.
 """
 
+# needs: a model
 from __future__ import annotations
 
 import argparse

@@ -1,10 +1,11 @@
 """Training on the CPU: rows/s of NAVI beside the straightforward way of doing the same.
 
-    python benchmarks/training_cpu.py [--rows 32] [--steps 4]
+    python benchmarks/training_cpu.py [--corpus CORPUS] [--rows 32] [--steps 2]
 
 The straightforward way, written here once as the thing to compare with: every cell is tokenised by string in every
 step, rows are padded to the longest, logits are computed at all positions, the masked and the plain copy take a pass
-each, attributes are encoded row by row, and alignment loops over headers in Python. Same backbone, same rows.
+each, attributes are encoded row by row, and alignment loops over headers in Python. Same backbone, same rows:
+those of a prepared corpus, or simulated ones.
 """
 
 from __future__ import annotations
@@ -146,12 +147,16 @@ class PlainWay:
         self.optimizer.step()
 
 
-def main(num_rows: int, num_steps: int) -> None:
+def simulate(folder: str) -> Corpus:
+    write_catalogues(f"{folder}/tables", num_rows=2000, seed=3)
+    return prepare([f"{folder}/tables"], f"{folder}/corpus")
+
+
+def main(num_rows: int, num_steps: int, prepared: str | None) -> None:
     torch.manual_seed(0)
     random.seed(0)
     with tempfile.TemporaryDirectory() as folder:
-        write_catalogues(f"{folder}/tables", num_rows=2000, seed=3)
-        corpus = prepare([f"{folder}/tables"], f"{folder}/corpus")
+        corpus = Corpus.open(prepared) if prepared else simulate(folder)
         config = make_preset("paper")
         sampler = dataclasses.replace(config.sampler, rows_per_batch=num_rows)
         plan = plan_epoch(corpus.rows_of("train"), corpus.arrays.row_table, sampler, seed=0, epoch=0)[: num_steps + 1]
@@ -178,6 +183,7 @@ def main(num_rows: int, num_steps: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--corpus", help="a corpus that `navi prepare` wrote")
     arguments = parser.parse_args()
-    main(arguments.rows, arguments.steps)
+    main(arguments.rows, arguments.steps, arguments.corpus)

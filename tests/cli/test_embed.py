@@ -2,15 +2,28 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from navi.cli.embed import Dtype, Kind, Pooling
+from navi.cli.embed import Dtype, Kind, Pooling, Precision
 from navi.inference.embedding import DTYPES, KINDS, POOLINGS
+from navi.model.runner import PRECISIONS
 
 
 def test_the_choices_are_those_of_the_library():
     assert (tuple(Kind), tuple(Pooling), tuple(Dtype)) == (KINDS, tuple(POOLINGS), DTYPES)
+    assert tuple(Precision) == tuple(PRECISIONS)
+
+
+def test_vectors_in_int8_are_near_those_in_float32(model, tables, tmp_path, navi_command):
+    found = {}
+    for precision in ("float32", "int8"):
+        out = tmp_path / f"{precision}.parquet"
+        navi_command("embed", model, tables, "-o", out, "--precision", precision, "--normalize")
+        found[precision] = np.stack(pq.read_table(out)["embedding"].to_numpy())
+    assert not np.array_equal(found["int8"], found["float32"])
+    assert (found["int8"] * found["float32"]).sum(axis=1).min() >= 0.99
 
 
 def test_every_row_gets_a_vector(model, tables, tmp_path, navi_command):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,7 +13,15 @@ from navi.training.checkpoint import RunState
 from navi.training.logbook import Logbook
 from navi.training.step import SUMS, StepBatches, StepOutcome, make_accelerator
 
-MADE = StepBatches(batches=[], size=StepSize(num_targets=1, num_tables=1), num_rows=4, num_tokens=40)
+MADE = StepBatches(
+    parts=[np.arange(4)],
+    part_tokens=[20],
+    batches=[],
+    size=StepSize(num_targets=1, num_tables=1),
+    room=None,
+    epoch=0,
+    num_tokens=40,
+)
 
 
 def make_logbook(folder: Path, state: RunState | None = None, *, curves: bool = False) -> Logbook:

@@ -24,7 +24,7 @@ def make_line(weight: float = 1.0) -> torch.nn.Module:
 def test_every_parameter_is_in_one_group_with_its_own_rate_and_decay(tiny_backbone: Path) -> None:
     model = load_backbone(tiny_backbone)
     config = TrainingConfig(learning_rate=1e-5, new_learning_rate=1e-3, weight_decay=0.1)
-    optimizer = make_optimizer(model, config)
+    optimizer = make_optimizer(model, config, lambda name: is_new(name, model.config))
     found = {id(p): group for group in optimizer.param_groups for p in group["params"]}
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
     for name, parameter in model.named_parameters():
@@ -51,7 +51,9 @@ def test_the_rate_is_never_beyond_its_bounds(num_steps: int, share: float, data:
 
 
 def test_each_group_keeps_its_proportion(tiny_backbone: Path) -> None:
-    optimizer = make_optimizer(load_backbone(tiny_backbone), TrainingConfig(learning_rate=2.0, new_learning_rate=8.0))
+    model = load_backbone(tiny_backbone)
+    config = TrainingConfig(learning_rate=2.0, new_learning_rate=8.0)
+    optimizer = make_optimizer(model, config, lambda name: is_new(name, model.config))
     set_rate(optimizer, 0.25)
     assert {group["lr"] for group in optimizer.param_groups} == {0.5, 2.0}
 

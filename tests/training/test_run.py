@@ -119,7 +119,8 @@ def test_the_metrics_have_a_line_for_each_window_and_each_validation(finished: T
     assert [line["epoch"] for line in train] == [1] * 5 + [2] * 5
     assert sum(line["rows"] for line in train) == 2 * finished.corpus["train_rows"]
     assert set(train[0]) == {
-        *("kind", "step", "epoch", "learning_rate", "loss", "masked", "low", "high", "norm", "header_accuracy"),
+        *("kind", "step", "epoch", "learning_rate", "loss", "masked", "low", "high"),
+        *("row_agreement", "column_agreement", "norm", "header_accuracy"),
         *("value_accuracy", "rows", "tokens", "skipped", "seconds", "rows_per_second", "tokens_per_second"),
     }
     validation = [line for line in lines if line["kind"] == "validation"]
@@ -427,6 +428,7 @@ def test_missing_packages_for_curves_are_noted(
         {"model": {"attribute_gate": False, "local_head_share": 0.0}},
         {"sampler": {"tokens_per_batch": 150}},
         {"training": {"precision": "bfloat16"}},
+        {"training": {"graphs": True}},
     ],
     ids=str,
 )

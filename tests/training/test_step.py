@@ -112,3 +112,28 @@ def test_half_precision_gives_nearly_the_same_loss(make_stepper: Callable[..., S
     one, other = full.accumulate(made, 0)[0], half.accumulate(made, 0)[0]
     assert one != other
     torch.testing.assert_close(one, other, rtol=0.02, atol=0.0)
+
+
+def test_batches_made_on_the_device_learn_what_those_of_the_host_do(make_stepper: Callable[..., Stepper]) -> None:
+    plain, recorded = make_stepper(), make_stepper(training={"graphs": True})
+    recorded.foresee([[ROWS], [ROWS[:10]]])
+    made = recorded.build([ROWS], epoch=3, max_tokens=None)
+    assert made.batches == []
+    sums = plain.accumulate(plain.build([ROWS], epoch=3, max_tokens=None), step=0)
+    torch.testing.assert_close(recorded.accumulate(made, step=0), sums, rtol=1e-5, atol=1e-5)
+    found = read_gradients(recorded)
+    for name, gradient in read_gradients(plain).items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-5, msg=lambda text, name=name: name + text)
+
+
+def test_a_batch_that_fits_no_room_is_made_on_the_host(make_stepper: Callable[..., Stepper]) -> None:
+    stepper = make_stepper(training={"graphs": True})
+    stepper.foresee([[ROWS[:2]]])
+    assert len(stepper.build([ROWS], epoch=0, max_tokens=None).batches) == 1
+
+
+def test_parts_of_a_step_are_made_on_the_host(make_stepper: Callable[..., Stepper]) -> None:
+    stepper = make_stepper(training={"graphs": True})
+    stepper.foresee([[ROWS]])
+    assert len(stepper.build([ROWS[:10], ROWS[10:]], epoch=0, max_tokens=None).batches) == 2
+    assert len(stepper.build([ROWS], epoch=0, max_tokens=60).batches) > 1

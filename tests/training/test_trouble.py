@@ -16,7 +16,15 @@ from navi.training.vocabulary import find_special_tokens
 def make_step(corpus: Corpus, *parts: list[int]) -> StepBatches:
     builder = BatchBuilder(corpus.arrays, find_special_tokens(corpus.tokenizer))
     batches = [builder.build(np.array(rows), epoch=0) for rows in parts]
-    return StepBatches(batches=batches, size=measure_step(batches), num_rows=0, num_tokens=0)
+    return StepBatches(
+        parts=[np.array(rows) for rows in parts],
+        part_tokens=[batch.num_tokens for batch in batches],
+        batches=batches,
+        size=measure_step(batches),
+        room=None,
+        epoch=0,
+        num_tokens=0,
+    )
 
 
 def test_rows_are_named_by_table_and_number(toy_corpus: Corpus) -> None:

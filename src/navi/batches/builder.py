@@ -39,8 +39,10 @@ class BatchBuilder:
         self.seed = seed
         self._num_headers = len(arrays.header_offsets) - 1
         self._column_key = arrays.column_table.astype(np.int64) * self._num_headers + arrays.column_header
-        self._related_K = _number_columns(related, len(self._column_key)) if related is not None else None
-        self._role_K = shuffle_roles(arrays, seed) if random_routing else np.asarray(arrays.column_role)
+        self.related_place = _number_columns(related, len(self._column_key)) if related is not None else None
+        """(K,) place of each column among those that are compared across tables; -1 for the others."""
+        self.column_role = shuffle_roles(arrays, seed) if random_routing else np.asarray(arrays.column_role)
+        """(K,) role of each column."""
 
     def build(self, rows: Ints, *, epoch: int) -> Batch:
         """Return the training batch of these rows for this epoch."""
@@ -59,7 +61,7 @@ class BatchBuilder:
             rows=packed,
             targets=targets,
             alignment=alignment,
-            columns=self._relate(layout, column_S) if self.align and self._related_K is not None else None,
+            columns=self._relate(layout, column_S) if self.align and self.related_place is not None else None,
             row_ids=_long(rows),
             row_table=_long(self.arrays.row_table[rows]),
             row_twin=_long(np.arange(len(rows)) + (len(rows) if self.align else 0)),
@@ -102,12 +104,16 @@ class BatchBuilder:
             starts=_long(np.concatenate([[0], np.cumsum(lengths)])),
         )
 
+    def find_columns(self, table: NDArray[np.int32], header: NDArray[np.int32]) -> Ints:
+        """Return the column of each (table, header)."""
+        key = table.astype(np.int64) * self._num_headers + header
+        column = np.searchsorted(self._column_key, key)
+        assert np.array_equal(self._column_key[column], key), "a cell's column is not among the columns"
+        return column
+
     def _find_columns(self, layout: Layout) -> Ints:
-        table_S = self.arrays.row_table[layout.rows][layout.segment_row].astype(np.int64)
-        key = table_S * self._num_headers + self.arrays.segment_header[layout.segment_id]
-        column_S = np.searchsorted(self._column_key, key)
-        assert np.array_equal(self._column_key[column_S], key), "a cell's column is not among the columns"
-        return column_S
+        table_S = self.arrays.row_table[layout.rows][layout.segment_row]
+        return self.find_columns(table_S, self.arrays.segment_header[layout.segment_id])
 
     def _list_low_columns(self, rows: Ints) -> tuple[Ints, Ints]:
         """Return the tables of these rows, and all their low-entropy columns, seen in these rows or not."""
@@ -115,16 +121,16 @@ class BatchBuilder:
         starts = np.searchsorted(self.arrays.column_table, tables)
         ends = np.searchsorted(self.arrays.column_table, tables, side="right")
         columns = np.repeat(starts, ends - starts) + count_up(ends - starts)
-        return tables, columns[self._role_K[columns] == ROLE_LOW]
+        return tables, columns[self.column_role[columns] == ROLE_LOW]
 
     def _relate(self, layout: Layout, column_S: Ints) -> Columns:
-        assert self._related_K is not None
-        related_S = np.flatnonzero(self._related_K[column_S] >= 0)
+        assert self.related_place is not None
+        related_S = np.flatnonzero(self.related_place[column_S] >= 0)
         column_K, own = np.unique(column_S[related_S], return_inverse=True)
         return Columns(
             segment=_long(related_S + len(layout.segment_id)),
             segment_column=_long(own),
-            column=_long(self._related_K[column_K]),
+            column=_long(self.related_place[column_K]),
             table=_long(self.arrays.column_table[column_K]),
             attribute=_long(self.arrays.column_attribute[column_K]),
         )
@@ -134,8 +140,8 @@ class BatchBuilder:
         # Several columns of a table may share an attribute (actors.0, actors.1): they share one anchor.
         pair = np.stack([arrays.column_table[low_columns], arrays.column_attribute[low_columns]]).astype(np.int64)
         anchors, anchor_of = np.unique(pair, axis=1, return_inverse=True)
-        low_S = np.flatnonzero(self._role_K[column_S] == ROLE_LOW)
-        high_S = np.flatnonzero(self._role_K[column_S] == ROLE_HIGH)
+        low_S = np.flatnonzero(self.column_role[column_S] == ROLE_LOW)
+        high_S = np.flatnonzero(self.column_role[column_S] == ROLE_HIGH)
         own = np.searchsorted(low_columns, column_S[low_S])
         plain = num_segments  # the plain copy's segments follow those of the masked copy
         return Alignment(

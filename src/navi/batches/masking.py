@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,16 @@ from navi.errors import ConfigError
 REGIME_HEADER, REGIME_VALUE, REGIME_VANILLA = 0, 1, 2
 """Codes of the three masking regimes; the kinds of a target are numbered likewise."""
 
-_RANK, _SHIFT, _UNKNOWN, _REPLACE, _RANDOM, _CHOOSE = range(6)
+
+class Purpose(IntEnum):
+    """What a random number is for: each has its own."""
+
+    RANK = 0
+    SHIFT = 1
+    UNKNOWN = 2
+    REPLACE = 3
+    RANDOM = 4
+    CHOOSE = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +93,7 @@ def mask_layout(layout: Layout, config: MaskingConfig, special: SpecialTokens, *
     regime_S = _draw_regimes(layout, config, row_keys, segment_keys)
     regime_T = np.full(len(inside), REGIME_VANILLA, dtype=np.int8)
     regime_T[inside] = regime_S[layout.token_segment[inside]]
-    chosen = uniform(fold(token_keys, _CHOOSE)) < config.token_share
+    chosen = uniform(fold(token_keys, Purpose.CHOOSE)) < config.token_share
     masked = np.where(
         regime_T == REGIME_HEADER,
         layout.token_part == PART_HEADER,
@@ -91,13 +101,15 @@ def mask_layout(layout: Layout, config: MaskingConfig, special: SpecialTokens, *
     )
     # A whole span shares one draw, so that no kept token of it gives the others away.
     whole = regime_T != REGIME_VANILLA
-    draw = uniform(fold(token_keys, _REPLACE))
-    draw[whole] = uniform(fold(segment_keys, _REPLACE))[layout.token_segment[whole]]
-    random_ids = special.regular[fold(token_keys, _RANDOM) % np.uint64(len(special.regular))]
+    draw = uniform(fold(token_keys, Purpose.REPLACE))
+    draw[whole] = uniform(fold(segment_keys, Purpose.REPLACE))[layout.token_segment[whole]]
+    random_ids = special.regular[fold(token_keys, Purpose.RANDOM) % np.uint64(len(special.regular))]
     token_ids = np.where(masked & (draw < config.mask_rate), special.mask, layout.token_ids)
     swap = masked & (draw >= config.mask_rate) & (draw < config.mask_rate + config.random_rate)
     token_ids = np.where(swap, random_ids, token_ids)
-    unknown = (regime_S == REGIME_HEADER) & (uniform(fold(segment_keys, _UNKNOWN)) < config.unknown_attribute_rate)
+    unknown = (regime_S == REGIME_HEADER) & (
+        uniform(fold(segment_keys, Purpose.UNKNOWN)) < config.unknown_attribute_rate
+    )
     return Masks(token_ids=token_ids, masked=masked, kind=regime_T, unknown=unknown)
 
 
@@ -108,11 +120,11 @@ def _draw_regimes(layout: Layout, config: MaskingConfig, row_keys: Keys, segment
     """
     if not config.whole_spans:
         return np.full(len(segment_keys), REGIME_VANILLA, dtype=np.int8)
-    order = np.lexsort((fold(segment_keys, _RANK), layout.segment_row))
+    order = np.lexsort((fold(segment_keys, Purpose.RANK), layout.segment_row))
     rank_S = np.empty(len(order), dtype=np.int64)
     rank_S[order] = layout.segment_rank
     count_R = np.bincount(layout.segment_row, minlength=len(row_keys))
-    shift_R = uniform(fold(row_keys, _SHIFT))
+    shift_R = uniform(fold(row_keys, Purpose.SHIFT))
     place_S = (rank_S + shift_R[layout.segment_row]) / np.maximum(count_R[layout.segment_row], 1)
     regime = np.full(len(place_S), REGIME_VANILLA, dtype=np.int8)
     regime[place_S < config.header_share + config.value_share] = REGIME_VALUE

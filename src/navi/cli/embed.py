@@ -48,6 +48,15 @@ class Dtype(StrEnum):
     float16 = "float16"
 
 
+class Precision(StrEnum):
+    """Arithmetic of the encoder."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+    int8 = "int8"
+
+
 def embed(
     model: ModelFolder,
     paths: Paths,
@@ -57,6 +66,10 @@ def embed(
     normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to length 1.")] = False,
     dtype: Annotated[Dtype, typer.Option(help="Numbers that are written.")] = Dtype.float32,
     batch_size: Annotated[int | None, typer.Option(metavar="N", help="Most rows of a batch.")] = None,
+    precision: Annotated[
+        Precision | None,
+        typer.Option(help="Arithmetic; int8 is for CPUs.", show_default="float32 on a CPU, else bfloat16"),
+    ] = None,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -70,7 +83,7 @@ def embed(
     config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=str(dtype), pooling=str(pooling))
     with show_progress(screen) as meter:
         meter.wait("Loading the model")
-        opened = Navi.from_pretrained(model, device=device)
+        opened = Navi.from_pretrained(model, device=device, precision=precision and str(precision))
         report = follow_rows(meter, f"Embedding {kind} of")
         result = embed_files(opened, paths, out, kind=str(kind), config=config, progress=report)
     seconds = monotonic() - started

@@ -150,7 +150,7 @@ class Grid:
         started = monotonic()
         try:
             outcome: Outcome | Exception = run()
-        except Exception as error:  # noqa: BLE001 - one failing cell must not stop the rest
+        except Exception as error:
             logger.exception("%s failed", cell)
             outcome = error
         self._keep(cell, spec, seed, outcome, monotonic() - started)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,20 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 PACKED_ATTENTION = "navi_packed"
 TILED_WIDTHS = (16, 32, 64, 128)
 """Widths of a head that Triton's matrix products take; others attend padded."""
+SHORT, LINE = 16, 32
+"""Sequences up to the first length share lines of the second: one product of 32 x 32 is quicker than four of 8 x 8."""
 HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+
+class Shelf(NamedTuple):
+    """Sequences laid on N lines of P places, to be attended together."""
+
+    places: Tensor
+    """(N, P) where each place's token stands on the token axis; any token where there is none."""
+    real: Tensor
+    """(N, P) which places hold a token."""
+    bias: Tensor | None
+    """What is added to the scores, (N, 1, 1 or P, P): -inf where a place may not see another; None if all may."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +52,23 @@ class Boundaries:
         )
 
     @cached_property
-    def shelves(self) -> list[tuple[Tensor, Tensor | None]]:
-        """Sequences of like length padded together: (N, P) places on the token axis, and which of them are real.
+    def shelves(self) -> list[Shelf]:
+        """Sequences padded to be attended together: short ones several to a line, the others by like length.
 
         Lengths are rounded up to a power of two, so that at most half of a shelf is padding.
         """
         starts = self.starts[:-1]
         lengths = self.starts[1:] - starts
-        shelf_N = torch.ceil(torch.log2(lengths.double())).long()
-        found = []
-        for shelf in torch.unique(shelf_N[lengths > 0]).tolist():
-            chosen = shelf_N == shelf
-            width = int(lengths[chosen].max())
-            steps = torch.arange(width, device=starts.device)
+        level_N = torch.ceil(torch.log2(lengths.double())).long()
+        short = (lengths > 0) & (lengths <= SHORT)
+        found = [line_up(starts[short], lengths[short])] if bool(short.any()) else []
+        for level in torch.unique(level_N[lengths > SHORT]).tolist():
+            chosen = level_N == level
+            steps = torch.arange(int(lengths[chosen].max()), device=starts.device)
             real = steps < lengths[chosen, None]
-            places = starts[chosen, None] + torch.minimum(steps, lengths[chosen, None] - 1).clamp(min=0)
-            found.append((places, None if bool(real.all()) else real))
+            places = starts[chosen, None] + torch.minimum(steps, lengths[chosen, None] - 1)
+            hidden = None if bool(real.all()) else ~real[:, None, None, :]
+            found.append(Shelf(places, real, make_bias(hidden)))
         return found
 
     @cached_property
@@ -62,11 +76,11 @@ class Boundaries:
         """(T,) where each token stands when the shelves are laid end to end, padding and all."""
         place = torch.zeros(self.num_tokens, dtype=torch.int64, device=self.starts.device)
         before = 0
-        for places_NP, real_NP in self.shelves:
-            flat = torch.arange(before, before + places_NP.numel(), device=place.device)
-            keep = slice(None) if real_NP is None else real_NP.reshape(-1)
-            place[places_NP.reshape(-1)[keep]] = flat[keep]
-            before += places_NP.numel()
+        for shelf in self.shelves:
+            flat = torch.arange(before, before + shelf.places.numel(), device=place.device)
+            keep = shelf.real.reshape(-1)
+            place[shelf.places.reshape(-1)[keep]] = flat[keep]
+            before += shelf.places.numel()
         return place
 
 
@@ -126,15 +140,42 @@ def attend_padded(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundar
     """Attend shelf by shelf, each padded to its longest sequence; (T, H, E) in and out."""
     width = query.shape[1:]
     mixed = []
-    for places_NP, real_NP in boundaries.shelves:
+    for places_NP, _, bias in boundaries.shelves:
         flat = places_NP.reshape(-1)
         query_P, key_P, value_P = (
             state.index_select(0, flat).view(*places_NP.shape, *width).transpose(1, 2) for state in (query, key, value)
         )
-        mask = None if real_NP is None else real_NP[:, None, None, :]
+        mask = None if bias is None else bias.to(query.dtype)
         out = F.scaled_dot_product_attention(query_P, key_P, value_P, attn_mask=mask, scale=scaling)
         mixed.append(out.transpose(1, 2).flatten(0, 1))
     return torch.cat(mixed).index_select(0, boundaries.order) if mixed else query
+
+
+def line_up(starts_N: Tensor, lengths_N: Tensor) -> Shelf:
+    """Return short sequences one after the other on lines of at most `LINE` places; each sees itself alone."""
+    line, used, begins = 0, 0, []
+    for length in lengths_N.tolist():
+        if used + length > LINE:
+            line, used = line + 1, 0
+        begins.append(line * LINE + used)
+        used += length
+    device = starts_N.device
+    owner_T = torch.repeat_interleave(torch.arange(len(begins), device=device), lengths_N)
+    within_T = torch.arange(len(owner_T), device=device) - (lengths_N.cumsum(0) - lengths_N)[owner_T]
+    slot_T = torch.tensor(begins, device=device)[owner_T] + within_T
+    places = torch.zeros((line + 1) * LINE, dtype=torch.int64, device=device)
+    places[slot_T] = starts_N[owner_T].long() + within_T
+    owner = torch.full_like(places, -1)
+    owner[slot_T] = owner_T
+    owner = owner.view(-1, LINE)
+    return Shelf(places.view(-1, LINE), owner >= 0, make_bias(owner[:, None, :, None] != owner[:, None, None, :]))
+
+
+def make_bias(hidden: Tensor | None) -> Tensor | None:
+    """Return what hides some places from others when it is added to the scores; None hides nothing."""
+    if hidden is None:
+        return None
+    return torch.zeros(hidden.shape, device=hidden.device).masked_fill_(hidden, float("-inf"))
 
 
 ALL_ATTENTION_FUNCTIONS.register(PACKED_ATTENTION, packed_attention)

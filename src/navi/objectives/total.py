@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from navi.batches.batch import Batch
+from navi.batches.batch import IGNORED, Batch
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
 from navi.model.encoder import NaviModel, NaviOutput
 from navi.objectives.agreement import agree_columns, agree_rows
@@ -58,6 +58,19 @@ def measure_step(batches: list[Batch]) -> StepSize:
         num_tables=max(1, sum(batch.alignment.num_tables for batch in batches if batch.alignment is not None)),
         num_rows=max(1, sum(len(batch.row_ids) for batch in batches)),
         num_columns=max(1, sum(len(batch.columns.column) for batch in batches if batch.columns is not None)),
+    )
+
+
+def measure_filled(batch: Batch) -> StepSize:
+    """Return what the losses of a step of one filled-up batch are divided by, counted on the device."""
+    table_R = batch.row_table.sort().values
+    num_tables = ((table_R[1:] != table_R[:-1]) & (table_R[1:] >= 0)).sum() + (table_R[0] >= 0)
+    num_columns = torch.ones_like(num_tables) if batch.columns is None else (batch.columns.column >= 0).sum()
+    return StepSize(
+        num_targets=(batch.targets.token != IGNORED).sum().clamp(min=1),
+        num_tables=num_tables.clamp(min=1),
+        num_rows=(batch.row_ids >= 0).sum().clamp(min=1),
+        num_columns=num_columns.clamp(min=1),
     )
 
 

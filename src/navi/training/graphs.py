@@ -1,43 +1,31 @@
-"""Forward and backward of a batch recorded once for each size and replayed: a GPU need not wait for Python."""
+"""Whole passes of a step recorded once for each room and replayed: a GPU need not wait for Python, nor for batches."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches.batch import Batch
-from navi.batches.padding import Capacity, measure_batch, pad_batch
-from navi.objectives.total import StepSize
+from navi.batches.device import DeviceBuilder
+from navi.batches.keys import sign_key
+from navi.batches.room import NEEDS, Room, choose_rooms, measure_needs
+from navi.objectives.total import StepSize, measure_filled
 
-MAX_GRAPHS = 16
-"""Sizes that are recorded; batches that fit none run as they are."""
+NUM_ROOMS = 4
+"""Sizes that batches are filled up to; each is recorded once."""
+MEASURED_STEPS = 512
+"""Steps that rooms are chosen by, at most; one that fits none of them is made on the host."""
 WARM_UP = 2
-"""Batches of a size that run as they are before it is recorded."""
+"""Batches of a room that run as they are before it is recorded."""
 
+Ints = NDArray[np.int64]
 Learn = Callable[[Batch, StepSize], Tensor]
-
-
-class Shelves:
-    """The sizes that batches are filled up to."""
-
-    def __init__(self) -> None:
-        self._capacities: list[Capacity] = []
-
-    def fill(self, batch: Batch) -> tuple[Batch, Capacity | None]:
-        """Return the batch filled up to a size that others have too; unfilled, and None, past the last size."""
-        need = measure_batch(batch)
-        fitting = [capacity for capacity in self._capacities if capacity.fits(need)]
-        if not fitting:
-            if len(self._capacities) == MAX_GRAPHS:
-                return batch, None
-            fitting = [need.loosen()]
-            self._capacities.extend(fitting)
-        capacity = min(fitting, key=lambda one: one.tokens)
-        return pad_batch(batch, capacity), capacity
 
 
 @dataclass
@@ -47,48 +35,60 @@ class Recording:
     graph: torch.cuda.CUDAGraph
     """The program."""
     inputs: Tensor
-    """The joined tensors of a batch."""
-    size: Tensor
-    """What the losses are divided by, in the order of `StepSize`."""
+    """The epoch's key, then the rows."""
     sums: Tensor
     """What the pass returns."""
 
 
 class Recorder:
-    """Runs `learn` on filled-up batches: the first of a size as they are, the later ones as a replayed graph.
+    """Makes batches on the device and runs `learn` on them: the first of a room as it is, later ones as a replay.
 
-    `learn` must put gradients into tensors that stay, and draw randomness from the default generator alone.
+    `learn` must put gradients into tensors that stay, and draw randomness from the default generator alone. On devices
+    that cannot record, every batch runs as it is.
     """
 
-    def __init__(self, learn: Learn, device: torch.device) -> None:
-        self._learn = learn
-        self._device = device
-        self._shelves = Shelves()
-        self._seen: Counter[Capacity] = Counter()
-        self._recordings: dict[Capacity, Recording] = {}
-        self._pool = torch.cuda.graph_pool_handle()
+    def __init__(self, learn: Learn, builder: DeviceBuilder, steps: Sequence[Ints]) -> None:
+        self._learn, self._builder = learn, builder
+        places = np.linspace(0, len(steps) - 1, min(len(steps), MEASURED_STEPS)).astype(np.int64)
+        needs = measure_needs(builder.builder, [steps[place] for place in places])
+        self.rooms, _ = choose_rooms(needs, NUM_ROOMS)
+        self._records = builder.device.type == "cuda"
+        self._seen: Counter[Room] = Counter()
+        self._recordings: dict[Room, Recording] = {}
+        self._pool = torch.cuda.graph_pool_handle() if self._records else None
 
-    def __call__(self, batch: Batch, size: StepSize) -> Tensor:
-        """Add the batch's gradients; return what `learn` does. The tensor is overwritten by a later call."""
-        filled, capacity = self._shelves.fill(batch)
-        if capacity is None or self._seen[capacity] < WARM_UP:
-            if capacity is not None:
-                self._seen[capacity] += 1
-            return self._learn(filled.to(self._device), size)
-        if capacity not in self._recordings:
-            self._recordings[capacity] = self._record(filled)
-        recording = self._recordings[capacity]
-        recording.inputs.copy_(filled.join().pin_memory(), non_blocking=True)
-        recording.size.copy_(torch.tensor(astuple(size), dtype=torch.float32).pin_memory(), non_blocking=True)
+    def find_room(self, rows: Ints) -> Room | None:
+        """Return the smallest room that holds the batch of these rows; None if there is none."""
+        need = measure_needs(self._builder.builder, [rows])[0]
+        fitting = (
+            room for room in self.rooms if all(getattr(room, name) >= n for name, n in zip(NEEDS, need, strict=True))
+        )
+        return next(fitting, None)
+
+    def __call__(self, rows: Ints, key: int, room: Room) -> Tensor:
+        """Add the gradients of the batch of these rows; return what `learn` does, until it is called again."""
+        inputs = torch.full((room.rows + 1,), -1, dtype=torch.int64)
+        inputs[0] = sign_key(key)
+        inputs[1 : len(rows) + 1] = torch.from_numpy(rows)
+        if not self._records or self._seen[room] < WARM_UP:
+            self._seen[room] += 1
+            return self._build_and_learn(inputs.to(self._builder.device), room)
+        if room not in self._recordings:
+            self._recordings[room] = self._record(inputs.to(self._builder.device), room)
+        recording = self._recordings[room]
+        recording.inputs.copy_(inputs.pin_memory(), non_blocking=True)
         recording.graph.replay()
         return recording.sums
 
-    def _record(self, batch: Batch) -> Recording:
-        inputs = batch.join().to(self._device)
-        own_batch, own_size = batch.spread(inputs), torch.ones(len(fields(StepSize)), device=self._device)
-        size = StepSize(**{field.name: own_size[place] for place, field in enumerate(fields(StepSize))})
+    def _build_and_learn(self, inputs: Tensor, room: Room) -> Tensor:
+        batch, num_targets = self._builder.build(inputs[1:], inputs[0], room)
+        sums = self._learn(batch, measure_filled(batch))
+        # A step that lost targets is not to be taken; what is not finite never is.
+        return torch.where(num_targets > room.targets, torch.nan, sums)
+
+    def _record(self, inputs: Tensor, room: Room) -> Recording:
         graph = torch.cuda.CUDAGraph()
         # Other threads may use the GPU's memory meanwhile, which a stricter mode would take for a mistake.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            sums = self._learn(own_batch, size)
-        return Recording(graph=graph, inputs=inputs, size=own_size, sums=sums)
+            sums = self._build_and_learn(inputs, room)
+        return Recording(graph=graph, inputs=inputs, sums=sums)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from torch.optim import AdamW
 
-from navi.model import NaviModel, is_new
 from navi.training.config import TrainingConfig
 
 FUSED_DEVICES = ("cpu", "cuda", "mps", "xpu")
 """Devices for which torch has a fused AdamW, which can also skip an update without asking the host."""
 
 
-def make_optimizer(model: NaviModel, config: TrainingConfig) -> AdamW:
-    """Return AdamW over the model's parameters: cold ones at their own rate, vectors and scalars without decay."""
+def make_optimizer(model: nn.Module, config: TrainingConfig, is_new: Callable[[str], bool]) -> AdamW:
+    """Return AdamW over the model's parameters: new ones, which start cold, at their own rate; only matrices decay."""
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
-        groups.setdefault((is_new(name, model.config), parameter.ndim > 1), []).append(parameter)
+        groups.setdefault((is_new(name), parameter.ndim > 1), []).append(parameter)
     device = next(model.parameters()).device.type
     return AdamW(
         [

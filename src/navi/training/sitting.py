@@ -79,6 +79,7 @@ class Sitting:
             self.accelerator,
             torch.from_numpy(related.affinity) if related else None,
         )
+        self.stepper.foresee(self.plan.list_steps(0, 0))
         self.validation = Validation(corpus, self.special, config)
         self.identity = describe_run(config, corpus.fingerprint, self.accelerator.num_processes)
         self._boundaries = self.plan.list_boundaries()
@@ -159,7 +160,7 @@ class Sitting:
             if problem is not None:
                 raise TrainingError(problem) from error
         release_memory()
-        self.state.max_tokens = max(batch.num_tokens for batch in made.batches) // 2
+        self.state.max_tokens = max(made.part_tokens) // 2
         self._tell(
             f"Memory ran out at step {self.state.step + 1}: from here on a step is taken in parts of at most "
             f"{self.state.max_tokens} tokens; its rows and losses stay the same."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -12,14 +13,16 @@ from torch import Tensor, nn
 
 from navi.batches import Batch, BatchBuilder
 from navi.batches.counter import make_key
+from navi.batches.device import DeviceBuilder
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
-from navi.model import NaviModel
+from navi.batches.room import Room
+from navi.model import NaviModel, is_new
 from navi.objectives import AlignmentConfig, Losses, compute_losses
 from navi.objectives.total import StepSize, measure_step
 from navi.training.config import PretrainConfig
 from navi.training.graphs import Recorder
 from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_step
-from navi.training.plan import Parts, split_rows
+from navi.training.plan import Parts, count_tokens, split_rows
 from navi.training.precision import HalfCopy
 
 MEANS = ("loss", "masked", "low", "high", "row_agreement", "column_agreement", "norm")
@@ -54,14 +57,25 @@ class Objective(nn.Module):
 class StepBatches:
     """The batches of one step, and what is counted of them on the host."""
 
+    parts: Parts
+    """The rows of each part that the step is taken in."""
+    part_tokens: list[int]
+    """Tokens of one copy of the rows of each part."""
     batches: list[Batch]
-    """The parts that the step is taken in."""
+    """The parts as batches; none where the device makes its own."""
     size: StepSize
     """What their losses are divided by."""
-    num_rows: int
-    """Rows of the step."""
+    room: Room | None
+    """The room of the batch that the device makes; None where batches are made on the host."""
+    epoch: int
+    """The epoch that its masks are drawn for."""
     num_tokens: int
     """Tokens of the step, each copy of a row counted."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the step."""
+        return sum(map(len, self.parts))
 
 
 @dataclass(frozen=True)
@@ -95,33 +109,45 @@ class Stepper:
         self.dtype = choose_dtype(self.config.precision, self.device)
         self.model = model
         self.objective = self.accelerator.prepare(Objective(model, config.alignment, self.dtype, affinity))
-        self.optimizer = make_optimizer(model, self.config)
-        # Processes that exchange gradients do so while they run backward, which a recording would leave out.
-        alone = self.accelerator.num_processes == 1
+        self.optimizer = make_optimizer(model, self.config, lambda name: is_new(name, model.config))
         self.recorder: Recorder | None = None
-        if self.config.graphs and alone and self.device.type == "cuda" and self.dtype != torch.float32:
-            self.recorder = Recorder(self._learn_in_half, self.device)
+        self.half: HalfCopy | None = None
+        # Processes that exchange gradients do so while they run backward, which a recording would leave out.
+        self._may_record = self.config.graphs and self.accelerator.num_processes == 1
+        if self._may_record and self.device.type == "cuda" and self.dtype != torch.float32:
             self.half = HalfCopy(model, self.dtype)
             affinity = None if affinity is None else affinity.to(self.device)
             self.half_objective = Objective(self.half.model, config.alignment, torch.float32, affinity)
         if self.config.compile:
-            for layer in (model if self.recorder is None else self.half.model).layers:
+            for layer in (model if self.half is None else self.half.model).layers:
                 layer.compile(dynamic=True)
+
+    def foresee(self, steps: Sequence[Parts]) -> None:
+        """Make ready for steps like these; without it, every batch is made on the host."""
+        whole = [parts[0] for parts in steps if len(parts) == 1]
+        if self._may_record and whole:
+            self.recorder = Recorder(self._learn, DeviceBuilder(self.builder, self.device), whole)
 
     def build(self, parts: Parts, epoch: int, max_tokens: int | None) -> StepBatches:
         """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""
+        room = None
         if max_tokens is not None:
             parts = [part for rows in parts for part in split_rows(self.builder.arrays, rows, max_tokens)]
-        batches = [self.builder.build(rows, epoch=epoch) for rows in parts]
+        elif self.recorder is not None and len(parts) == 1:
+            room = self.recorder.find_room(parts[0])
+        batches = [self.builder.build(rows, epoch=epoch) for rows in parts] if room is None else []
         size = measure_step(batches)
-        num_tokens = sum(batch.rows.num_tokens for batch in batches)
-        if self.device.type == "cuda" and self.recorder is None:
+        if self.device.type == "cuda":
             batches = [batch.pin() for batch in batches]
+        part_tokens = [int(count_tokens(self.builder.arrays, rows).sum()) for rows in parts]
         return StepBatches(
+            parts=parts,
+            part_tokens=part_tokens,
             batches=batches,
             size=size,
-            num_rows=sum(map(len, parts)),
-            num_tokens=num_tokens,
+            room=room,
+            epoch=epoch,
+            num_tokens=sum(part_tokens) * (2 if self.builder.align else 1),
         )
 
     def accumulate(self, made: StepBatches, step: int) -> Tensor:
@@ -130,14 +156,15 @@ class Stepper:
             self.objective.train()
         self.optimizer.zero_grad(set_to_none=self.recorder is None)
         sums = torch.zeros(len(SUMS), device=self.device, dtype=choose_wide_dtype(self.device))
+        if made.room is not None:
+            assert self.recorder is not None
+            torch.manual_seed(self._make_seed(step, 0))
+            sums += self.recorder(made.parts[0], int(make_key(self.config.seed, made.epoch)), made.room)
         for number, batch in enumerate(made.batches):
             last = number == len(made.batches) - 1
             with nullcontext() if last else self.accelerator.no_sync(self.objective):
                 torch.manual_seed(self._make_seed(step, number))
-                if self.recorder is None:
-                    sums += self._learn(batch.to(self.device), made.size)
-                else:
-                    sums += self.recorder(batch, made.size)
+                sums += self._learn(batch.to(self.device), made.size)
         sums[SUMS.index("rows")] = made.num_rows
         sums[SUMS.index("tokens")] = made.num_tokens
         return sums
@@ -157,16 +184,18 @@ class Stepper:
 
     def _learn(self, batch: Batch, size: StepSize) -> Tensor:
         """Add one batch's gradients; return its `SUMS` as far as the device knows them."""
+        if self.half is not None:
+            return self._learn_in_half(self.half, batch, size)
         losses: Losses = self.objective(batch, size)
         self.accelerator.backward(losses.total)
         return self._sum(losses, batch)
 
-    def _learn_in_half(self, batch: Batch, size: StepSize) -> Tensor:
+    def _learn_in_half(self, half: HalfCopy, batch: Batch, size: StepSize) -> Tensor:
         """Do as `_learn`, computing in half precision throughout; nothing in it waits for the host."""
-        self.half.pull()
+        half.pull()
         losses: Losses = self.half_objective(batch, size)
         torch.autograd.backward(losses.total)
-        self.half.push()
+        half.push()
         return self._sum(losses, batch)
 
     def _sum(self, losses: Losses, batch: Batch) -> Tensor:

@@ -25,7 +25,7 @@ def explain_bad_steps(corpus: Corpus, made: StepBatches, step: int, in_a_row: in
 
 def name_rows(corpus: Corpus, made: StepBatches) -> str:
     """Name the rows of a step by their tables and their numbers in them."""
-    rows = np.sort(np.concatenate([batch.row_ids.numpy() for batch in made.batches]))
+    rows = np.sort(np.concatenate(made.parts))
     table = corpus.arrays.row_table[rows]
     named = []
     for number in np.unique(table):
@@ -38,15 +38,15 @@ def name_rows(corpus: Corpus, made: StepBatches) -> str:
 
 def explain_lack_of_memory(made: StepBatches, step: int, num_processes: int) -> str | None:
     """Say why a step that memory ran out in cannot be taken in smaller parts; None if it can be."""
-    largest = max(made.batches, key=lambda batch: batch.num_tokens)
+    num_tokens, rows = max(zip(made.part_tokens, made.parts, strict=True), key=lambda part: part[0])
     if num_processes > 1:
         return (
             f"Memory ran out at step {step + 1}, and several processes cannot change their parts on the way. "
             "Start anew with smaller batches (rows_per_batch or tokens_per_batch)."
         )
-    if len(largest.row_ids) == 1:
+    if len(rows) == 1:
         return (
-            f"Memory ran out at step {step + 1} for a single row of {largest.num_tokens} tokens. "
+            f"Memory ran out at step {step + 1} for a single row of {num_tokens} tokens. "
             "Prepare the corpus with fewer max_tokens, or take a smaller backbone."
         )
     return None

@@ -12,7 +12,8 @@ import torch
 from navi.errors import ConfigError, ModelError, TrainingError
 from navi.evaluation.baselines import BASELINES, train_baseline, training
 from navi.evaluation.baselines.bert import Bert
-from navi.evaluation.baselines.training import BaselineRun, make_optimizer
+from navi.evaluation.baselines.training import BaselineRun
+from navi.training.optimizer import make_optimizer
 from navi.training.plan import RunPlan
 
 each_baseline = pytest.mark.parametrize("name", BASELINES)
@@ -138,7 +139,9 @@ def test_a_loss_that_is_not_finite_changes_nothing_and_ends_the_run(corpus, make
 @each_baseline
 def test_parameters_that_start_cold_have_their_own_rate(name, make_baseline, make_config):
     baseline = make_baseline(name)
-    optimizer = make_optimizer(baseline, make_config(learning_rate=1e-4, new_learning_rate=5e-4).training)
+    optimizer = make_optimizer(
+        baseline, make_config(learning_rate=1e-4, new_learning_rate=5e-4).training, baseline.is_new
+    )
     rates = {id(p): group["highest_rate"] for group in optimizer.param_groups for p in group["params"]}
     cold = {name for name, parameter in baseline.named_parameters() if rates[id(parameter)] == 5e-4}
     assert {name for name, _ in baseline.named_parameters() if baseline.is_new(name)} == cold

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.optim import AdamW
 
 from navi.batches import prefetch
 from navi.batches.counter import make_key
 from navi.errors import ConfigError, ModelError, TrainingError
 from navi.evaluation.baselines.baseline import CONFIG_FILE, Baseline, Batch
 from navi.evaluation.baselines.catalogue import find_baseline
-from navi.training.config import PretrainConfig, TrainingConfig
+from navi.training.config import PretrainConfig
 from navi.training.folder import writing
 from navi.training.metrics import BadSteps, MetricsLog
-from navi.training.optimizer import FUSED_DEVICES, scale_rate, set_rate, take_step
+from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_step
 from navi.training.pace import Pace
 from navi.training.plan import Parts, RunPlan, count_tokens, split_rows
 from navi.training.result import StepReport
@@ -119,7 +118,7 @@ class BaselineRun:
         self.device = baseline.device
         self.dtype = choose_dtype(self.config.precision, self.device)
         self.plan = RunPlan(corpus.arrays, corpus.rows_of("train"), config.sampler, config.training)
-        self.optimizer = make_optimizer(baseline, config.training)
+        self.optimizer = make_optimizer(baseline, config.training, baseline.is_new)
         self.metrics = MetricsLog(folder, events=False)
         self.bad_steps = BadSteps(self.device)
         self.pace = Pace()
@@ -234,24 +233,6 @@ class BaselineRun:
             )
         )
 
-
-def make_optimizer(baseline: Baseline, config: TrainingConfig) -> AdamW:
-    """Return AdamW over a baseline's parameters: cold ones at their own rate, vectors and scalars without decay."""
-    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
-    for name, parameter in baseline.named_parameters():
-        groups.setdefault((baseline.is_new(name), parameter.ndim > 1), []).append(parameter)
-    return AdamW(
-        [
-            {
-                "params": members,
-                "weight_decay": config.weight_decay if decays else 0.0,
-                "highest_rate": config.new_learning_rate if new else config.learning_rate,
-            }
-            for (new, decays), members in groups.items()
-        ],
-        lr=config.learning_rate,
-        fused=baseline.device.type in FUSED_DEVICES,
-    )
 
 
 def _check_finished(folder: Path, identity: dict[str, Any]) -> None:

@@ -107,9 +107,8 @@ def mask_layout(layout: Layout, config: MaskingConfig, special: SpecialTokens, *
     token_ids = np.where(masked & (draw < config.mask_rate), special.mask, layout.token_ids)
     swap = masked & (draw >= config.mask_rate) & (draw < config.mask_rate + config.random_rate)
     token_ids = np.where(swap, random_ids, token_ids)
-    unknown = (regime_S == REGIME_HEADER) & (
-        uniform(fold(segment_keys, Purpose.UNKNOWN)) < config.unknown_attribute_rate
-    )
+    hidden = uniform(fold(segment_keys, Purpose.UNKNOWN)) < config.unknown_attribute_rate
+    unknown = (regime_S == REGIME_HEADER) & hidden
     return Masks(token_ids=token_ids, masked=masked, kind=regime_T, unknown=unknown)
 
 

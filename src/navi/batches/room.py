@@ -49,6 +49,10 @@ class Room:
     columns: int
     """These columns."""
 
+    def holds(self, needs: Ints) -> bool:
+        """Tell whether a batch with these `NEEDS` fits."""
+        return all(getattr(self, name) >= need for name, need in zip(NEEDS, needs, strict=True))
+
 
 NEEDS = tuple(field.name for field in fields(Room))
 

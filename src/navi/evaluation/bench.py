@@ -71,7 +71,8 @@ class Bench:
     def row_tokens(self) -> Ints:
         """Tokens of each row of the corpus as the wordiest encoder writes it, with quotes and braces."""
         arrays = self.corpus.arrays
-        return arrays.count_row_tokens() + 4 * np.diff(arrays.row_offsets) + 2
+        tokens: Ints = arrays.count_row_tokens() + 4 * np.diff(arrays.row_offsets) + 2
+        return tokens
 
     @cached_property
     def cell_column(self) -> Ints:

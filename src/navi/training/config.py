@@ -60,7 +60,7 @@ class TrainingConfig:
     compile: bool = False
     """Compile the encoder's layers with torch.compile."""
     graphs: bool = False
-    """On one GPU, make batches on the device, compute in half precision throughout, record the passes and replay them."""
+    """On one GPU, make batches there, compute in half precision throughout, record the passes and replay them."""
     workers: int = 2
     """Threads that make batches ahead of time; 0 makes them in between."""
     checkpoint_steps: int | None = None

@@ -14,7 +14,7 @@ from torch import Tensor
 from navi.batches.batch import Batch
 from navi.batches.device import DeviceBuilder
 from navi.batches.keys import sign_key
-from navi.batches.room import NEEDS, Room, choose_rooms, measure_needs
+from navi.batches.room import Room, choose_rooms, measure_needs
 from navi.objectives.total import StepSize, measure_filled
 
 NUM_ROOMS = 4
@@ -60,9 +60,7 @@ class Recorder:
     def find_room(self, rows: Ints) -> Room | None:
         """Return the smallest room that holds the batch of these rows; None if there is none."""
         need = measure_needs(self._builder.builder, [rows])[0]
-        fitting = (
-            room for room in self.rooms if all(getattr(room, name) >= n for name, n in zip(NEEDS, need, strict=True))
-        )
+        fitting = (room for room in self.rooms if room.holds(need))
         return next(fitting, None)
 
     def __call__(self, rows: Ints, key: int, room: Room) -> Tensor:

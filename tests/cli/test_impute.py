@@ -54,7 +54,21 @@ def test_every_empty_cell_is_accounted_for_by_its_line(model, films, tmp_path, n
 
 def test_a_column_that_is_not_there_is_explained(model, films, tmp_path, navi_command):
     result = navi_command("impute", model, films, "-o", tmp_path / "x.csv", "--columns", "genres", code=2)
-    assert "has no column 'genres'. Did you mean 'genre'?" in result.stderr
+    assert "The table 'films' has no column 'genres'. Did you mean 'genre'?" in result.stderr
+
+
+def test_a_table_without_empty_cells_stays_as_it_is(model, tmp_path, navi_command):
+    (tmp_path / "whole.csv").write_text("title,year\nAlien,1979\n")
+    told = navi_command("impute", model, tmp_path / "whole.csv", "-o", tmp_path / "x.csv").stdout
+    assert told.split("\n")[0] == f"{tmp_path / 'x.csv'}: the table as it was, no cell is empty"
+    assert (tmp_path / "x.csv").read_text() == (tmp_path / "whole.csv").read_text()
+
+
+def test_rows_that_cannot_be_read_are_told_of(model, tmp_path, navi_command):
+    (tmp_path / "films.jsonl").write_text('{"title": "Alien"}\n{broken\n')
+    result = navi_command("impute", model, tmp_path / "films.jsonl", "-o", tmp_path / "x.csv")
+    assert "1 row: broken row" in result.stderr
+    assert "films.jsonl:2" in result.stderr
 
 
 def test_what_cannot_be_written_is_refused_before_any_work(model, films, tmp_path, navi_command):

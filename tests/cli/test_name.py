@@ -72,11 +72,19 @@ def test_a_table_whose_headers_all_say_something_needs_no_names(knowing_model, t
     (tmp_path / "films.csv").write_text("title,year\nAlien,1979\n")
     result = navi_command("name", knowing_model, tmp_path / "films.csv")
     assert "Every header of this table says something" in result.stderr
+    assert result.stdout == ""
+
+
+def test_rows_that_cannot_be_read_are_told_of(knowing_model, tmp_path, navi_command):
+    (tmp_path / "export.jsonl").write_text('{"x": "drama"}\n{broken\n')
+    result = navi_command("name", knowing_model, tmp_path / "export.jsonl")
+    assert "1 row: broken row" in result.stderr
+    assert "export.jsonl:2" in result.stderr
 
 
 def test_a_column_that_is_not_there_is_explained(knowing_model, export, navi_command):
     result = navi_command("name", knowing_model, export, "--columns", "titel", code=2)
-    assert "has no column 'titel'. Did you mean 'title'?" in result.stderr
+    assert "The table 'export' has no column 'titel'. Did you mean 'title'?" in result.stderr
 
 
 def test_names_are_shown_with_an_example_and_where_they_come_from(capsys):

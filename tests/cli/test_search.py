@@ -81,4 +81,14 @@ def test_cells_that_are_none_are_explained(model, films, navi_command):
 
 def test_a_table_that_is_not_there_is_explained(model, films, navi_command):
     result = navi_command("search", model, films, "--row", "middle:2", code=2)
-    assert "The index has no table 'middle'" in result.stderr
+    assert result.stderr == "navi: There is no table 'middle'. Expected one of left, right.\n"
+
+
+@pytest.mark.parametrize("flags", [("--like", "Alien"), ("--row", "middle:2")])
+def test_a_mistyped_question_is_refused_before_any_work(flags, films, tmp_path, navi_command):
+    assert "No model" not in navi_command("search", tmp_path / "no model", films, *flags, code=2).stderr
+
+
+def test_paths_without_tables_are_refused_before_any_work(tmp_path, navi_command):
+    result = navi_command("search", tmp_path / "no model", tmp_path / "nowhere", "--like", "a=b", code=2)
+    assert "Cannot read" in result.stderr

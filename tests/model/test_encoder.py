@@ -292,6 +292,13 @@ def test_logits_come_for_the_asked_positions_alone(models, make_arrays, special)
     torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-5)
 
 
+@GATES
+def test_rows_embedded_alone_are_those_of_the_whole_pass(models, make_arrays, special, share, gate):
+    model = models[share, gate]
+    rows = BatchBuilder(make_arrays(seed=14, cells=(0, 6)), special).pack_rows(np.arange(8))
+    torch.testing.assert_close(model.embed_rows(rows), model(rows).rows, **TOLERANCE)
+
+
 def test_rows_without_cells_have_an_embedding_too(models, make_arrays, special):
     arrays = replace(
         make_arrays(num_rows=2), row_offsets=np.zeros(3, dtype=np.int64), row_segments=np.zeros(0, dtype=np.int32)

@@ -45,6 +45,11 @@ def test_embeddings_are_near_those_of_float32_in_the_order_of_the_rows(eight, ex
     assert measure_cosines(found, expected).min() >= 0.99
 
 
+def test_rows_embedded_alone_are_those_of_the_whole_pass(eight, arrays):
+    alone, beside = (eight.embed(arrays, parts=parts)["rows"] for parts in (("rows",), ("rows", "values")))
+    assert measure_cosines(alone, beside).min() >= 0.9999
+
+
 @pytest.mark.parametrize("batch_size", [1, 7])
 def test_a_row_does_not_depend_on_the_other_rows_of_its_batch(eight, arrays, batch_size):
     together = eight.embed(arrays)["rows"]

@@ -54,6 +54,16 @@ def read_table(path: Path) -> TableFile:
     return next(iter(tables.values()))
 
 
+def check_columns(table: TableFile, columns: Sequence[str] | None) -> None:
+    """Refuse, before any work, a column that the table does not have; what is nested the library looks into."""
+    import pyarrow as pa
+
+    from navi.inference.frames import find_headers
+
+    if columns is not None and not any(pa.types.is_nested(field.type) for field in table.frame.schema):
+        find_headers(table.frame.column_names, columns, table.name)
+
+
 def _read(source: Source, max_family: int | None) -> TableFile:
     import numpy as np
 

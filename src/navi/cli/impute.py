@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.files import TableFile, check_output, read_table, write_table
+from navi.cli.files import TableFile, check_columns, check_output, read_table, write_table
+from navi.cli.losses import note_losses
 from navi.cli.options import Columns, Device, Json, ModelFolder, Quiet, TablePath, split_names
 from navi.cli.progress import follow_share, show_progress
-from navi.cli.render import count_things, format_count, make_heading, make_table, shorten, tell_next
+from navi.cli.render import count_things, format_count, make_heading, make_table, shorten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,17 +54,19 @@ def impute(
     check_output(out)
     check_output(account)
     with show_progress(screen) as meter:
+        meter.wait("Reading the table")
+        read, wanted = read_table(table), split_names(columns)
+        check_columns(read, wanted)
         meter.wait("Loading the model")
-        opened, read = Navi.from_pretrained(model, device=device), read_table(table)
+        opened = Navi.from_pretrained(model, device=device)
         report = follow_share(meter, "Filling cells", "cells")
-        wanted = split_names(columns)
         result = opened.impute(read.frame, confidence=confidence, columns=wanted, progress=report)
     listed = name_rows(result.cells, read)
     write_table(result.filled, out)
     write_table(listed, account)
     screen.answer_json(describe_imputation(result, listed, out, account))
     screen.summarise(*summarise_imputation(result, listed, out, account))
-    screen.summarise(tell_next(f"see {account}", "look at every empty cell, its best guess and why it was left"))
+    note_losses(screen, [read])
 
 
 def name_rows(cells: pa.Table, table: TableFile) -> pa.Table:
@@ -96,6 +99,8 @@ def describe_imputation(result: Imputation, cells: pa.Table, out: Path, account:
 
 def summarise_imputation(result: Imputation, cells: pa.Table, out: Path, account: Path) -> list[Any]:
     """Return what was filled, what was left and why."""
+    if not cells.num_rows:
+        return [make_heading(f"{out}: the table as it was, no cell is empty")]
     filled = f"{format_count(result.num_filled)} of {count_things(cells.num_rows, 'empty cell')} filled"
     lines: list[Any] = [make_heading(f"{out}: {filled}")]
     if result.num_filled:
@@ -104,7 +109,7 @@ def summarise_imputation(result: Imputation, cells: pa.Table, out: Path, account
     lines += [f"  {count_things(count, 'cell')} left empty: {reason}" for reason, count in left.items()]
     if result.reliability:
         lines.append(f"Confidence is off by {result.reliability.ece:.3f} on average, measured on cells hidden for it.")
-    return [*lines, *result.notes, f"The account of every empty cell is in {account}."]
+    return [*lines, *result.notes, f"Every empty cell, its best guess and why it was left: {account}"]
 
 
 def list_fills(cells: pa.Table) -> Any:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from navi.cli.console import Screen
 from navi.cli.render import count_things
 
 if TYPE_CHECKING:
+    from navi.cli.files import TableFile
     from navi.tables import Losses
 
 NUM_PLACES = 3
@@ -56,6 +58,13 @@ def sum_up_reading(losses: Mapping[str, Losses], skipped: Iterable[tuple[Path, s
     tables = [vars(each) | {"name": name, "kept": each.kept} for name, each in losses.items()]
     left = [{"path": str(path), "reason": reason} for path, reason in skipped]
     return sum_up_losses({"tables": tables, "skipped": left, "notes": []})
+
+
+def note_losses(screen: Screen, tables: Iterable[TableFile]) -> None:
+    """Say by the way which rows and cells of some tables were lost: an answer does not show what it lacks."""
+    told = sum_up_reading({table.name: table.losses for table in tables}).list_lines()
+    if told:
+        screen.note("\n".join(["Left out or changed while reading:", *told]))
 
 
 def sum_up_losses(manifest: Mapping[str, Any]) -> LossSummary:

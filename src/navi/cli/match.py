@@ -12,6 +12,7 @@ import typer
 
 from navi.cli.console import Screen
 from navi.cli.files import TableFile, check_output, read_tables, write_table
+from navi.cli.losses import note_losses
 from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet
 from navi.cli.progress import show_progress
 from navi.cli.render import count_things, make_heading, make_table, quote, tell_next
@@ -54,9 +55,10 @@ def match(
         if path is not None:
             check_output(path)
     with show_progress(screen) as meter:
+        meter.wait("Reading the tables")
+        tables = read_tables(paths)
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
-        tables = read_tables(paths)
         meter.wait(f"Comparing the columns of {count_things(len(tables), 'table')}")
         frames = {name: table.frame for name, table in tables.items()}
         found = opened.match(frames, threshold=threshold, one_to_one=one_to_one)
@@ -69,6 +71,7 @@ def match(
     screen.answer_json(found.as_dict())
     screen.answer(list_clusters(found))
     screen.summarise(*summarise_matches(found, outputs))
+    note_losses(screen, tables.values())
     shown = " ".join(map(quote, paths))
     command = f"navi prepare {shown} -o corpus --attributes {quote(mapping or 'mapping.json')}"
     screen.summarise(tell_next(command, "pretrain on these attributes" if mapping else "with --mapping, use them"))

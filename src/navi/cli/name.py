@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.files import TableFile, check_output, read_table, write_table
+from navi.cli.files import TableFile, check_columns, check_output, read_table, write_table
+from navi.cli.losses import note_losses
 from navi.cli.options import Device, Json, ModelFolder, Quiet, TablePath, split_names
 from navi.cli.progress import show_progress
 from navi.cli.render import count_things, make_table, quote, shorten, tell_next
@@ -48,15 +49,20 @@ def name(
     if apply is not None:
         check_output(apply)
     with show_progress(screen) as meter:
-        meter.wait("Loading the model")
-        opened, read = Navi.from_pretrained(model, device=device), read_table(table)
-        meter.wait("Reading the columns")
+        meter.wait("Reading the table")
+        read = read_table(table)
         wanted = list(read.frame.column_names) if columns == "*" else split_names(columns)
+        check_columns(read, wanted)
+        meter.wait("Loading the model")
+        opened = Navi.from_pretrained(model, device=device)
+        meter.wait("Reading the columns")
         found = opened.name_columns(read.frame, wanted, top=top)
     screen.answer_json({"table": read.name, "columns": [each.as_dict() for each in found]})
-    screen.answer(list_names(read, found))
-    if not found:
-        screen.note("Every header of this table says something. Ask for columns all the same with --columns.")
+    if found:
+        screen.answer(list_names(read, found))
+    else:
+        screen.note("Every header of this table says something. To name columns all the same: --columns A,B or '*'.")
+    note_losses(screen, [read])
     if apply is not None:
         renamed = apply_names(read.frame, found, confidence=confidence)
         write_table(renamed, apply)

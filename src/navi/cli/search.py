@@ -15,7 +15,7 @@ from navi.cli.files import TableFile, read_tables
 from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet
 from navi.cli.progress import Meter, follow_rows, show_progress
 from navi.cli.render import count_things, make_table, shorten, tell_next
-from navi.errors import ConfigError
+from navi.errors import ConfigError, TableError
 
 if TYPE_CHECKING:
     from navi.inference import Navi
@@ -46,11 +46,16 @@ def search(
 ) -> None:
     """Find the nearest rows of any tables, by example or by some of their cells."""
     from navi.inference import Navi
+    from navi.inference.like import parse_like
 
     screen = Screen(quiet=quiet, as_json=as_json)
     if sum((like is not None, row is not None, pairs)) != 1:
         raise ConfigError("Give one of --like ROW, --row TABLE:N and --pairs.")
     wanted = None if row is None else parse_row(row)
+    # Embedding all rows takes long: what was mistyped is told before.
+    if like is not None:
+        parse_like(like)
+    check_tables(paths, wanted)
     with show_progress(screen) as meter:
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
@@ -78,6 +83,15 @@ def parse_row(text: str) -> tuple[str, int]:
     if not table or not number.isdecimal():
         raise ConfigError(f"Cannot read '{text}' as a row: expected TABLE:N, such as imdb:12.")
     return table, int(number)
+
+
+def check_tables(paths: Sequence[Path], wanted: tuple[str, int] | None) -> None:
+    """Refuse paths that hold no table, and a row of a table that is not among them."""
+    from navi.tables import find_sources
+
+    known = [source.name for source in find_sources(paths).sources]
+    if wanted is not None and wanted[0] not in known:
+        raise TableError(f"There is no table '{wanted[0]}'. Expected one of {', '.join(known)}.")
 
 
 def make_index(navi: Navi, paths: Sequence[Path], folder: Path | None, meter: Meter) -> SearchIndex:

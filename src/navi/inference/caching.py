@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navi.batches.batch import FIRST_SLOT, Sequences
+from navi.batches.batch import FIRST_SLOT, Rows, Sequences
 from navi.batches.layout import count_up, gather_ranges
 from navi.model import NaviModel
-from navi.model.runner import Pass, Read, Runner
+from navi.model.runner import Runner
 
 MAX_ATTRIBUTES = 100_000
 """Attributes that a cache holds before it begins anew."""
@@ -51,12 +51,8 @@ class CachingRunner(Runner):
         super().__init__(*args, **kwargs)
         self.attributes = AttributeCache(self.model, self.device)
 
-    @torch.inference_mode()
-    def _forward(self, one: Pass, read: Read) -> dict[str, NDArray[np.float32]]:
-        table = self.attributes.embed(one.rows.attributes)
-        rows = one.rows.to(self.device)
-        output = self.model(rows, table)
-        return {name: tensor.float().cpu().numpy() for name, tensor in read(output, rows, one.layout).items()}
+    def _find_attributes(self, rows: Rows) -> Tensor:
+        return self.attributes.embed(rows.attributes)
 
 
 def pack_texts(offsets: NDArray[np.int64], tokens: NDArray[np.integer[Any]], chosen: NDArray[np.int64]) -> Sequences:

@@ -151,6 +151,30 @@ def attend_padded(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundar
     return torch.cat(mixed).index_select(0, boundaries.order) if mixed else query
 
 
+def attend_first(query_N: Tensor, key: Tensor, value: Tensor, packing: Packing, scaling: float) -> Tensor:
+    """Return what the first token of each row takes from its row: (N, H, E); `query_N` holds those tokens' queries.
+
+    Local heads of [CLS] see [CLS] alone.
+    """
+    starts = packing.wide.starts.long()
+    num_rows, num_wide = len(starts) - 1, packing.num_wide
+    row_T = torch.repeat_interleave(torch.arange(num_rows, device=key.device), starts.diff(), output_size=len(key))
+    wide = slice(0, num_wide if packing.local is not None else None)
+    score_TH = (query_N[row_T, wide] * key[:, wide]).sum(dim=2).float() * scaling
+    index_TH = row_T[:, None].expand_as(score_TH)
+    highest_NH = score_TH.new_full((num_rows, score_TH.shape[1]), -torch.inf).scatter_reduce(
+        0, index_TH, score_TH, "amax"
+    )
+    weight_TH = torch.exp(score_TH - highest_NH[row_T])
+    total_NH = torch.zeros_like(highest_NH).index_add(0, row_T, weight_TH)
+    share_TH = (weight_TH / total_NH[row_T]).to(value.dtype)
+    mixed = torch.zeros_like(query_N)
+    mixed[:, wide] = mixed[:, wide].index_add(0, row_T, share_TH[:, :, None] * value[:, wide])
+    if packing.local is not None:
+        mixed[:, num_wide:] = value.index_select(0, starts[:-1])[:, num_wide:]
+    return mixed
+
+
 def line_up(starts_N: Tensor, lengths_N: Tensor) -> Shelf:
     """Return short sequences one after the other on lines of at most `LINE` places; each sees itself alone."""
     line, used, begins = 0, 0, []

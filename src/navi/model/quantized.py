@@ -12,7 +12,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from navi.batches import BatchBuilder, SpecialTokens, lay_out
 from navi.errors import ConfigError, ModelError
-from navi.model.attention import Packing, packed_attention
+from navi.model.attention import Packing, attend_first, packed_attention
 from navi.model.encoder import NaviModel
 from navi.segments.arrays import SegmentArrays
 
@@ -187,14 +187,27 @@ class QuantizedLayer(nn.Module):
     def forward(self, hidden: Tensor, *, packing: Packing) -> Tensor:
         """Return the states after the layer: (1, T, D) in and out, as the layer it stands for."""
         hidden_TD = hidden.squeeze(0)
-        looks = self.look(self.look.quantize(hidden_TD)).view(len(hidden_TD), 3, self.num_heads, -1)
-        query, key, value = looks.permute(1, 2, 0, 3).unsqueeze(1)  # (1, H, T, E) each
+        query, key, value = self._look(hidden_TD).permute(1, 2, 0, 3).unsqueeze(1)  # (1, H, T, E) each
         seen = packed_attention(self, query, key, value, None, packing=packing, scaling=self.scaling)[0]
-        mixed = self.mix(self.mix.quantize(seen.reshape(hidden_TD.shape)), hidden_TD)
-        attended_TD = self.attention_norm(mixed)
+        return self._finish(seen.reshape(hidden_TD.shape), hidden_TD).unsqueeze(0)
+
+    def embed_first(self, hidden: Tensor, packing: Packing) -> Tensor:
+        """Return the states of the first token of each row alone: (R, D)."""
+        hidden_TD, first_R = hidden.squeeze(0), packing.wide.starts[:-1].long()
+        query, key, value = self._look(hidden_TD).unbind(1)
+        seen = attend_first(query.index_select(0, first_R), key, value, packing, self.scaling)
+        return self._finish(seen.flatten(1), hidden_TD.index_select(0, first_R))
+
+    def _look(self, hidden_TD: Tensor) -> Tensor:
+        """Return queries, keys and values: (T, 3, H, E)."""
+        return self.look(self.look.quantize(hidden_TD)).view(len(hidden_TD), 3, self.num_heads, -1)
+
+    def _finish(self, seen_TD: Tensor, hidden_TD: Tensor) -> Tensor:
+        """Return the states after attention has been given: (T, D)."""
+        attended_TD = self.attention_norm(self.mix(self.mix.quantize(seen_TD), hidden_TD))
         inner = self.widen.activate(self.widen.quantize(attended_TD), self.narrow, self.activation)
         states: Tensor = self.output_norm(self.narrow(inner, attended_TD))
-        return states.unsqueeze(0)
+        return states
 
 
 def _share_reach(reach: Reach, weight_OD: Tensor, smoothing: float | None) -> Tensor:

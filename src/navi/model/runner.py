@@ -73,7 +73,7 @@ class Runner:
         self,
         arrays: SegmentArrays,
         rows: NDArray[np.int64],
-        read: Read,
+        read: Read | None,
         *,
         mask: Mask | None = None,
         batch_size: int | None = None,
@@ -81,6 +81,7 @@ class Runner:
     ) -> Iterable[tuple[NDArray[np.int64], Layout, dict[str, NDArray[np.float32]]]]:
         """Yield (places in `rows`, layout, what `read` took from the output) for batches of rows of like length.
 
+        With None to read, the rows' own embeddings are computed and nothing else.
         `mask` may mask a layout before it is encoded. A batch that does not fit in memory is tried again in halves.
         """
         builder = BatchBuilder(arrays, self.special, align=False)
@@ -99,7 +100,7 @@ class Runner:
                     progress(len(part.places))
 
     def _encode(
-        self, one: Pass, make: Callable[[NDArray[np.int64]], Pass], read: Read
+        self, one: Pass, make: Callable[[NDArray[np.int64]], Pass], read: Read | None
     ) -> Iterable[tuple[Pass, dict[str, NDArray[np.float32]]]]:
         waiting = [one]
         while waiting:
@@ -121,10 +122,17 @@ class Runner:
             yield current, found
 
     @torch.inference_mode()
-    def _forward(self, one: Pass, read: Read) -> dict[str, NDArray[np.float32]]:
-        rows = one.rows.to(self.device)
-        output = self.model(rows)
-        return {name: tensor.float().cpu().numpy() for name, tensor in read(output, rows, one.layout).items()}
+    def _forward(self, one: Pass, read: Read | None) -> dict[str, NDArray[np.float32]]:
+        rows, attributes = one.rows.to(self.device), self._find_attributes(one.rows)
+        if read is None:
+            return {"rows": self.model.embed_rows(rows, attributes).cpu().numpy()}
+        found = read(self.model(rows, attributes), rows, one.layout)
+        return {name: tensor.float().cpu().numpy() for name, tensor in found.items()}
+
+    def _find_attributes(self, rows: Rows) -> Tensor | None:
+        """Return the attribute table of some rows if it is known already."""
+        del rows
+        return None
 
     def embed(
         self,
@@ -148,7 +156,7 @@ class Runner:
         width = self.model.config.hidden_size
         sizes = {part: len(distinct) if part in ("rows", "means") else int(counts_R.sum()) for part in parts}
         gathered = {part: np.zeros((size, width), dtype=np.float32) for part, size in sizes.items()}
-        read = self._reader(parts)
+        read = None if tuple(parts) == ("rows",) else self._reader(parts)
         for places, layout, found in self.run(
             arrays, distinct, read, mask=mask, batch_size=batch_size, progress=progress
         ):

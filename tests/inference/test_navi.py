@@ -31,10 +31,10 @@ slow = settings(max_examples=15, deadline=None, suppress_health_check=[HealthChe
 
 
 def count_rows(navi, monkeypatch):
-    """Return a list to which the number of rows of each batch that the model encodes is added."""
+    """Count the rows of each batch from here on; every way through the model begins with its embeddings."""
     counted, model = [], navi.runner.model
-    forward = model.forward
-    monkeypatch.setattr(model, "forward", lambda rows, *args: (counted.append(rows.num_rows), forward(rows, *args))[1])
+    embed = model._embed
+    monkeypatch.setattr(model, "_embed", lambda rows, table: (counted.append(rows.num_rows), embed(rows, table))[1])
     return counted
 
 
@@ -113,15 +113,15 @@ def test_several_devices_give_what_one_gives_in_the_same_order(navi, model_dir, 
 def test_out_of_memory_halves_the_batch(navi, monkeypatch):
     expected = navi.embed_rows(ROWS)
     small = Navi(copy.copy(navi.pool.runners), navi.tokenizer, navi.folder, navi.prepare_config)
-    counted, forward = [], navi.runner.model.forward
+    counted, embed = [], navi.runner.model._embed
 
-    def fail_when_large(rows, *args):
+    def fail_when_large(rows, table):
         counted.append(rows.num_rows)
         if rows.num_rows > 2:
             raise torch.OutOfMemoryError("injected")
-        return forward(rows, *args)
+        return embed(rows, table)
 
-    monkeypatch.setattr(navi.runner.model, "forward", fail_when_large)
+    monkeypatch.setattr(navi.runner.model, "_embed", fail_when_large)
     monkeypatch.setattr(navi.runner, "tokens_per_batch", navi.runner.tokens_per_batch)
     np.testing.assert_allclose(small.embed_rows(ROWS), expected, **CLOSE)
     assert counted[0] == 5

@@ -8,9 +8,10 @@
 `unseen` and `test` take the pairs of tables of that split of the corpus that the model was pretrained on, gold from a
 CSV file (table, header, concept). All methods see the same rows of the same pairs; a sample is said with `--tables` and
 `--pairs`. Every method is measured three ways: at its own choice (NAVI: probability 0.5 of a pair, and its clusters
-over all tables of a group; the others: the best one-to-one assignment above the median score, which is Valentine's
-default), at the threshold that is best for it on this very gold (`best`), and likewise after the best one-to-one
-assignment (`best 1:1`). The last two are known only in hindsight. One line a method.
+over all tables of a group, and `assigned`, what the others' rule makes of its scores; the others: the best one-to-one
+assignment above the median score, which is Valentine's default), at the threshold that is best for it on this very
+gold (`best`), and likewise after the best one-to-one assignment (`best 1:1`). The last two are known only in hindsight.
+One line a method.
 """
 
 # needs: a model, and gold for it
@@ -62,7 +63,7 @@ class Measure:
         self._scores: list[float] = []
         self._assigned: list[float] = []
         self._right: list[bool] = []
-        self._chosen = {"own": [0, 0], "clusters": [0, 0]}
+        self._chosen = {"own": [0, 0], "clusters": [0, 0], "assigned": [0, 0]}
         self._total = 0
         self.seconds = 0.0
 
@@ -131,7 +132,8 @@ def measure_navi(task: Task, profiles: ColumnProfiles, scorer: PairScorer, known
         ours, theirs = ([k for k in range(len(both)) if both.tables[k] == name] for name in (pair.first, pair.second))
         scores = {(both.headers[i], both.headers[j]): float(logit[i, j]) for i in ours for j in theirs}
         together = {(a, b) for a, b in scores if cluster[Column(pair.first, a)] == cluster[Column(pair.second, b)]}
-        measure.add(pair, scores, own={each for each, score in scores.items() if score > 0}, clusters=together)
+        own = {each for each, score in scores.items() if score > 0}
+        measure.add(pair, scores, own=own, clusters=together, assigned=choose_as_valentine(scores))
     measure.seconds = time.perf_counter() - begun
     return measure
 

@@ -190,3 +190,11 @@ def test_results_say_where_they_come_from(make_grid, corpus):
     assert about["fingerprint"] == corpus.fingerprint
     assert about["device"] == "cpu"
     assert {"python", "torch", "navi-tables"} <= set(about["versions"])
+
+
+def test_single_tables_are_part_of_what_the_gold_is(bench, tmp_path):
+    from navi.evaluation.labels import add_single_tables
+
+    file = tmp_path / "single.json"
+    file.write_text('{"kinds": {"table": "alpha", "label": "genre"}}')
+    assert add_single_tables(bench.gold, file).fingerprint != bench.gold.fingerprint

@@ -32,6 +32,9 @@ def evaluate(
         Path | None,
         typer.Option(metavar="PREFIX", help="Gold: PREFIX_concepts.csv, PREFIX_labels.json, PREFIX_synonyms.json."),
     ] = None,
+    single_tables: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Further classifications, each of one table's rows.")
+    ] = None,
     models: Annotated[
         str | None, typer.Option(metavar="A,B", help="Models, commas between them.", show_default="all of the paper's")
     ] = None,
@@ -69,6 +72,7 @@ def evaluate(
             opened,
             out,
             gold=gold,
+            single_tables=single_tables,
             name=name,
             models=split_names(models) or MODELS,
             tasks=split_names(tasks),

@@ -10,6 +10,7 @@ from navi.errors import ConfigError
 from navi.evaluation.bench import Bench, BenchConfig
 from navi.evaluation.gold import Gold
 from navi.evaluation.grid import Grid, GridConfig, GridReport, GridSummary
+from navi.evaluation.labels import add_single_tables
 from navi.evaluation.models import find_model
 from navi.evaluation.page import make_page
 from navi.evaluation.results import Results
@@ -44,6 +45,7 @@ def evaluate(
     out: str | Path,
     *,
     gold: Gold | str | Path | None = None,
+    single_tables: str | Path | None = None,
     name: str | None = None,
     models: Sequence[str] = MODELS,
     tasks: Sequence[str] | None = None,
@@ -58,6 +60,7 @@ def evaluate(
     """Measure models on a corpus, beside every baseline; cells that are done in `out` are taken from there.
 
     `gold` is what people know of the corpus, or the prefix of its files; tasks that need gold are left out without it.
+    `single_tables` is a file of further classifications, each of the rows of one table.
     `taken` names folders of models that are not to be trained. The page is written anew from all results in `out`.
     """
     opened = _open_corpus(corpus)
@@ -74,6 +77,8 @@ def evaluate(
         precision=precision,
     )
     known = gold if isinstance(gold, Gold) else Gold.find(gold) if gold is not None else Gold()
+    if single_tables is not None:
+        known = add_single_tables(known, single_tables)
     grid = Grid(Bench(corpus=opened, gold=known, config=bench or BenchConfig()), results, config, progress)
     summary = grid.run()
     write_report(make_page(results, summary.left_out), results.folder)

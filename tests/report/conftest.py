@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from navi.report import (
     Bars,
@@ -30,6 +31,10 @@ from navi.report import (
     Tiles,
     write_report,
 )
+
+# A machine busy with something else must not fail a law.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (

@@ -23,7 +23,7 @@ from navi.segments import SPLITS, Corpus
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-MAX_ROWS = 400
+MAX_ROWS = 250
 """Rows of a class that are taken, at most."""
 FEW_ROWS = 100
 """A class with fewer test rows than this takes every held-out row."""

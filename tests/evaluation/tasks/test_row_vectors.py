@@ -13,6 +13,12 @@ SINGLE = {
 }
 
 
+@pytest.fixture(autouse=True)
+def ask_the_oracle(monkeypatch):
+    """Let the encoders here be asked for every variant."""
+    monkeypatch.setattr("navi.evaluation.tasks.row_vectors.VARIANTS_OF", ("oracle",))
+
+
 @pytest.fixture
 def with_single(bench):
     gold = replace(bench.gold, labels={**bench.gold.labels, "single_tables": SINGLE})
@@ -113,3 +119,8 @@ def test_a_model_embeds_the_rows(with_single, navi_tables):
     vectors = run(navi_tables, with_single).arrays["land/vectors_rows"]
     assert np.isfinite(vectors).all()
     assert len(np.unique(vectors, axis=0)) > 1
+
+
+def test_most_encoders_are_asked_for_the_whole_rows_alone(bench, encoders, monkeypatch):
+    monkeypatch.setattr("navi.evaluation.tasks.row_vectors.VARIANTS_OF", ("navi",))
+    assert "text_only/row" not in run(encoders.oracle, bench).arrays

@@ -29,6 +29,8 @@ from navi.profiles.hiding import list_cell_columns, take_rows
 
 PURPOSE = 6
 """Sets the draws of rows apart from other tasks'."""
+VARIANTS_OF = ("bert", "navi-paper", "navi")
+"""The encoders whose rows are embedded in every variant too: each takes as much room as the whole."""
 Bools = NDArray[np.bool_]
 
 
@@ -58,7 +60,7 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
 
 
 def _embed_variants(encoder: TableEncoder, bench: Bench, pool: Labelled, hidden_K: Bools) -> dict[str, Outcome]:
-    """Embed the same rows in every variant: those that have a cell left in each."""
+    """Embed the same rows in every variant that is asked of the encoder: those that have a cell left in each."""
     numeric_K = find_numeric_columns(bench)
     variants = {
         "": hidden_K,
@@ -67,7 +69,8 @@ def _embed_variants(encoder: TableEncoder, bench: Bench, pool: Labelled, hidden_
     }
     for each in variants.values():
         pool = pool.keep(find_filled(bench, pool, each))
-    return {name: _embed_pool(encoder, bench, pool, each) for name, each in variants.items() if len(pool.rows)}
+    asked = variants if encoder.name in VARIANTS_OF else {"": hidden_K}
+    return {name: _embed_pool(encoder, bench, pool, each) for name, each in asked.items() if len(pool.rows)}
 
 
 def draw_half(bench: Bench, eligible_K: Bools) -> Bools:

@@ -53,7 +53,7 @@ def time_gpu(work, times: int) -> float:
 def make_stepper(shape: str, preset: str, *, compiled: bool, graphs: bool) -> Stepper:
     config = make_preset(preset)
     training = dataclasses.replace(config.training, compile=compiled, graphs=graphs)
-    settings = dataclasses.asdict(config.model)
+    settings = config.model.as_settings()
     torch.manual_seed(0)
     model = NaviModel(NaviConfig(vocab_size=VOCABULARY, **SHAPES[shape], **settings))
     builder = BatchBuilder(ARRAYS, SPECIAL, masking=config.masking)

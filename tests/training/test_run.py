@@ -429,6 +429,7 @@ def test_missing_packages_for_curves_are_noted(
         {"sampler": {"tokens_per_batch": 150}},
         {"training": {"precision": "bfloat16"}},
         {"training": {"graphs": True}},
+        {"model": {"dropout": 0.0}},
     ],
     ids=str,
 )

@@ -132,7 +132,9 @@ class Distribution(Figure):
         if not everything or bins < 1:
             raise ConfigError(f"A distribution needs values and bins, got {len(everything)} values and {bins} bins.")
         low, high = min(everything), max(everything)
-        high = high if high > low else low + 1.0
+        # Values nearer to each other than floats can be told apart over so many bins count as equal.
+        least = 4 * bins * math.ulp(max(abs(low), abs(high)))
+        high = high if high - low > least else low + max(1.0, least)
         edges = tuple(low + (high - low) * step / bins for step in range(bins + 1))
         shares = {name: _count(each, low, high, bins) for name, each in found.items()}
         return cls(edges=edges, shares=shares, **rest)

@@ -27,10 +27,26 @@ class ModelConfig:
     """Share of each layer's heads that attend within their own segment (the paper: 0)."""
     attribute_embedding: bool = True
     """Add the attribute vector to the tokens; off for the ablation without attributes."""
+    dropout: float | None = None
+    """Share of the states that is dropped while learning; None for what the backbone was trained with."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.local_head_share < 1.0:
             raise ConfigError(f"local_head_share must be at least 0 and less than 1, got {self.local_head_share}.")
+        if self.dropout is not None and not 0.0 <= self.dropout < 1.0:
+            raise ConfigError(f"dropout must be at least 0 and less than 1, got {self.dropout}.")
+
+    def as_settings(self) -> dict[str, Any]:
+        """Return the settings of `NaviConfig` that say the same.
+
+        >>> ModelConfig(dropout=0.0).as_settings()["hidden_dropout_prob"]
+        0.0
+        """
+        settings = asdict(self)
+        dropout = settings.pop("dropout")
+        if dropout is None:
+            return settings
+        return settings | {"hidden_dropout_prob": dropout, "projection_dropout": dropout}
 
 
 @dataclass(frozen=True, kw_only=True)

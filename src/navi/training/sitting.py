@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, cast
@@ -69,7 +68,7 @@ class Sitting:
         self.special = find_special_tokens(corpus.tokenizer)
         check_vocabulary(corpus.tokenizer, config.backbone)
         seed_everything(config.training.seed)
-        model = load_backbone(config.backbone, **asdict(config.model))
+        model = load_backbone(config.backbone, **config.model.as_settings())
         related = relate_columns(corpus, config.training.seed) if config.alignment.column_weight > 0 else None
         self.stepper = Stepper(
             model,

@@ -161,7 +161,7 @@ def main(num_rows: int, num_steps: int, prepared: str | None) -> None:
         sampler = dataclasses.replace(config.sampler, rows_per_batch=num_rows)
         plan = plan_epoch(corpus.rows_of("train"), corpus.arrays.row_table, sampler, seed=0, epoch=0)[: num_steps + 1]
         builder = BatchBuilder(corpus.arrays, find_special_tokens(corpus.tokenizer), masking=config.masking)
-        stepper = Stepper(load_backbone("minilm", **dataclasses.asdict(config.model)), builder, config, 100)
+        stepper = Stepper(load_backbone("minilm", **config.model.as_settings()), builder, config, 100)
         plain = PlainWay(corpus)
         found = {}
         for name, step in (

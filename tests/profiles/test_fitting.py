@@ -48,3 +48,11 @@ def test_few_tables_leave_the_default(many):
 def test_names_are_surer_where_no_other_header_has_the_same_values(many, scorer):
     odd = many.take(np.array([n for n, table in enumerate(many.tables) if int(table[1:]) % 2]))
     assert fit_scorer(odd).temperature < scorer.temperature
+
+
+def test_values_that_seldom_agree_with_headers_do_not_teach_what_headers_say(many, scorer, monkeypatch):
+    monkeypatch.setattr("navi.profiles.fitting.LEAST_AGREEMENT", 1.1)
+    untaught = fit_scorer(many)
+    assert untaught.header_bias == DEFAULT_SCORER.header_bias != scorer.header_bias
+    assert untaught.weights["attribute"] == DEFAULT_SCORER.weights["attribute"] != scorer.weights["attribute"]
+    assert untaught.value_bias == scorer.value_bias

@@ -22,6 +22,9 @@ POSITIVE_SHARE = 0.05
 """Weight of the pairs with equal headers beside all others."""
 SURE, SURELY_NOT = 0.7, 0.1
 """Probabilities from which, and up to which, values are sure enough to teach what headers say."""
+LEAST_AGREEMENT = 0.2
+"""Share of the pairs that values are sure of whose headers are equal, from which values may teach what headers say.
+Where it is lower, as among the lengths, weights and counts of products, most of these pairs are none."""
 TEMPERATURES = (0.3, 5.0)
 """Bounds of the temperature."""
 _PULL = 1e-4
@@ -46,7 +49,8 @@ def fit_scorer(profiles: ColumnProfiles, *, seed: int = 0) -> PairScorer:
 
     What values say is learned from which columns of different tables have the same header. The pairs that the first
     fit takes for the same though their headers differ are mostly that indeed (`genres`, `listed_in`), so they are left
-    out of the second. What headers say is then learned from the pairs that the values are sure of.
+    out of the second. What headers say is then learned from the pairs that the values are sure of, unless these are so
+    seldom right that the default weights serve better.
     """
     chosen = profiles.take(_choose_columns(profiles, seed))
     if len(chosen) < 2:
@@ -69,7 +73,7 @@ def _fit_weights(pairs: _Pairs) -> PairScorer:
     sure = (probability >= SURE) | (probability <= SURELY_NOT)
     label = (probability[sure] >= SURE).astype(np.float64)
     header_fit, share = _default(headers, DEFAULT_SCORER.header_bias), 0.5
-    if 0 < label.mean() < 1:
+    if label.mean() < 1 and pairs.same[sure][label > 0].sum() >= LEAST_AGREEMENT * max(label.sum(), 1):
         weight = np.ones(len(label))
         header_fit = _fit_logistic(pairs.evidence[sure][:, headers], label, weight, _default(headers)[:-1])
         share = float(label.mean())

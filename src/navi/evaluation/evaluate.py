@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from navi.errors import ConfigError
 from navi.evaluation.bench import Bench, BenchConfig
+from navi.evaluation.classification import SEQUELS
 from navi.evaluation.gold import Gold
 from navi.evaluation.grid import Grid, GridConfig, GridReport, GridSummary
 from navi.evaluation.labels import add_single_tables
 from navi.evaluation.models import find_model
 from navi.evaluation.page import make_page
 from navi.evaluation.results import Results
-from navi.evaluation.sequels import SEQUELS
 from navi.evaluation.task import Sequel, Task
 from navi.evaluation.tasks import TASKS
 from navi.report import write_report

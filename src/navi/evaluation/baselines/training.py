@@ -234,7 +234,6 @@ class BaselineRun:
         )
 
 
-
 def _check_finished(folder: Path, identity: dict[str, Any]) -> None:
     """Raise unless a folder holds the baseline that is asked for."""
     if not (folder / CONFIG_FILE).is_file():

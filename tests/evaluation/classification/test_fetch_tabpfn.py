@@ -11,7 +11,7 @@ import pytest
 
 from navi.errors import ModelError
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "fetch_tabpfn.py"
+SCRIPT = Path(__file__).parents[3] / "scripts" / "fetch_tabpfn.py"
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from navi.evaluation.averages import Averages
-from navi.evaluation.claims import compare_with_bert, list_claims, show_claims
+from navi.evaluation.page.averages import Averages
+from navi.evaluation.page.claims import compare_with_bert, list_claims, show_claims
 from navi.evaluation.results import Record, Results
 
 

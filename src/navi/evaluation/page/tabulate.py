@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from navi.evaluation.averages import Averages
-from navi.evaluation.layout import ANY, KNOWN, Shown, TableLayout, name_model
+from navi.evaluation.page.averages import Averages
+from navi.evaluation.page.layout import ANY, KNOWN, Shown, TableLayout, name_model
 from navi.report import Cell, Column, Number, Table
 
 LONGEST_ERROR = 300

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from navi.errors import ConfigError
 from navi.evaluation.bench import BenchConfig
-from navi.evaluation.classification import CLASSIFICATION, balance, classify, draw_run, list_prefixes, run, summarise
+from navi.evaluation.classification.scoring import (
+    CLASSIFICATION,
+    balance,
+    classify,
+    draw_run,
+    list_prefixes,
+    run,
+    summarise,
+)
 
 COUNTS = st.lists(st.integers(1, 30), min_size=1, max_size=8)
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from navi.errors import MissingExtraError
 from navi.evaluation.bench import Bench
-from navi.evaluation.classification import Features, classify_features, summarise
-from navi.evaluation.classifiers import CLASSIFIERS, Matrix
+from navi.evaluation.classification.classifiers import CLASSIFIERS, Matrix
+from navi.evaluation.classification.scoring import Features, classify_features, summarise
 from navi.evaluation.columns import find_numeric_columns
 from navi.evaluation.labels import find_revealing_columns, list_hidden
 from navi.evaluation.task import Arrays, Outcome, Sequel

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from navi.evaluation import placing
-from navi.evaluation.placing import place
+from navi.evaluation.page import placing
+from navi.evaluation.page.placing import place
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from navi.errors import MissingExtraError
 from navi.evaluation.bench import Bench, BenchConfig
-from navi.evaluation.features import (
+from navi.evaluation.classification.features import (
     FEATURES,
     RowCells,
     make_navi,

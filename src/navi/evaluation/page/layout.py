@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from navi.evaluation.paper import PaperTable
+from navi.evaluation.page.paper import PaperTable
 
 BERT, PAPER, NAVI = "bert", "navi-paper", "navi"
 """The three models that every table has."""
@@ -103,7 +103,7 @@ class SectionLayout:
     tables: tuple[TableLayout, ...] = ()
     """Its tables."""
     figures: tuple[str, ...] = ()
-    """Its figures, by the names that `navi.evaluation.figures` has for them."""
+    """Its figures, by the names that `navi.evaluation.page.figures` has for them."""
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from navi.errors import ConfigError, ModelError
-from navi.evaluation.tabpfn import CODE_FILE, MAX_FEATURES, WEIGHTS_FILE, TabPFN, check_file, find_folder
+from navi.evaluation.classification.tabpfn import CODE_FILE, MAX_FEATURES, WEIGHTS_FILE, TabPFN, check_file, find_folder
 
 needs_weights = pytest.mark.skipif(
     not (find_folder() / WEIGHTS_FILE).is_file(), reason="needs what scripts/fetch_tabpfn.py fetches"

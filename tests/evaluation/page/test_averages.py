@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from navi.evaluation.averages import Averages, average
+from navi.evaluation.page.averages import Averages, average
 from navi.evaluation.results import Record, Results
 from navi.report import Number
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from navi.evaluation import paper
-from navi.evaluation.averages import Averages
-from navi.evaluation.contents import (
+from navi.evaluation.page import paper
+from navi.evaluation.page.averages import Averages
+from navi.evaluation.page.contents import (
     CLASSIFICATION,
     CLUSTERING,
     COMPARED,
@@ -17,8 +17,8 @@ from navi.evaluation.contents import (
     ROUTING,
     SECTIONS,
 )
-from navi.evaluation.layout import ABLATIONS, BASELINES, BERT, NAVI, PAPER, Shown, TableLayout, name_model
-from navi.evaluation.tabulate import find_figure, find_quoted
+from navi.evaluation.page.layout import ABLATIONS, BASELINES, BERT, NAVI, PAPER, Shown, TableLayout, name_model
+from navi.evaluation.page.tabulate import find_figure, find_quoted
 from navi.report import Cell, Column, Number, Section, Table
 
 SAME = 0.001

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from navi.evaluation.runs import list_runs, read_settings
+from navi.evaluation.page.runs import list_runs, read_settings
 
 
 def write(folder, name, content):

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from navi.evaluation.contents import SECTIONS
-from navi.evaluation.layout import ABLATED, WHOLE
 from navi.evaluation.page import make_page
+from navi.evaluation.page.contents import SECTIONS
+from navi.evaluation.page.layout import ABLATED, WHOLE
+from navi.evaluation.page.tabulate import STAR
 from navi.evaluation.results import Record, Results
-from navi.evaluation.tabulate import STAR
 from navi.report import Map, Number, Table, load_page, save_page, write_report
 
 MODELS = (*WHOLE, *ABLATED[:3], "navi-paper-random_routing")
@@ -122,7 +122,7 @@ def read_column(table, name, group=""):
 def _quick_maps():
     """Place points by principal components, which takes no time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("navi.evaluation.placing.FEWEST", 10**6)
+        patch.setattr("navi.evaluation.page.placing.FEWEST", 10**6)
         yield
 
 
@@ -280,7 +280,7 @@ def test_no_results_make_a_page_that_says_how_to_get_some(tmp_path):
 
 
 def test_every_column_is_measured_by_its_task(bench, navi_tables, encoders):
-    from navi.evaluation.classification import CLASSIFICATION
+    from navi.evaluation.classification.scoring import CLASSIFICATION
     from navi.evaluation.tasks import TASKS
 
     # The oracle is quick and always right, so that it has something to lose; it knows no probabilities.
@@ -307,7 +307,7 @@ def test_every_column_is_measured_by_its_task(bench, navi_tables, encoders):
 
 def load_report_fixtures():
     """Return the module that knows how to drive a headless Chromium: that of the report's own tests."""
-    file = Path(__file__).parents[1] / "report" / "conftest.py"
+    file = Path(__file__).parents[2] / "report" / "conftest.py"
     spec = importlib.util.spec_from_file_location("report_fixtures", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from navi.evaluation import paper
-from navi.evaluation.layout import ABLATED, NAVI, PAPER, WHOLE, SectionLayout, Shown, TableLayout
+from navi.evaluation.page import paper
+from navi.evaluation.page.layout import ABLATED, NAVI, PAPER, WHOLE, SectionLayout, Shown, TableLayout
 
 
 def _predict(split: str, view: str, *, quoted: bool = False) -> tuple[Shown, ...]:

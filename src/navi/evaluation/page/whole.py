@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from navi.evaluation.averages import Averages
-from navi.evaluation.claims import show_claims
-from navi.evaluation.contents import SECTIONS
-from navi.evaluation.figures import FIGURES, draw_curves
 from navi.evaluation.grid import MODELS_FOLDER
-from navi.evaluation.layout import KNOWN, PAPER, WHOLE, SectionLayout, name_model
-from navi.evaluation.paper import SETTINGS, find_corpus
+from navi.evaluation.page.averages import Averages
+from navi.evaluation.page.claims import show_claims
+from navi.evaluation.page.contents import SECTIONS
+from navi.evaluation.page.figures import FIGURES, draw_curves
+from navi.evaluation.page.layout import KNOWN, PAPER, WHOLE, SectionLayout, name_model
+from navi.evaluation.page.paper import SETTINGS, find_corpus
+from navi.evaluation.page.runs import Setting, TrainedModel, list_runs
+from navi.evaluation.page.tabulate import LONGEST_ERROR, make_table
 from navi.evaluation.results import Record, Results
-from navi.evaluation.runs import Setting, TrainedModel, list_runs
-from navi.evaluation.tabulate import LONGEST_ERROR, make_table
 from navi.report import Cell, Code, Column, Item, Page, Section, Table
 
 TITLE = "NAVI, evaluated"

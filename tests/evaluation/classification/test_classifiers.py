@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from navi.errors import MissingExtraError
-from navi.evaluation.classifiers import CLASSIFIERS
-from navi.evaluation.tabpfn import WEIGHTS_FILE, find_folder
+from navi.evaluation.classification.classifiers import CLASSIFIERS
+from navi.evaluation.classification.tabpfn import WEIGHTS_FILE, find_folder
 
 FETCHED = (find_folder() / WEIGHTS_FILE).is_file()
 NAMES = [

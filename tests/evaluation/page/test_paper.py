@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from navi.evaluation import paper
-from navi.evaluation.layout import KNOWN
+from navi.evaluation.page import paper
+from navi.evaluation.page.layout import KNOWN
 from navi.report import Number
 
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from navi.evaluation.averages import Averages
-from navi.evaluation.figures import FIGURES, draw_curves, find_widest
+from navi.evaluation.page.averages import Averages
+from navi.evaluation.page.figures import FIGURES, draw_curves, find_widest
 from navi.evaluation.results import Record, Results
 
 CORPUS = "films"
@@ -99,7 +99,7 @@ def test_low_and_high_segments_have_maps_of_their_own_with_hulls(results):
 
 
 def test_maps_have_no_more_points_than_can_be_told_apart(results, monkeypatch):
-    monkeypatch.setattr("navi.evaluation.figures.MOST_SEGMENTS", 6)
+    monkeypatch.setattr("navi.evaluation.page.figures.MOST_SEGMENTS", 6)
     for model in ("bert", "navi"):
         keep(results, "geometry", model, make_segments())
     bert, navi = draw(results, "segments")

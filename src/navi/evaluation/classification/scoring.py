@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from navi.batches.counter import fold, make_key
 from navi.errors import ConfigError
 from navi.evaluation.bench import Bench
-from navi.evaluation.classifiers import CLASSIFIERS, Labels, MakeClassifier, Matrix
+from navi.evaluation.classification.classifiers import CLASSIFIERS, Labels, MakeClassifier, Matrix
 from navi.evaluation.metrics import measure_macro_f1
 from navi.evaluation.task import Arrays, Outcome, Sequel
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.evaluation.averages import Averages
 from navi.evaluation.grid import MODELS_FOLDER
-from navi.evaluation.layout import BERT, NAVI, PAPER, name_model
-from navi.evaluation.placing import Placed, place
-from navi.evaluation.runs import list_runs
+from navi.evaluation.page.averages import Averages
+from navi.evaluation.page.layout import BERT, NAVI, PAPER, name_model
+from navi.evaluation.page.placing import Placed, place
+from navi.evaluation.page.runs import list_runs
 from navi.report import Distribution, Item, Lines, Map, Reliability
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.errors import MissingExtraError
-from navi.evaluation.tabpfn import TabPFN
+from navi.evaluation.classification.tabpfn import TabPFN
 
 Matrix = NDArray[np.float32]
 Labels = NDArray[Any]

@@ -12,6 +12,7 @@ help:  ## Show this list
 install: $(VENV)/.installed  ## Make .venv with everything that demo, tests and docs need
 
 $(VENV)/.installed: pyproject.toml constraints.txt
+	@echo 'Installing into $(VENV): some minutes, once.'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@

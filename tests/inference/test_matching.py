@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
 from navi.errors import ConfigError, TableError
 from navi.inference.matches import Column
-from navi.inference.matching import match_tables, name_clusters
+from navi.inference.matching import match_tables, name_clusters, score_columns
+from navi.inference.profiling import profile_frames
+from navi.profiles import DEFAULT_SCORER, Background
 
 GENRES = ("drama", "comedy", "horror", "western", "musical", "animation", "documentary", "thriller")
 NAMES = ("Ann Bell", "Bob Cole", "Cleo Dean", "Dan East", "Eve Ford", "Fay Gray", "Gus Hill", "Hal Irons")
@@ -138,3 +142,12 @@ def test_names_are_never_given_twice():
 
 def test_known_columns_decide_between_the_headers_of_a_cluster():
     assert name_clusters([(["abstract", "plot"], {"plot": 5, "overview": 9})]) == ["plot"]
+
+
+def test_values_count_less_where_the_scorer_found_them_less_telling(navi, world):
+    frames = {each.name: list(each.rows)[:20] for each in world.catalogues[:2]}
+    profiles = profile_frames(navi, frames, rows_per_column=3)
+    background = Background([profiles])
+    plain, doubted = (score_columns(profiles, replace(DEFAULT_SCORER, temperature=t), background) for t in (1.0, 2.0))
+    np.testing.assert_allclose(doubted.values, plain.values / 2, rtol=1e-6)
+    np.testing.assert_array_equal(doubted.headers, plain.headers)

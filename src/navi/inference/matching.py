@@ -113,11 +113,15 @@ def _rename_tables(known: ColumnProfiles) -> ColumnProfiles:
 
 
 def score_columns(profiles: ColumnProfiles, scorer: PairScorer, background: Background) -> PairScores:
-    """Return the scores of every pair of columns: (K, K)."""
+    """Return the scores of every pair of columns: (K, K).
+
+    What values say is divided by the scorer's temperature, as for names: where values of training columns turned out to
+    be less telling than their scores, those of new ones are taken for less too.
+    """
     blocks = [np.arange(start, min(start + BLOCK, len(profiles))) for start in range(0, len(profiles), BLOCK)]
     parts = [scorer.score(profiles.take(block), profiles, background) for block in blocks]
     headers, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("headers", "values"))
-    return PairScores(headers=headers, values=values)
+    return PairScores(headers=headers, values=values / np.float32(scorer.temperature))
 
 
 def weigh_pairs(total: Floats, profiles: ColumnProfiles) -> Floats:

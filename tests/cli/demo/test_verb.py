@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from navi.cli import app
-from navi.cli.demo import STEPS, gaps, learning, segments
+from navi.cli.demo import STEPS, gaps, learning, segments, verb
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -72,3 +72,13 @@ def test_the_demo_leaves_a_strangers_folder_alone(tmp_path, navi_command):
 def test_the_demo_does_not_take_a_file_for_its_folder(tmp_path, navi_command):
     (tmp_path / "mine.csv").write_text("a\n1\n")
     assert "is a file" in navi_command("demo", "--folder", tmp_path / "mine.csv", code=2).stderr
+
+
+@pytest.mark.parametrize("found", [None, "/usr/bin/navi"])
+def test_who_has_no_navi_on_the_path_is_told_where_it_is(found, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "activate").touch()
+    monkeypatch.setattr(verb, "which", lambda name: found)
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    told = [f"`navi` is not on your path yet:  source {tmp_path}/bin/activate"]
+    assert verb.tell_where_navi_is() == ([] if found else told)

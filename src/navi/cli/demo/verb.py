@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
+from shutil import which
 from time import monotonic
 from typing import Annotated
 
@@ -53,4 +55,13 @@ def demo(
         "  navi prepare FOLDER -o corpus",
         "  navi pretrain corpus -o model",
         f"or ask this model:  navi match {quote(tour.model_folder)} {quote(tour.tables)}",
+        *tell_where_navi_is(),
     )
+
+
+def tell_where_navi_is() -> list[str]:
+    """Return how `navi` comes onto the path, for who started it through `make` and has not activated anything."""
+    activate = Path(sys.prefix) / "bin" / "activate"
+    if which("navi") is not None or not activate.is_file():
+        return []
+    return [f"`navi` is not on your path yet:  source {quote(activate)}"]

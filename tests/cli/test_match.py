@@ -46,7 +46,7 @@ def test_the_mapping_is_what_prepare_takes(model, tables, settings_file, tmp_pat
     mapping, table = tmp_path / "mapping.json", tmp_path / "columns.csv"
     told = navi_command("match", model, tables, "--mapping", mapping, "--csv", table, "--one-to-one").stdout
     assert f"Written: {mapping}" in told
-    assert f"--attributes {mapping}" in told
+    assert f"-o corpus --attributes {mapping}" in told
     attributes = load_attributes(mapping)
     for line in pa_csv.read_csv(table).to_pylist():
         assert attributes.attribute_of(line["table"], line["header"]) == line["name"]

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from navi.cli.pretrain import Ablation, Precision, Preset
+from navi.cli.pretrain import Ablation, Precision, Preset, warn_of_too_little
 from navi.training import ABLATIONS, PRESETS
 from navi.training.config import PRECISIONS
 
@@ -23,6 +23,13 @@ def test_the_summary_sets_validation_beside_the_guesses(corpus, settings_file, t
     assert "most frequent guess" in told
     assert "headers, attribute hidden (blind)" in told
     assert f"navi match {tmp_path / 'model'}" in told.replace("\n", "")
+
+
+@pytest.mark.parametrize(("after", "warned"), [(0.2, True), (0.3, False), (None, False)])
+def test_a_model_that_guesses_no_better_than_the_most_frequent_value_should_train_longer(after, warned):
+    lines = [{"most_frequent_value": 0.2, "value_accuracy": 0.0}, {"value_accuracy": after}]
+    told = ["No better than the most frequent guess yet: values. Train longer: --max-steps, --epochs."]
+    assert warn_of_too_little(lines) == (told if warned else [])
 
 
 def test_json_is_the_record_of_the_run(corpus, settings_file, tmp_path, navi_command):

@@ -77,3 +77,14 @@ def test_training_tells_losses_rates_and_the_time_left(capsys):
         "Memory ran out.",
         "Epoch 1: 10 of 200, loss 3.500, masked 3.400, low –, 16.2 rows/s, 1,234 tokens/s, 2 min 05 s left",
     ]
+
+
+@pytest.mark.usefixtures("told_at_once")
+def test_the_time_left_is_not_told_before_the_rate_is(capsys):
+    from navi.training import StepReport
+
+    unknown = {"rows_per_second": 0.0, "tokens_per_second": 0.0}
+    first = StepReport(step=1, num_steps=200, epoch=1, num_rows=16, num_tokens=900, seconds_left=2000.0, **unknown)
+    with show_progress(Screen()) as meter:
+        follow_training(meter)(first)
+    assert capsys.readouterr().err == "Epoch 1: 1 of 200\n"

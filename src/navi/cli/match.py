@@ -73,8 +73,12 @@ def match(
     screen.summarise(*summarise_matches(found, outputs))
     note_losses(screen, tables.values())
     shown = " ".join(map(quote, paths))
-    command = f"navi prepare {shown} -o corpus --attributes {quote(mapping or 'mapping.json')}"
-    screen.summarise(tell_next(command, "pretrain on these attributes" if mapping else "with --mapping, use them"))
+    if mapping is None:
+        command = f"navi match {quote(model)} {shown} --mapping mapping.json"
+        screen.summarise(tell_next(command, "keep these names as attributes, to prepare and pretrain with"))
+    else:
+        command = f"navi prepare {shown} -o corpus --attributes {quote(mapping)}"
+        screen.summarise(tell_next(command, "pretrain on these attributes"))
 
 
 def list_clusters(found: Matches) -> Table:

@@ -127,9 +127,23 @@ def summarise_training(result: TrainingResult) -> list[Any]:
     ]
     if result.validation:
         lines.append(compare_validation(result.validation))
+        lines += warn_of_too_little(result.validation)
     if result.skipped:
         lines.append(f"{count_things(result.skipped, 'step')} skipped: the loss was not finite.")
     return lines + [f"Note: {note}" for note in result.notes]
+
+
+def warn_of_too_little(lines: list[dict[str, Any]]) -> list[str]:
+    """Return what to do where the model guesses no better than somebody who always says the most frequent thing."""
+    first, last = lines[0], lines[-1]
+    behind = [
+        label
+        for name, (label, guess) in MEASURES.items()
+        if guess is not None and None not in (last.get(name), first.get(guess)) and last[name] <= first[guess]
+    ]
+    if not behind:
+        return []
+    return [f"No better than the most frequent guess yet: {'; '.join(behind)}. Train longer: --max-steps, --epochs."]
 
 
 def compare_validation(lines: list[dict[str, Any]]) -> Table:

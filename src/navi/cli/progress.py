@@ -40,14 +40,26 @@ class Meter:
         """Time since the work, or its present stage, began."""
         return monotonic() - self._started
 
-    def update(self, label: str, done: int, total: int, detail: str, seconds_left: float | None = None) -> None:
-        """Show a new state; without `seconds_left` the time left is told from how fast this stage went so far."""
+    def update(
+        self,
+        label: str,
+        done: int,
+        total: int,
+        detail: str,
+        seconds_left: float | None = None,
+        *,
+        foreseeable: bool = True,
+    ) -> None:
+        """Show a new state; without `seconds_left` the time left is told from how fast this stage went so far.
+
+        Where it is not yet foreseeable it is not told.
+        """
         if label != self._label:
             self._label, self._started = label, monotonic()
         if seconds_left is None and 0 < done <= total:
             seconds_left = self.seconds / done * (total - done)
         parts = [detail] if detail else []
-        if seconds_left is not None:
+        if foreseeable and seconds_left is not None:
             parts.append(f"{format_duration(seconds_left)} left")
         self._draw(label, done, total, ", ".join(parts))
 
@@ -74,7 +86,8 @@ class Meter:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=label, completed=done, total=total, detail=detail)
         elif self._is_due():
-            self._screen.note(f"{label}: {format_count(done)} of {format_count(total)}, {detail}")
+            state = f"{label}: {format_count(done)} of {format_count(total)}"
+            self._screen.note(f"{state}, {detail}" if detail else state)
 
     def _is_due(self) -> bool:
         if self._screen.quiet or monotonic() - self._told < SECONDS_BETWEEN_LINES:
@@ -118,7 +131,9 @@ def follow_training(meter: Meter) -> Callable[[StepReport], None]:
         losses = [f"{name} {format_loss(at.metrics[name])}" for name in LOSSES if name in at.metrics]
         rates = [f"{format_count(at.rows_per_second)} rows/s", f"{format_count(at.tokens_per_second)} tokens/s"]
         detail = ", ".join(losses + (rates if at.rows_per_second else []))
-        meter.update(f"Epoch {at.epoch}", at.step, at.num_steps, detail, at.seconds_left)
+        # The first steps take far longer than the others: the time left is told once the rate is.
+        foreseeable = bool(at.rows_per_second)
+        meter.update(f"Epoch {at.epoch}", at.step, at.num_steps, detail, at.seconds_left, foreseeable=foreseeable)
 
     return report
 

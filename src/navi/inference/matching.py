@@ -121,7 +121,7 @@ def score_columns(profiles: ColumnProfiles, scorer: PairScorer, background: Back
     blocks = [np.arange(start, min(start + BLOCK, len(profiles))) for start in range(0, len(profiles), BLOCK)]
     parts = [scorer.score(profiles.take(block), profiles, background) for block in blocks]
     headers, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("headers", "values"))
-    return PairScores(headers=headers, values=values / np.float32(scorer.temperature))
+    return PairScores(headers=headers, values=(values / scorer.temperature).astype(np.float32))
 
 
 def weigh_pairs(total: Floats, profiles: ColumnProfiles) -> Floats:

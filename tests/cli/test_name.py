@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 
@@ -59,6 +60,12 @@ def test_the_renamed_table_keeps_its_cells(knowing_model, export, tmp_path, navi
     assert before[1:] == after[1:]
     assert after[0].startswith("title,")
     assert "col_2" not in after[0]
+
+
+def test_the_next_command_writes_what_can_be_written(knowing_model, export, tmp_path, navi_command):
+    packed = tmp_path / "export.csv.gz"
+    packed.write_bytes(gzip.compress(export.read_bytes()))
+    assert navi_command("name", knowing_model, packed).stdout.rstrip().endswith("--apply named.csv")
 
 
 def test_without_enough_confidence_nothing_is_renamed(knowing_model, export, tmp_path, navi_command):

@@ -109,7 +109,8 @@ def summarise_imputation(result: Imputation, cells: pa.Table, out: Path, account
     lines += [f"  {count_things(count, 'cell')} left empty: {reason}" for reason, count in left.items()]
     if result.reliability:
         lines.append(f"Confidence is off by {result.reliability.ece:.3f} on average, measured on cells hidden for it.")
-    return [*lines, *result.notes, f"Every empty cell, its best guess and why it was left: {account}"]
+    notes = [f"Note: {note}." for note in result.notes]
+    return [*lines, *notes, f"Every empty cell, its best guess and why it was left: {account}"]
 
 
 def list_fills(cells: pa.Table) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.files import TableFile, check_columns, check_output, read_table, write_table
+from navi.cli.files import WRITERS, TableFile, check_columns, check_output, read_table, write_table
 from navi.cli.losses import note_losses
 from navi.cli.options import Device, Json, ModelFolder, Quiet, TablePath, split_names
 from navi.cli.progress import show_progress
@@ -69,7 +69,8 @@ def name(
         count = sum(old != new for old, new in zip(read.frame.column_names, renamed.column_names, strict=True))
         screen.summarise(f"{count_things(count, 'column')} renamed in {apply}.")
     elif found:
-        command = f"navi name {quote(model)} {quote(table)} --apply named{table.suffix or '.csv'}"
+        suffix = table.suffix if table.suffix.lower() in WRITERS else ".csv"
+        command = f"navi name {quote(model)} {quote(table)} --apply named{suffix}"
         screen.summarise(tell_next(command, "write the table with these names"))
 
 

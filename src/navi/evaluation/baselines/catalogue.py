@@ -12,8 +12,10 @@ from navi.evaluation.baselines.bert import Bert
 from navi.evaluation.baselines.cm2 import Cm2
 from navi.evaluation.baselines.haetae import Haetae
 from navi.evaluation.baselines.tapas import Tapas
-from navi.model.runner import PRECISIONS
+from navi.model.runner import PRECISIONS as NAVI_PRECISIONS
 
+PRECISIONS = {name: dtype for name, dtype in NAVI_PRECISIONS.items() if name != "int8"}
+"""Arithmetic that every baseline can do."""
 BASELINES: dict[str, type[Baseline]] = {kind.name: kind for kind in (Bert, Tapas, Haetae, Cm2)}
 """Every baseline by its name."""
 

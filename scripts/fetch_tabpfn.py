@@ -14,7 +14,14 @@ import tempfile
 from pathlib import Path
 
 from navi.errors import ModelError
-from navi.evaluation.classification.tabpfn import CODE_FILE, CODE_SHA256, WEIGHTS_FILE, WEIGHTS_SHA256, check_file, find_folder
+from navi.evaluation.classification.tabpfn import (
+    CODE_FILE,
+    CODE_SHA256,
+    WEIGHTS_FILE,
+    WEIGHTS_SHA256,
+    check_file,
+    find_folder,
+)
 
 CODE, WEIGHTS = "tabpfn==0.1.11", "pfns==0.3.0"
 

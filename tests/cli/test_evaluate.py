@@ -31,7 +31,7 @@ def test_a_model_that_is_there_is_taken(evaluate, model):
 
 
 def test_a_cell_that_fails_is_named(evaluate, tmp_path):
-    told = evaluate("--take", f"navi={tmp_path}", "--models", "navi", "--tasks", "generative").stdout
+    told = evaluate("--take", f"navi={tmp_path}", "--models", "navi", "--tasks", "generative", code=1).stdout
     assert "1 cell failed; the same command tries them again." in told
 
 
@@ -39,6 +39,7 @@ def test_a_cell_that_fails_is_named(evaluate, tmp_path):
     ("arguments", "message"),
     [
         (("--take", "navi"), "--take wants NAME=MODEL, got 'navi'"),
+        (("--take", "navi=m", "--models", "bert"), "The model 'navi' is taken, but not among those compared: bert"),
         (("--seeds", "one"), "--seeds takes whole numbers with commas between them, got 'one'"),
         (("--models", "gpt"), "Unknown model 'gpt'"),
         (("--tasks", "tidying"), "Unknown task 'tidying'"),

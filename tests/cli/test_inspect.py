@@ -21,6 +21,7 @@ def test_columns_are_shown_with_what_is_known_of_them(shop, tiny_backbone, navi_
     assert "[b]name" in told
     assert "constant" in told
     assert "dropped: broken row (1)" in told
+    assert "shop.jsonl:9: " in told
     assert "In all 1 tables, 8 rows, 24 cells, 3 columns" in told
 
 

@@ -49,7 +49,9 @@ def test_missing_directory_is_said(tmp_path):
 
 
 def test_other_directory_is_not_a_corpus(tmp_path):
-    with pytest.raises(CorpusError, match=r"is not a corpus: it has no corpus\.json\.$"):
+    with pytest.raises(
+        CorpusError, match=r"is not a corpus: it has no corpus\.json\. `navi prepare PATHS… -o CORPUS` makes one"
+    ):
         Corpus.open(tmp_path)
 
 

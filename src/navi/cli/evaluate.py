@@ -85,6 +85,8 @@ def evaluate(
         )
     screen.answer_json(describe_summary(summary))
     screen.summarise(*summarise(summary, out))
+    if summary.failed and summary.done == 0:
+        raise typer.Exit(1)
     screen.summarise(tell_next(f"navi report {quote(out)} --open", "look at the tables and figures"))
 
 

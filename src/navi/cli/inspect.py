@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from navi.cli.console import Screen
+from navi.cli.losses import NUM_PLACES
 from navi.cli.options import Backbone, ConfigFile, Json, Quiet
 from navi.cli.progress import follow_preparing, show_progress
 from navi.cli.render import count_things, format_count, format_share, make_table, shorten
@@ -127,6 +128,7 @@ def _measure(described: list[dict[str, str]], name: str) -> int:
 
 def _list_trouble(entry: dict[str, Any]) -> list[str]:
     lines = [f"  {what}: {_join(entry[what])}" for what in ("dropped", "cells") if entry[what]]
+    lines += [f"    {place}" for reason in entry["places"] for place in entry["places"][reason][:NUM_PLACES]]
     return lines + [f"  {note}" for note in entry["notes"]]
 
 

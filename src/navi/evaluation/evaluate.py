@@ -63,6 +63,11 @@ def evaluate(
     `single_tables` is a file of further classifications, each of the rows of one table.
     `taken` names folders of models that are not to be trained. The page is written anew from all results in `out`.
     """
+    unknown = set(taken or {}) - set(models)
+    if unknown:
+        raise ConfigError(
+            f"The model '{sorted(unknown)[0]}' is taken, but not among those compared: {', '.join(models)}."
+        )
     opened = _open_corpus(corpus)
     results = Results.open(out)
     config = GridConfig(

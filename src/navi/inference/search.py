@@ -99,7 +99,10 @@ class SearchIndex:
         is_table = self.rows["table"].to_numpy() == table
         found = np.flatnonzero(is_table & (self.rows["row"].to_numpy() == row))
         if not len(found):
-            raise TableError(f"The table '{table}' has no row {row}, or one without cells. Rows count from 1.")
+            raise TableError(
+                f"The table '{table}' has no row {row}, or one without cells. "
+                "Rows are named by their line in a text file, else by their record, from 1."
+            )
         return int(found[0])
 
     def _find(self, vector: Floats, words: Words, k: int) -> list[Neighbour]:

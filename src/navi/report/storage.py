@@ -31,7 +31,9 @@ def load_page(folder: str | Path) -> Page:
     """Return the page that a results folder holds."""
     file = Path(folder) / PAGE_FILE
     if not file.is_file():
-        raise ConfigError(f"{folder} holds no {PAGE_FILE}. Expected a folder of results, as `navi demo` writes one.")
+        raise ConfigError(
+            f"{folder} holds no {PAGE_FILE}. Expected a folder that `navi demo` or `navi evaluate` wrote."
+        )
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -35,14 +35,16 @@ def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
     tables = []
     for place, entry in enumerate(entries):
         columns = [_describe_column(corpus, column) for column in range(begins[place], begins[place + 1])]
-        names = ("read", "dropped", "cells", "notes", "splits")
+        names = ("read", "dropped", "cells", "places", "notes", "splits")
         tables.append(
             {"name": entry["name"], "rows": entry["kept"], "columns": columns} | {name: entry[name] for name in names}
         )
     left_out = [table for table in corpus.manifest["tables"] if not table["kept"]]
     return {
         "tables": tables,
-        "left_out": [{name: table[name] for name in ("name", "read", "dropped", "notes")} for table in left_out],
+        "left_out": [
+            {name: table[name] for name in ("name", "read", "dropped", "places", "notes")} for table in left_out
+        ],
         "skipped": corpus.manifest["skipped"],
         "totals": corpus.manifest["totals"],
     }

@@ -101,7 +101,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     file = folder / MANIFEST_FILE
     if not file.is_file():
         hint = _guess_kind(folder)
-        raise CorpusError(f"{folder} is not a corpus: it has no {MANIFEST_FILE}{hint}.")
+        raise CorpusError(
+            f"{folder} is not a corpus: it has no {MANIFEST_FILE}{hint}. `navi prepare PATHS… -o CORPUS` makes one."
+        )
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
         version = manifest["format_version"]

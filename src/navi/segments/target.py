@@ -18,7 +18,7 @@ def check_target(target: Path, overwrite: bool) -> None:
         return
     if target.is_dir() and (target / MANIFEST_FILE).is_file():
         if not overwrite:
-            raise CorpusError(f"There is a corpus at {target} already. Set overwrite to replace it.")
+            raise CorpusError(f"There is a corpus at {target} already. Set overwrite (--overwrite) to replace it.")
     elif target.exists() or target.is_symlink():
         raise CorpusError(f"{target} exists and is not a corpus; it will not be replaced. Choose another place.")
 

@@ -27,12 +27,12 @@ test-all: install lint types  ## Every test, the long ones too
 	$(BIN)/pytest -n 2 -m 'long or not long'
 
 lint: install  ## Check style and formatting
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples scripts
+	$(BIN)/ruff format --check src tests benchmarks examples scripts
 
 format: install  ## Mend style and formatting
-	$(BIN)/ruff check --fix src tests benchmarks examples
-	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/ruff check --fix src tests benchmarks examples scripts
+	$(BIN)/ruff format src tests benchmarks examples scripts
 
 types: install  ## Check types
 	$(BIN)/mypy

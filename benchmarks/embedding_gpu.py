@@ -13,12 +13,12 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-import time
 from pathlib import Path
 
 import pyarrow as pa
 import torch
 from embedding_cpu import make_tables, read_tables
+from growth import time_best
 from training_gpu import SHAPES
 
 from navi.backbones import find_backbone, load_tokenizer
@@ -46,17 +46,6 @@ def repeat_rows(tables: dict[str, pa.Table], num_rows: int) -> dict[str, pa.Tabl
         numbered = [f"{cell} {place}" for place, cell in enumerate(whole[first].to_pylist())]
         repeated[name] = whole.set_column(0, first, pa.array(numbered))
     return repeated
-
-
-def time_best(work, repeats: int) -> float:
-    """Seconds of the quickest of several runs, after one to warm up."""
-    work()
-    seconds = []
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - begun)
-    return min(seconds)
 
 
 def main(options: argparse.Namespace) -> None:

@@ -24,27 +24,31 @@ EXAMPLES = (
     "navi evaluate corpus -o results --take navi=model --tasks generative,clustering",
 )
 
+GoldPrefix = Annotated[
+    Path | None,
+    typer.Option(metavar="PREFIX", help="Gold: PREFIX_concepts.csv, PREFIX_labels.json, PREFIX_synonyms.json."),
+]
+SingleTables = Annotated[
+    Path | None, typer.Option(metavar="FILE.json", help="Further classifications, each of one table's rows.")
+]
+Taken = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=MODEL", help="Take a model as it is; may be given again.", show_default=False),
+]
+
 
 def evaluate(
     corpus: CorpusFolder,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="RESULTS", help="Folder of results; cells there stay.")],
-    gold: Annotated[
-        Path | None,
-        typer.Option(metavar="PREFIX", help="Gold: PREFIX_concepts.csv, PREFIX_labels.json, PREFIX_synonyms.json."),
-    ] = None,
-    single_tables: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Further classifications, each of one table's rows.")
-    ] = None,
+    gold: GoldPrefix = None,
+    single_tables: SingleTables = None,
     models: Annotated[
         str | None, typer.Option(metavar="A,B", help="Models, commas between them.", show_default="all of the paper's")
     ] = None,
     tasks: Annotated[
         str | None, typer.Option(metavar="A,B", help="Tasks, commas between them.", show_default="all")
     ] = None,
-    take: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=MODEL", help="Take a model as it is; may be given again.", show_default=False),
-    ] = None,
+    take: Taken = None,
     name: Annotated[
         str | None, typer.Option(help="What the corpus is called.", show_default="its folder's name")
     ] = None,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from navi.batches.counter import fold, make_key
 from navi.errors import ConfigError
 from navi.evaluation.gold import Gold
+from navi.profiles.hiding import list_cell_columns
 
 if TYPE_CHECKING:
     from navi.segments import Corpus
@@ -77,8 +78,4 @@ class Bench:
     @cached_property
     def cell_column(self) -> Ints:
         """(C,) column of each cell of the whole corpus, as `arrays.column_table` and its like number them."""
-        arrays = self.corpus.arrays
-        num_headers = len(arrays.header_offsets) - 1
-        keys = arrays.column_table.astype(np.int64) * num_headers + arrays.column_header
-        table_C = np.repeat(arrays.row_table.astype(np.int64), np.diff(arrays.row_offsets))
-        return np.searchsorted(keys, table_C * num_headers + arrays.segment_header[arrays.row_segments])
+        return list_cell_columns(self.corpus.arrays)

@@ -19,6 +19,7 @@ from navi.evaluation.task import Sequel, Task
 from navi.evaluation.tasks import TASKS
 from navi.report import write_report
 from navi.training import PretrainConfig
+from navi.training.run import open_corpus
 
 if TYPE_CHECKING:
     from navi.segments import Corpus
@@ -68,7 +69,7 @@ def evaluate(
         raise ConfigError(
             f"The model '{sorted(unknown)[0]}' is taken, but not among those compared: {', '.join(models)}."
         )
-    opened = _open_corpus(corpus)
+    opened = open_corpus(corpus)
     results = Results.open(out)
     config = GridConfig(
         name=name or opened.path.name,
@@ -99,11 +100,3 @@ def _choose(known: tuple[Named, ...], names: Sequence[str] | None) -> tuple[Name
     if missing:
         raise ConfigError(f"Unknown task '{sorted(missing)[0]}'. Expected some of {', '.join(expected)}.")
     return tuple(task for task in known if task.name in names)
-
-
-def _open_corpus(corpus: Corpus | str | Path) -> Corpus:
-    if not isinstance(corpus, str | Path):
-        return corpus
-    from navi.segments import Corpus
-
-    return Corpus.open(corpus)

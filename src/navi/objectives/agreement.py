@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from navi.batches.batch import Columns
+from navi.objectives.alignment import compare_all
 
 # Shape suffixes: R rows, S segments, K columns of the batch, A columns with known affinities, D hidden size.
 
@@ -20,7 +20,7 @@ def agree_rows(masked_RD: Tensor, plain_RD: Tensor, table_R: Tensor, temperature
     Negatives are the other rows of the same table: which table a row is from would be told too easily. Rows of table
     -1 only fill a batch up.
     """
-    similarity_RR = _compare(masked_RD, plain_RD) / temperature
+    similarity_RR = compare_all(masked_RD, plain_RD) / temperature
     rival_RR = table_R[:, None] == table_R[None, :]
     allowed_RR = similarity_RR.masked_fill(~rival_RR, -torch.inf)
     own_R = similarity_RR.diagonal()
@@ -36,7 +36,7 @@ def agree_columns(segments_SD: Tensor, columns: Columns, affinity_AA: Tensor, te
     """
     num_columns = len(columns.column)
     sums_KD = segments_SD.new_zeros(num_columns, segments_SD.shape[1]).index_add(0, columns.segment_column, segments_SD)
-    similarity_KK = _compare(sums_KD, sums_KD) / temperature
+    similarity_KK = compare_all(sums_KD, sums_KD) / temperature
     with torch.no_grad():
         column_K = columns.column.clamp(min=0)
         target_KK, candidate_KK = _pair_up(columns, affinity_AA[column_K][:, column_K].float())
@@ -61,9 +61,3 @@ def _pair_up(columns: Columns, affinity_KK: Tensor) -> tuple[Tensor, Tensor]:
     target_KK = affinity_KK * (real_KK & ~same_table_KK & (affinity_KK >= ALIKE))
     unlike_KK = torch.where(same_table_KK, ~same_attribute_KK, affinity_KK <= UNLIKE)
     return target_KK, real_KK & (unlike_KK | (target_KK > 0))
-
-
-def _compare(queries: Tensor, candidates: Tensor) -> Tensor:
-    """Return all cosines; autocast would round them to 1/256, which the temperatures then multiply."""
-    with torch.autocast(queries.device.type, enabled=False):
-        return F.normalize(queries.float(), dim=1) @ F.normalize(candidates.float(), dim=1).T

@@ -62,7 +62,7 @@ def align_low(segments_LD: Tensor, anchors_KD: Tensor, alignment: Alignment, con
     InfoNCE with query σ, positive e_a and negatives e_a' of the other low-entropy attributes. The mean over a table's
     segments is summed over tables.
     """
-    similarity_LK = _compare(segments_LD, anchors_KD) / config.temperature_low
+    similarity_LK = compare_all(segments_LD, anchors_KD) / config.temperature_low
     own_L = alignment.low_anchor
     rival_LK = alignment.anchor_slot[None, :] != alignment.anchor_slot[own_L][:, None]
     if config.low_negatives == "table":
@@ -79,7 +79,7 @@ def align_high(segments_HD: Tensor, values_HD: Tensor, alignment: Alignment, con
 
     InfoNCE with query σ, positive e^(v) of the same row and negatives e^(v) of the same column in other rows.
     """
-    similarity_HH = _compare(segments_HD, values_HD) / config.temperature_high
+    similarity_HH = compare_all(segments_HD, values_HD) / config.temperature_high
     own_H = torch.arange(len(segments_HD), device=segments_HD.device)
     rival_HH = alignment.high_column[None, :] == alignment.high_column[:, None]
     if not config.same_value_negatives:
@@ -89,7 +89,7 @@ def align_high(segments_HD: Tensor, values_HD: Tensor, alignment: Alignment, con
     return _sum_table_means(losses_H, alignment.high_table, alignment.num_tables)
 
 
-def _compare(queries: Tensor, candidates: Tensor) -> Tensor:
+def compare_all(queries: Tensor, candidates: Tensor) -> Tensor:
     """Return all cosines; autocast would round them to 1/256, which the temperatures then multiply."""
     with torch.autocast(queries.device.type, enabled=False):
         return F.normalize(queries, dim=1) @ F.normalize(candidates, dim=1).T

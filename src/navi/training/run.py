@@ -36,7 +36,7 @@ def pretrain(
     a finished one is left as it is; without a checkpoint it begins. SIGTERM and Ctrl-C finish the step, save a
     checkpoint and raise `TrainingInterrupted`. The global random state is put back afterwards.
     """
-    folder, settings, source = Path(out), config or PretrainConfig(), _open_corpus(corpus)
+    folder, settings, source = Path(out), config or PretrainConfig(), open_corpus(corpus)
     accelerator = make_accelerator()
     checkpoint = _find_checkpoint(accelerator, folder, resume=resume, overwrite=overwrite)
     if resume and checkpoint is None and (folder / RECORD_FILE).is_file():
@@ -65,7 +65,8 @@ def _recall(folder: Path, corpus: Corpus, config: PretrainConfig) -> TrainingRes
     return result
 
 
-def _open_corpus(corpus: Corpus | str | Path) -> Corpus:
+def open_corpus(corpus: Corpus | str | Path) -> Corpus:
+    """Return a corpus given as it is, or as its directory."""
     if not isinstance(corpus, str | Path):
         return corpus
     from navi.segments import Corpus

@@ -35,7 +35,7 @@ class AlignmentConfig:
     """Weight of the agreement of a row's masked and plain view (the paper: 0)."""
     row_temperature: float = 0.05
     """τ of the agreement of rows."""
-    column_weight: float = 0.0
+    column_weight: float = 0.2
     """Weight of the agreement of columns of different tables whose values are alike (the paper: 0)."""
     column_temperature: float = 0.1
     """τ of the agreement of columns."""

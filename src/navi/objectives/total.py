@@ -100,8 +100,10 @@ def compute_losses(
         masked_RD = output.rows[: len(plain_RD)]
         rows = agree_rows(masked_RD, plain_RD, batch.row_table, config.row_temperature) / size.num_rows
     if config.column_weight > 0 and batch.columns is not None and affinity_AA is not None:
-        related_SD = model.embed_segments(output, batch.rows, batch.columns.segment)
-        columns = agree_columns(related_SD, batch.columns, affinity_AA, config.column_temperature) / size.num_columns
+        related = batch.columns.segment
+        views = (model.embed_segments(output, batch.rows, related), output.headers.index_select(0, related))
+        agreed = [agree_columns(view, batch.columns, affinity_AA, config.column_temperature) for view in views]
+        columns = (agreed[0] + agreed[1]) / (2 * size.num_columns)
     with torch.no_grad():
         hit_M = logits_MV.argmax(dim=1) == targets.token
         header_hits = (hit_M & (targets.kind == REGIME_HEADER)).sum()

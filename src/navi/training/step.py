@@ -165,8 +165,8 @@ class Stepper:
             with nullcontext() if last else self.accelerator.no_sync(self.objective):
                 torch.manual_seed(self._make_seed(step, number))
                 sums += self._learn(batch.to(self.device), made.size)
-        sums[SUMS.index("rows")] = made.num_rows
-        sums[SUMS.index("tokens")] = made.num_tokens
+        sums[SUMS.index("rows")].fill_(made.num_rows)
+        sums[SUMS.index("tokens")].fill_(made.num_tokens)
         return sums
 
     def update(self, sums: Tensor, step: int) -> StepOutcome:

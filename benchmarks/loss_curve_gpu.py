@@ -21,8 +21,8 @@ import numpy as np
 from navi.training import PretrainConfig, pretrain
 
 SETTINGS = {
-    "float32": {"precision": "float32"},
-    "bfloat16": {"precision": "bfloat16"},
+    "float32": {"precision": "float32", "graphs": False},
+    "bfloat16": {"precision": "bfloat16", "graphs": False},
     "graphs": {"precision": "bfloat16", "graphs": True},
 }
 

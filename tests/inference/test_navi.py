@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import io
 import pickle
 
@@ -14,7 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from navi.errors import ConfigError, TableError
-from navi.inference import Navi
+from navi.inference import EmbedConfig, Navi
+from navi.inference.embedding import embed_blocks, split_tables
+from navi.inference.frames import read_tables
 
 ROWS = [
     {"title": "the king", "year": 1999, "cast": [{"name": "love"}, {"name": "war"}]},
@@ -90,6 +93,24 @@ def test_equal_rows_are_encoded_once(navi, monkeypatch):
     counted = count_rows(navi, monkeypatch)
     navi.embed_rows([ROWS[1], ROWS[3], dict(reversed(ROWS[1].items())), ROWS[1]])
     assert sum(counted) == 2
+
+
+def test_blocks_of_rows_give_what_all_rows_give_at_once(navi, world):
+    frames = {catalogue.name: [{}, *catalogue.rows[:7]] for catalogue in world.catalogues[:3]}
+    tables, told = navi.read(frames), []
+    blocks = [{name: chunks} for name, chunks in tables.chunks.items()]
+    found = embed_blocks(navi, tables, blocks, EmbedConfig(), lambda *done: told.append(done))
+    np.testing.assert_allclose(found, navi.embed_rows(frames), **CLOSE)
+    assert told == [(7, 24)] * 3
+
+
+def test_tables_are_split_between_chunks(navi):
+    config = dataclasses.replace(navi.read_config, chunk_rows=2)
+    rows = [{"title": f"Alien {number}"} for number in range(5)]
+    tables = read_tables({"a": rows, "b": rows[:1]}, config)
+    blocks = split_tables(tables, 4)
+    sizes = [{name: [chunk.num_rows for chunk in chunks] for name, chunks in block.items()} for block in blocks]
+    assert sizes == [{"a": [2, 2]}, {"a": [1], "b": [1]}]
 
 
 def test_equal_rows_share_their_segments_whatever_the_order_of_their_cells(navi, monkeypatch):

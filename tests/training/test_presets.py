@@ -16,6 +16,7 @@ def test_the_paper_preset_has_the_papers_settings() -> None:
     paper = make_preset("paper")
     masking, alignment, training = paper.masking, paper.alignment, paper.training
     assert (masking.header_share, masking.value_share, masking.unknown_attribute_rate) == (0.4, 0.4, 0.0)
+    assert (alignment.row_weight, alignment.column_weight) == (0.0, 0.0)
     assert (paper.model.attribute_gate, paper.model.local_head_share) == (False, 0.0)
     assert (paper.sampler.rows_per_batch, paper.sampler.tables_per_batch) == (32, 4)
     assert (training.learning_rate, training.new_learning_rate, training.epochs) == (3e-5, 3e-5, 2)

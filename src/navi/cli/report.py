@@ -10,24 +10,30 @@ import typer
 from navi.cli.console import Screen
 from navi.cli.options import Json, Quiet
 
-EXAMPLES = ("navi report navi-demo", "navi report results --open")
+EXAMPLES = ("navi report navi-demo", "navi report results --open", "navi report results --tables tables.md")
 
 
 def report(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder of results.", show_default=False)],
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    tables: Annotated[
+        Path | None, typer.Option(metavar="FILE.md", help="Write words and tables as Markdown, too.")
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the results of a demo or an evaluation as one HTML page that opens anywhere, offline."""
-    from navi.report import load_page, write_html
+    from navi.report import load_page, write_html, write_markdown
+    from navi.report.storage import write_whole
 
     screen = Screen(quiet=quiet, as_json=as_json)
     page = load_page(results)
     screen.note(f"Drawing {page.title!r}.")
+    if tables is not None:
+        write_whole(tables, write_markdown(page))
     file = write_html(page, results)
-    screen.answer_json({"page": file, "sections": [section.title for section in page.sections]})
-    screen.summarise(f"Written: {file}")
+    screen.answer_json({"page": file, "tables": tables, "sections": [section.title for section in page.sections]})
+    screen.summarise(f"Written: {file}" + (f" and {tables}" if tables is not None else ""))
     if show:
         import webbrowser
 

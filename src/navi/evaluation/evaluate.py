@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from navi.errors import ConfigError
+from navi.errors import ConfigError, MissingExtraError
 from navi.evaluation.bench import Bench, BenchConfig
 from navi.evaluation.classification import SEQUELS
 from navi.evaluation.gold import Gold
@@ -87,7 +87,11 @@ def evaluate(
         known = add_single_tables(known, single_tables)
     grid = Grid(Bench(corpus=opened, gold=known, config=bench or BenchConfig()), results, config, progress)
     summary = grid.run()
-    write_report(make_page(results, summary.left_out), results.folder)
+    try:
+        write_report(make_page(results, summary.left_out), results.folder)
+    except MissingExtraError as error:
+        # The figures are kept: `navi report` draws them where the extra is there.
+        summary.left_out["report.html"] = str(error)
     return summary
 
 

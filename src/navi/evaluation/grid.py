@@ -18,16 +18,20 @@ from typing import Any
 
 import torch
 
+from navi.backbones import WEIGHTS_FILE
+from navi.evaluation.baselines.baseline import CONFIG_FILE as BASELINE_FILE
 from navi.evaluation.bench import Bench
 from navi.evaluation.encoder import TableEncoder
-from navi.evaluation.models import ModelSpec, load_model, make_config, train_model
+from navi.evaluation.models import ModelSpec, describe_model, load_model, make_config, train_model
 from navi.evaluation.results import Cell, Record, Results
 from navi.evaluation.task import Outcome, Sequel, Task
+from navi.inference.loading import CONFIG_FILE, TOKENIZER_FILE
 from navi.training import PretrainConfig, StepReport
-from navi.training.identity import describe_run
 
 logger = logging.getLogger(__name__)
 MODELS_FOLDER = "models"
+MODEL_FILES = (CONFIG_FILE, BASELINE_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
+"""Files of a NAVI or a baseline that decide what it answers."""
 VERSIONS = ("navi-tables", "torch", "transformers", "tokenizers", "numpy", "scikit-learn")
 
 
@@ -94,6 +98,7 @@ class Grid:
         kept = {task.name for task in self._tasks}
         self._sequels = [each for each in config.sequels if self._can_do(each) and each.after in kept]
         self._about = describe_surroundings(bench, config)
+        self._taken = {name: fingerprint_taken(folder) for name, folder in config.taken.items()}
 
     def run(self) -> GridSummary:
         """Do all that is missing."""
@@ -206,9 +211,8 @@ class Grid:
 
     def _digest(self, spec: ModelSpec, seed: int) -> str:
         """Return what stands for a model's settings, the corpus, its gold and the amounts looked at."""
-        taken = self.config.taken.get(spec.name)
         config = make_config(spec, self.config.pretrain, seed)
-        training = str(taken) if taken else describe_run(config, self.bench.corpus.fingerprint, num_processes=1)
+        training = self._taken.get(spec.name) or describe_model(spec, self.bench.corpus, config)
         parts = [self.bench.gold.fingerprint, asdict(self.bench.config), training]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -218,6 +222,19 @@ class Grid:
         cells = self._list_cells()
         done = sum(self.results.find(cell) is not None for cell in cells)
         self._progress(GridReport(done=done, total=len(cells), doing=doing, training=training))
+
+
+def fingerprint_taken(folder: Path) -> str:
+    """Return what stands for a model that is taken: its files, so that one trained anew in its place is another.
+
+    A folder that holds no model stands for itself: opening it is what fails, and is told with the cell.
+    """
+    files = [folder / name for name in MODEL_FILES if (folder / name).is_file()]
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest() if files else str(folder)
 
 
 def describe_surroundings(bench: Bench, config: GridConfig) -> dict[str, Any]:

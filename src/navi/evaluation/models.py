@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from navi.errors import ConfigError
 from navi.evaluation.baselines import BASELINES, load_baseline, train_baseline
+from navi.evaluation.baselines.training import describe_baseline
 from navi.evaluation.encoder import TableEncoder
 from navi.evaluation.navi_encoder import NaviTables
 from navi.training import ABLATIONS, PretrainConfig, StepReport, make_preset, pretrain
+from navi.training.identity import describe_run
 
 if TYPE_CHECKING:
     from navi.segments import Corpus
@@ -61,6 +63,13 @@ def make_config(spec: ModelSpec, shared: PretrainConfig, seed: int) -> PretrainC
         sampler=shared.sampler,
         training=replace(shared.training, seed=seed),
     )
+
+
+def describe_model(spec: ModelSpec, corpus: Corpus, config: PretrainConfig) -> dict[str, Any]:
+    """Return all that decides what a model becomes; of a baseline, nothing that is NAVI's own."""
+    if spec.preset is None:
+        return describe_baseline(spec.name, corpus, config)
+    return describe_run(config, corpus.fingerprint, num_processes=1)
 
 
 def train_model(

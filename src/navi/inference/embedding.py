@@ -12,12 +12,14 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
+from navi.batches import prefetch
 from navi.batches.batch import FIRST_SLOT
 from navi.errors import ConfigError
 from navi.inference.caching import CachingRunner, pack_texts
 from navi.inference.frames import Tables
 from navi.inference.pool import Floats, Ints, Progress, RunnerPool, find_distinct
 from navi.segments import ROLES, Encoded, SegmentArrays
+from navi.tables import Chunk
 
 if TYPE_CHECKING:
     from navi.inference.navi import Navi
@@ -30,9 +32,13 @@ POOLINGS = ("cls", "mean", "values")
 """How a row becomes one vector."""
 DTYPES = ("float32", "float16")
 OUTPUTS = ("numpy", "torch")
+Chunks = dict[str, list[Chunk]]
+"""Rows of some tables."""
 ATTRIBUTES_AT_ONCE = 4096
 ROWS_AT_ONCE = 2048
 """Rows whose cells are in memory at a time while they are averaged."""
+BLOCK_ROWS = 8192
+"""Rows that are tokenised at a time beside a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,14 +99,43 @@ def embed_parts(
     )
 
 
-def embed_rows(
-    navi: Navi, tables: Tables, encoded: Encoded, config: EmbedConfig, progress: Progress | None = None
-) -> Floats:
-    """Return (R, D): a vector for each row of the tables, one table after the other; of rows without cells, zeros."""
-    found = pool_rows(navi, encoded, config, progress)
-    array = np.zeros((sum(tables.num_rows.values()), found.shape[1]), np.float32)
-    array[place_rows(tables, encoded)] = found
+def embed_rows(navi: Navi, tables: Tables, config: EmbedConfig, progress: Progress | None = None) -> Floats:
+    """Return (R, D): a vector for each row of the tables, one table after the other; of rows without cells, zeros.
+
+    Beside a GPU, the next rows are tokenised while the model runs on the last; equal rows then run once in each block.
+    """
+    if navi.runner.device.type == "cuda" and sum(tables.num_rows.values()) > BLOCK_ROWS:
+        return embed_blocks(navi, tables, split_tables(tables, BLOCK_ROWS), config, progress)
+    encoded = navi.encode_tables(tables)
+    array = np.zeros((sum(tables.num_rows.values()), navi.hidden_size), np.float32)
+    array[place_rows(tables, encoded)] = pool_rows(navi, encoded, config, progress)
     return array
+
+
+def embed_blocks(
+    navi: Navi, tables: Tables, blocks: Sequence[Chunks], config: EmbedConfig, progress: Progress | None = None
+) -> Floats:
+    """Return what `embed_rows` does, block by block."""
+    array = np.zeros((sum(tables.num_rows.values()), navi.hidden_size), np.float32)
+    for encoded in prefetch(blocks, navi.encode_chunks, ahead=1):
+        array[place_rows(tables, encoded)] = pool_rows(navi, encoded, config)
+        if progress is not None:
+            progress(encoded.arrays.num_rows, len(array))
+    return array
+
+
+def split_tables(tables: Tables, num_rows: int) -> list[Chunks]:
+    """Return the chunks of the tables in blocks of at most so many rows, or of one chunk, in their order."""
+    blocks: list[Chunks] = []
+    room = 0
+    for name, chunks in tables.chunks.items():
+        for chunk in chunks:
+            if not blocks or chunk.num_rows > room:
+                blocks.append({})
+                room = num_rows
+            blocks[-1].setdefault(name, []).append(chunk)
+            room -= chunk.num_rows
+    return blocks
 
 
 def pool_rows(navi: Navi, encoded: Encoded, config: EmbedConfig, progress: Progress | None = None) -> Floats:
@@ -151,8 +186,9 @@ def average_cells(cells_SD: Floats, num_cells_R: Ints) -> Floats:
 
 def place_rows(tables: Tables, encoded: Encoded) -> Ints:
     """Return where each encoded row stands among all rows of the tables, those without cells counted."""
-    sizes = np.array([tables.num_rows[name] for name in encoded.tables], np.int64)
-    first = np.cumsum(sizes) - sizes
+    ends = np.cumsum(list(tables.num_rows.values()))
+    starts = dict(zip(tables.num_rows, ends - list(tables.num_rows.values()), strict=True))
+    first = np.array([starts[name] for name in encoded.tables], np.int64)
     places: Ints = first[encoded.arrays.row_table] + encoded.row_number - 1
     return places
 

@@ -27,7 +27,7 @@ from navi.inference.frames import Tables, read_tables
 from navi.inference.loading import find_prepare_config, fingerprint_model, open_model
 from navi.inference.pool import RunnerPool
 from navi.segments import Encoded, PrepareConfig, encode_tables
-from navi.tables import ReadConfig
+from navi.tables import Chunk, ReadConfig
 from navi.training import Domain
 from navi.training.vocabulary import find_special_tokens
 
@@ -124,7 +124,11 @@ class Navi:
 
     def encode_tables(self, tables: Tables) -> Encoded:
         """Return tables that were read as the model sees them."""
-        return encode_tables(tables.chunks, self.tokenizer, self.prepare_config)
+        return self.encode_chunks(tables.chunks)
+
+    def encode_chunks(self, chunks: Mapping[str, Sequence[Chunk]]) -> Encoded:
+        """Return some rows of tables as the model sees them."""
+        return encode_tables(chunks, self.tokenizer, self.prepare_config)
 
     def embed_rows(
         self,
@@ -155,7 +159,7 @@ class Navi:
         )
         tables = self.read(frame, columns)
         with progress_bar("Embedding rows", show=show_progress_bar) as progress:
-            return config.finish(embed_rows(self, tables, self.encode_tables(tables), config, progress))
+            return config.finish(embed_rows(self, tables, config, progress))
 
     def embed_segments(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
         """Return (cells, D): the segment embedding of each cell that holds something, row after row.

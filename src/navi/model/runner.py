@@ -45,6 +45,22 @@ class Pass:
     """What the encoder takes."""
 
 
+@dataclass(frozen=True)
+class Landing:
+    """What was read from a batch, on its way from the device to the host."""
+
+    tensors: dict[str, Tensor]
+    """What was read, in memory of the host that is filled when the device comes to it."""
+    landed: torch.cuda.Event | None
+    """Tells when that is; None where nothing has to be waited for."""
+
+    def fetch(self) -> dict[str, NDArray[np.float32]]:
+        """Wait, and return what was read."""
+        if self.landed is not None:
+            self.landed.synchronize()
+        return {name: tensor.numpy() for name, tensor in self.tensors.items()}
+
+
 class Runner:
     """Sends rows through a model, a token budget at a time."""
 
@@ -83,6 +99,7 @@ class Runner:
 
         With None to read, the rows' own embeddings are computed and nothing else.
         `mask` may mask a layout before it is encoded. A batch that does not fit in memory is tried again in halves.
+        A GPU has begun the next batch before the host takes what came of the last.
         """
         builder = BatchBuilder(arrays, self.special, align=False)
         lengths = arrays.count_row_tokens()[rows]
@@ -90,18 +107,27 @@ class Runner:
         def make(places: NDArray[np.int64]) -> Pass:
             layout = lay_out(arrays, rows[places], self.special)
             packed = builder.pack_layout(layout, mask(layout) if mask else None)
-            return Pass(places=places, layout=layout, rows=packed)
+            return Pass(places=places, layout=layout, rows=packed.pin() if self.device.type == "cuda" else packed)
+
+        def finish(part: Pass, landing: Landing) -> tuple[NDArray[np.int64], Layout, dict[str, NDArray[np.float32]]]:
+            found = landing.fetch()
+            if progress:
+                progress(len(part.places))
+            return part.places, part.layout, found
 
         groups = group_by_length(lengths, self.tokens_per_batch, batch_size)
+        last: tuple[Pass, Landing] | None = None
         for one in prefetch(groups, make, workers=self.workers):
-            for part, found in self._encode(one, make, read):
-                yield part.places, part.layout, found
-                if progress:
-                    progress(len(part.places))
+            for current in self._encode(one, make, read):
+                if last is not None:
+                    yield finish(*last)
+                last = current
+        if last is not None:
+            yield finish(*last)
 
     def _encode(
         self, one: Pass, make: Callable[[NDArray[np.int64]], Pass], read: Read | None
-    ) -> Iterable[tuple[Pass, dict[str, NDArray[np.float32]]]]:
+    ) -> Iterable[tuple[Pass, Landing]]:
         waiting = [one]
         while waiting:
             current = waiting.pop()
@@ -122,12 +148,18 @@ class Runner:
             yield current, found
 
     @torch.inference_mode()
-    def _forward(self, one: Pass, read: Read | None) -> dict[str, NDArray[np.float32]]:
+    def _forward(self, one: Pass, read: Read | None) -> Landing:
         rows, attributes = one.rows.to(self.device), self._find_attributes(one.rows)
         if read is None:
-            return {"rows": self.model.embed_rows(rows, attributes).cpu().numpy()}
-        found = read(self.model(rows, attributes), rows, one.layout)
-        return {name: tensor.float().cpu().numpy() for name, tensor in found.items()}
+            found = {"rows": self.model.embed_rows(rows, attributes)}
+        else:
+            found = read(self.model(rows, attributes), rows, one.layout)
+        tensors = {name: tensor.float().to("cpu", non_blocking=True) for name, tensor in found.items()}
+        if self.device.type != "cuda":
+            return Landing(tensors, None)
+        landed = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        landed.record(torch.cuda.current_stream(self.device))
+        return Landing(tensors, landed)
 
     def _find_attributes(self, rows: Rows) -> Tensor | None:
         """Return the attribute table of some rows if it is known already."""

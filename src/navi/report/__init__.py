@@ -1,6 +1,7 @@
 """Reports: one HTML page of tables and figures that needs nothing from elsewhere, made of plain data."""
 
 from navi.report.figures import Bars, Bin, Distribution, Figure, Lines, Map, Reliability
+from navi.report.markdown import write_markdown
 from navi.report.page import Code, Item, Page, Section, Tile, Tiles
 from navi.report.storage import load_page, save_page
 from navi.report.tables import Cell, Column, Number, Table
@@ -27,5 +28,6 @@ __all__ = [
     "load_page",
     "save_page",
     "write_html",
+    "write_markdown",
     "write_report",
 ]

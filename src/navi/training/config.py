@@ -75,8 +75,9 @@ class TrainingConfig:
     """Arithmetic of the encoder; `auto` is bfloat16 on a GPU that has it, else float32."""
     compile: bool = False
     """Compile the encoder's layers with torch.compile."""
-    graphs: bool = False
-    """On one GPU, make batches there, compute in half precision throughout, record the passes and replay them."""
+    graphs: bool | None = None
+    """Make batches on the GPU, compute in half precision throughout, record the passes and replay them; None does so
+    on one GPU with bfloat16."""
     workers: int = 2
     """Threads that make batches ahead of time; 0 makes them in between."""
     checkpoint_steps: int | None = None

@@ -13,7 +13,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "model": {"attribute_gate": False, "local_head_share": 0.0},
         "masking": {"header_share": 0.4, "value_share": 0.4, "unknown_attribute_rate": 0.0},
         "sampler": {"rows_per_batch": 32, "tables_per_batch": 4},
-        "alignment": {"low_negatives": "table", "same_value_negatives": True},
+        "alignment": {"low_negatives": "table", "same_value_negatives": True, "column_weight": 0.0},
         "training": {"learning_rate": 3e-5, "new_learning_rate": 3e-5},
     },
 }

@@ -158,6 +158,7 @@ class Sitting:
             problem = explain_lack_of_memory(made, self.state.step, self.accelerator.num_processes)
             if problem is not None:
                 raise TrainingError(problem) from error
+        self.stepper.forget_recordings()
         release_memory()
         self.state.max_tokens = max(made.part_tokens) // 2
         self._tell(

@@ -112,9 +112,11 @@ class Stepper:
         self.optimizer = make_optimizer(model, self.config, lambda name: is_new(name, model.config))
         self.recorder: Recorder | None = None
         self.half: HalfCopy | None = None
+        is_half = self.device.type == "cuda" and self.dtype != torch.float32
+        wanted = is_half if self.config.graphs is None else self.config.graphs
         # Processes that exchange gradients do so while they run backward, which a recording would leave out.
-        self._may_record = self.config.graphs and self.accelerator.num_processes == 1
-        if self._may_record and self.device.type == "cuda" and self.dtype != torch.float32:
+        self._may_record = wanted and self.accelerator.num_processes == 1
+        if self._may_record and is_half:
             self.half = HalfCopy(model, self.dtype)
             affinity = None if affinity is None else affinity.to(self.device)
             self.half_objective = Objective(self.half.model, config.alignment, torch.float32, affinity)
@@ -127,6 +129,10 @@ class Stepper:
         whole = [parts[0] for parts in steps if len(parts) == 1]
         if self._may_record and whole:
             self.recorder = Recorder(self._learn, DeviceBuilder(self.builder, self.device), whole)
+
+    def forget_recordings(self) -> None:
+        """Give up recorded passes and their memory; from here on batches are made on the host."""
+        self.recorder = None
 
     def build(self, parts: Parts, epoch: int, max_tokens: int | None) -> StepBatches:
         """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""

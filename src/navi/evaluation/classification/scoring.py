@@ -29,7 +29,7 @@ Features = Callable[[Ints, Ints], tuple[Matrix, Matrix]]
 HELD_OUT = 0.2
 """Share of each class that is held out."""
 POOLS = ("rows", "means")
-"""Kinds of row vector."""
+"""Kinds of row vector; of variants and single tables the first alone is classified."""
 FEW_RUNS = 5
 """Runs of all but the main classes, as many as the paper makes there."""
 
@@ -121,7 +121,7 @@ def summarise(name: str, scores: Floats) -> dict[str, float]:
 def run(arrays: Arrays, bench: Bench, *, classifier: str) -> Outcome:
     """Measure a classifier on everything that `row_vectors` kept.
 
-    Measures: `rows_f1` and `means_f1` with deviations, and `rows_drawn`, the rows of a run; the same behind
+    Measures: `rows_f1` and `means_f1` with deviations, and `rows_drawn`, the rows of a run; `rows_f1` also behind
     `text_only/`, `partial_text/` and `NAME/` of each single table. Scores of the runs are kept under the same names.
     """
     config = bench.config
@@ -131,7 +131,8 @@ def run(arrays: Arrays, bench: Bench, *, classifier: str) -> Outcome:
         labels, row = arrays[f"{prefix}labels"], arrays[f"{prefix}row"]
         runs = config.runs if not prefix else min(config.runs, FEW_RUNS)
         measures[f"{prefix}rows_drawn"] = float(sum(balance(labels, config.rows).values()))
-        for pool in POOLS:
+        pools = [pool for pool in (POOLS[:1] if prefix else POOLS) if f"{prefix}vectors_{pool}" in arrays]
+        for pool in pools:
             vectors = arrays[f"{prefix}vectors_{pool}"]
             scores = classify(vectors, labels, classifier, rows=config.rows, runs=runs, seed=config.seed, row=row)
             measures |= summarise(f"{prefix}{pool}_f1", scores)

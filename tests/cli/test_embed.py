@@ -70,3 +70,11 @@ def test_a_path_that_is_no_model_is_explained(wrong, message, corpus, tables, tm
 def test_a_folder_that_is_not_there_is_a_users_mistake(model, tables, tmp_path, navi_command):
     result = navi_command("embed", model, tables, "-o", tmp_path / "no" / "out.parquet", code=2)
     assert "there is no folder" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.npy", "rows"])
+def test_a_name_that_promises_another_format_is_refused_before_any_work(name, tables, tmp_path, navi_command):
+    result = navi_command("embed", tmp_path / "nowhere", tables, "-o", tmp_path / name, code=2)
+    assert len(result.stderr.splitlines()) == 1
+    assert f"{name}: vectors go to Parquet, so its suffix must be .parquet." in result.stderr
+    assert not (tmp_path / name).exists()

@@ -41,6 +41,12 @@ def test_empty_cells_are_filled_and_others_stay(model, films, tmp_path, navi_com
     assert all(row["genre"] for row in after)
 
 
+def test_confidence_that_could_not_be_checked_is_said_with_what_to_do(model, films, tmp_path, navi_command):
+    told = " ".join(navi_command("impute", model, films, "-o", tmp_path / "filled.csv").stdout.split())
+    assert "Note: probabilities are raw and may be too high" in told
+    assert "ask for more confidence, or give a table with more rows." in told
+
+
 def test_every_empty_cell_is_accounted_for_by_its_line(model, films, tmp_path, navi_command):
     flags = ("-o", tmp_path / "filled.parquet", "--confidence", 1, "--columns", "genre", "--json")
     told = json.loads(navi_command("impute", model, films, *flags).stdout)

@@ -67,3 +67,17 @@ def test_each_column_is_one_line_however_wide_the_terminal(width, corpus, navi_c
     *tables, _ = lines
     assert len(tables) == num_columns + 5 * len(found["tables"])
     assert all(len(line) <= width for line in tables)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_table_too_small_to_tell_roles_says_so(width, tiny_backbone, tmp_path, navi_command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    (tmp_path / "one.csv").write_text("title,year\nred night,1979\n")
+    told = navi_command("inspect", tmp_path / "one.csv", "--backbone", tiny_backbone).stdout
+    assert told.count(" undecided ") == 2
+    assert "0.000" not in told
+    assert "undecided: fewer than two cells to train on; add rows to tell entropy and role" in told
+
+
+def test_a_table_with_roles_says_nothing_of_undecided_ones(shop, tiny_backbone, navi_command):
+    assert "undecided" not in navi_command("inspect", shop, "--backbone", tiny_backbone).stdout

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -87,3 +89,11 @@ def test_a_backbone_that_is_none_is_a_users_mistake(shop, tmp_path, navi_command
 
 def test_the_output_must_be_named(shop, navi_command):
     assert "Missing option '--out'" in navi_command("prepare", shop, code=2).stderr
+
+
+def test_preparing_by_a_settings_file_needs_no_torch(shop, tmp_path, settings_file):
+    arguments = ["prepare", str(shop), "-o", str(tmp_path / "corpus"), "--config", str(settings_file), "--workers", "1"]
+    run = f"from navi.cli import app; app({arguments!r}, standalone_mode=False)"
+    code = f"import sys; {run}; print('torch' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "False"

@@ -174,6 +174,29 @@ def test_a_model_that_is_taken_is_not_trained(make_grid, journal, tmp_path):
     assert ("load", "one") in journal
 
 
+@pytest.mark.parametrize("shape", ["config.json", "baseline.json"])
+def test_a_taken_model_that_was_trained_anew_in_its_place_is_measured_again(shape, make_grid, journal, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in (shape, "tokenizer.json", "model.safetensors"):
+        (folder / name).write_text("first")
+    for content in ("first", "second"):
+        (folder / "model.safetensors").write_text(content)
+        for _ in range(2):
+            make_grid("one", taken={"one": folder}).run()
+    assert journal.count(("task", "one")) == 2
+
+
+def test_a_taken_model_that_was_moved_is_not_measured_again(make_grid, journal, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        (folder / name).write_text("first")
+    make_grid("one", taken={"one": folder}).run()
+    make_grid("one", taken={"one": folder.rename(tmp_path / "moved")}).run()
+    assert journal.count(("task", "one")) == 1
+
+
 def test_progress_counts_all_cells(make_grid):
     told = []
     grid = make_grid("one", "two")

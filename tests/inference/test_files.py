@@ -154,3 +154,12 @@ def test_items_come_in_order_and_errors_come_through():
 
     with pytest.raises(TableError, match="injected"):
         list(read_ahead(fail()))
+
+
+def test_a_name_that_promises_another_format_is_refused(navi, folder, tmp_path):
+    with pytest.raises(ConfigError, match=r"rows\.csv: vectors go to Parquet, so its suffix must be \.parquet\."):
+        embed_files(navi, [folder], tmp_path / "rows.csv")
+
+
+def test_the_suffix_may_be_in_capitals(navi, folder, tmp_path):
+    assert embed_files(navi, [folder], tmp_path / "ROWS.PARQUET").path.is_file()

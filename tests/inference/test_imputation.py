@@ -158,7 +158,9 @@ def test_too_few_cells_leave_probabilities_raw_and_say_so(navi):
     found = impute_table(navi, make_rows())
     assert found.calibration is None
     assert found.reliability is None
-    assert found.notes[0].startswith("probabilities are raw: the model has no calibration, and fewer than 200 cells")
+    (note,) = found.notes
+    assert note.startswith("probabilities are raw and may be too high: checking them takes 200 cells")
+    assert "and there are 12. Look at the fills before you use them, ask for more confidence" in note
 
 
 def test_enough_cells_of_the_table_itself_calibrate(navi):
@@ -184,6 +186,7 @@ def test_a_frame_without_gaps_comes_back_as_it_is(navi):
     found = impute_table(navi, rows)
     assert found.filled == rows
     assert found.cells.num_rows == 0
+    assert found.notes == ()
 
 
 def test_progress_is_told_until_all_is_done(navi):

@@ -79,6 +79,27 @@ def test_column_without_rows_that_train_has_no_entropy(config, write_tables, tmp
     assert "no row that trains" in column["trouble"]
 
 
+def test_one_cell_that_trains_tells_no_entropy_but_equal_ones_do(config, write_tables, tmp_path):
+    rows = [{"id": str(number), "same": "x"} for number in range(30)]
+    source = write_tables(tmp_path / "in", {"amber": [{**rows[0], "rare": "x"}, *rows[1:]], "birch": rows})
+    for seed in range(50):
+        corpus = prepare([source], tmp_path / f"out{seed}", replace(config, seed=seed))
+        if corpus.row_split[0] == 0:
+            break
+    report = inspect_corpus(corpus)
+    rare, same = find_column(report, "amber", "rare"), find_column(report, "amber", "same")
+    assert (rare["entropy"], rare["trouble"][-1]) == (None, "one cell that trains")
+    assert (same["entropy"], same["trouble"]) == (0.0, ["constant"])
+    assert find_column(report, "birch", "same") == same
+
+
+def test_one_cell_of_an_unseen_table_tells_no_entropy(config, write_tables, tmp_path):
+    many = [{"id": str(number)} for number in range(30)]
+    source = write_tables(tmp_path / "in", {"amber": many, "birch": [{"id": "x"}]})
+    report = inspect_paths([source], replace(config, unseen_tables=("birch",)))
+    assert find_column(report, "birch", "id")["entropy"] is None
+
+
 def test_long_examples_are_shortened(config, write_tables, tmp_path):
     report = inspect_paths([write_tables(tmp_path / "in", {"amber": [{"plot": "the film " * 20}]})], config)
     (example,) = find_column(report, "amber", "plot")["examples"]

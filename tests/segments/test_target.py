@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from navi.errors import CorpusError
-from navi.segments.target import build, check_target
+from navi.segments.target import build, check_target, remove_leftovers
 
 
 def test_directory_appears_at_the_end(tmp_path):
@@ -65,3 +69,51 @@ def test_place_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CorpusError, match=r"Cannot write to .*file: Not a directory"), build(tmp_path / "file" / "out"):
         pass
+
+
+@pytest.fixture
+def ended():
+    """The number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
+def test_what_a_killed_process_left_is_removed(ended, tmp_path):
+    left = tmp_path / f"corpus.tmp-{ended}"
+    (left / "scratch").mkdir(parents=True)
+    (left / "scratch" / "0.pieces").write_text("half")
+    with build(tmp_path / "corpus"):
+        assert not left.exists()
+
+
+def test_what_others_left_or_still_need_stays(ended, tmp_path):
+    others = [
+        f"corpus.tmp-{os.getppid()}",
+        f"corpora.tmp-{ended}",
+        f"corpus.tmp-{ended}-mine",
+        "corpus.tmp-",
+        f"corpus.tmp-{10**30}",
+    ]
+    for name in others:
+        (tmp_path / name).mkdir()
+    (tmp_path / f"corpus.tmp-0{ended}").write_text("a file")
+    with build(tmp_path / "corpus"):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {*others, f"corpus.tmp-0{ended}", "corpus"}
+
+
+def test_a_directory_that_is_held_stays_whatever_its_number_says(ended, tmp_path):
+    held = tmp_path / f"corpus.tmp-{ended}"
+    with build(tmp_path / "other") as folder:
+        folder.rename(held)
+        remove_leftovers(tmp_path / "corpus")
+        assert held.is_dir()
+        held.rename(folder)
+
+
+def test_a_name_with_signs_of_a_pattern_is_taken_as_it_is(ended, tmp_path):
+    (tmp_path / f"a.tmp-{ended}").mkdir()
+    (tmp_path / f"[a].tmp-{ended}").mkdir()
+    remove_leftovers(tmp_path / "[a]")
+    assert [path.name for path in tmp_path.iterdir()] == [f"a.tmp-{ended}"]

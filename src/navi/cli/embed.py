@@ -77,10 +77,11 @@ def embed(
     """Write vectors to Parquet, with table, row and header beside each; files may be larger than memory."""
     from navi.inference import Navi
     from navi.inference.embedding import EmbedConfig
-    from navi.inference.files import embed_files
+    from navi.inference.files import check_parquet, embed_files
 
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
     config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=str(dtype), pooling=str(pooling))
+    check_parquet(out)
     with show_progress(screen) as meter:
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device, precision=precision and str(precision))

@@ -23,6 +23,8 @@ COLUMNS = ("header", "attribute", "fill", "distinct", "entropy", "role", "tokens
 NARROW_COLUMNS = ("header", "fill", "distinct", "entropy", "role", "examples")
 """What a terminal of few columns has room for."""
 NARROW = 130
+UNDECIDED = "undecided"
+"""Role of a column that has too few cells to tell one by."""
 LONGEST_HEADER, LONGEST_ATTRIBUTE = 24, 16
 _RIGHT = ("fill", "distinct", "entropy", "tokens", "rows", "columns", "dropped")
 
@@ -115,7 +117,7 @@ def _describe_column(column: dict[str, Any]) -> dict[str, str]:
         "fill": format_share(column["fill"]),
         "distinct": format_count(column["distinct"]),
         "entropy": "–" if column["entropy"] is None else f"{column['entropy']:.3f}",
-        "role": column["role"],
+        "role": UNDECIDED if column["entropy"] is None else column["role"],
         "tokens": f"{column['mean_tokens']:.1f}",
         "trouble": ", ".join(column["trouble"]),
         "examples": " | ".join(column["examples"]),
@@ -129,6 +131,8 @@ def _measure(described: list[dict[str, str]], name: str) -> int:
 def _list_trouble(entry: dict[str, Any]) -> list[str]:
     lines = [f"  {what}: {_join(entry[what])}" for what in ("dropped", "cells") if entry[what]]
     lines += [f"    {place}" for reason in entry["places"] for place in entry["places"][reason][:NUM_PLACES]]
+    if any(column["entropy"] is None for column in entry["columns"]):
+        lines.append(f"  {UNDECIDED}: fewer than two cells to train on; add rows to tell entropy and role")
     return lines + [f"  {note}" for note in entry["notes"]]
 
 

@@ -44,7 +44,6 @@ def make_prepare_config(file: Path | None, **flags: Any) -> PrepareConfig:
     section = {name: content[name] for name in ("backbone",) if name in content} | content.get(PREPARE, {})
     if not section:
         return _replace_prepare(PrepareConfig(), flags)
-    # Only a file needs its types checked, and what checks them lies beside torch.
     from navi.training.settings import override
 
     unseen = section.pop("unseen_tables", None)

@@ -35,6 +35,8 @@ ROWS_AT_ONCE = {"rows": 8192, "segments": 2048, "headers": 2048, "attributes": 8
 """Rows that are in memory at a time; a row has many cells, each with a vector."""
 ROLE_ROWS = 65_536
 """Rows of a table that tell the roles of its columns; a column first met after them has none."""
+SUFFIX = ".parquet"
+"""How the name of the file that is written ends."""
 Item = TypeVar("Item")
 
 
@@ -69,6 +71,7 @@ def embed_files(
     """
     if kind not in KINDS:
         raise ConfigError(f"Cannot embed '{kind}'. Expected one of {', '.join(KINDS)}.")
+    check_parquet(Path(out))
     found = find_sources(paths)
     embedder = FileEmbedder(navi, found.sources, kind, config or EmbedConfig())
     with write_parquet(Path(out)) as write:
@@ -167,11 +170,17 @@ def make_vectors(array: NDArray[Any]) -> pa.FixedSizeListArray:
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(array).reshape(-1)), array.shape[1])
 
 
+def check_parquet(path: Path) -> None:
+    """Refuse, before any work, a file that could not be written, or whose name promises another format."""
+    if path.suffix.lower() != SUFFIX:
+        raise ConfigError(f"Cannot write {path}: vectors go to Parquet, so its suffix must be {SUFFIX}.")
+    if not path.parent.is_dir():
+        raise ConfigError(f"Cannot write {path}: there is no folder {path.parent}. Make it first.")
+
+
 @contextmanager
 def write_parquet(path: Path) -> Iterator[Callable[[pa.Table], None]]:
     """Give a function that appends tables of one schema; the file takes its place when all went well."""
-    if not path.parent.is_dir():
-        raise ConfigError(f"Cannot write {path}: there is no folder {path.parent}. Make it first.")
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     writer: pq.ParquetWriter | None = None
 

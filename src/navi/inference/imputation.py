@@ -129,14 +129,15 @@ class _Task:
     ) -> tuple[Calibration | None, tuple[str, ...]]:
         """Return the calibration given, the model's own, or the frame's, and what to say of it."""
         stored = given or Calibration.load(self._navi.folder)
-        if stored is not None:
+        if stored is not None or not hidden_cells:
             return stored, ()
         shuffled = np.random.default_rng(self._seed).permutation(self.rows)
         held, rest = np.split(shuffled, [int(HIDDEN_SHARE * len(shuffled))])
         hidden = hide_cells(self._encoded.arrays, held, hidden_cells, seed=self._seed)
         if len(hidden.gaps) < LEAST_ANSWERS:
-            return None, (f"probabilities are raw: the model has no calibration, and fewer than {LEAST_ANSWERS} cells "
-                          "of the table could be hidden to make one",)  # fmt: skip
+            return None, (f"probabilities are raw and may be too high: checking them takes {LEAST_ANSWERS} cells that "
+                          f"hold something in a fifth of the rows, and there are {len(hidden.gaps)}. Look at the fills "
+                          "before you use them, ask for more confidence, or give a table with more rows",)  # fmt: skip
         fitted = fit_calibration(self.make_guesser(np.sort(rest), None), hidden, seed=self._seed)
         return fitted, (f"probabilities are calibrated on {len(hidden.gaps)} hidden cells of the table itself",)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from navi.errors import ConfigError
 from navi.inference.embedding import embed_value_means
@@ -17,6 +16,8 @@ from navi.inference.space import Space, weigh_similarity
 from navi.inference.words import list_words, weigh
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from navi.inference.navi import Navi
 
 # Shape suffixes: L left rows, R right rows, P pairs, W distinct words, D hidden size.
@@ -116,6 +117,8 @@ class ComparedRows:
     @classmethod
     def read(cls, navi: Navi, left: Any, right: Any, progress: Progress | None = None) -> Self:
         """Return the rows of two frames."""
+        from scipy.sparse import csr_array
+
         encoded = navi.encode({"left": left, "right": right})
         arrays = encoded.arrays
         vectors = embed_value_means(navi.pool, arrays, progress=progress)

@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from navi.segments.arrays import ROLES
+from navi.segments.columns import gather_lists
 from navi.segments.config import PrepareConfig
 from navi.segments.corpus import Corpus
 from navi.segments.prepare import Progress, prepare
+from navi.segments.splits import SPLITS
 
+SINGLE_CELL = "one cell that trains"
+"""Trouble of a column whose diversity cannot be told: its role is low for want of another."""
 _MOSTLY_EMPTY = 0.1
 _MANY_UNKNOWN = 0.3
 _MANY_CUT = 0.5
@@ -32,9 +37,12 @@ def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
     """Return tables, their columns and the totals of a corpus, ready for JSON."""
     entries = [table for table in corpus.manifest["tables"] if table["kept"]]
     begins = np.searchsorted(corpus.columns.table, np.arange(len(entries) + 1))
+    single = _find_single(corpus)
     tables = []
     for place, entry in enumerate(entries):
-        columns = [_describe_column(corpus, column) for column in range(begins[place], begins[place + 1])]
+        columns = [
+            _describe_column(corpus, column, bool(single[column])) for column in range(begins[place], begins[place + 1])
+        ]
         names = ("read", "dropped", "cells", "places", "notes", "splits")
         tables.append(
             {"name": entry["name"], "rows": entry["kept"], "columns": columns} | {name: entry[name] for name in names}
@@ -50,7 +58,22 @@ def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _describe_column(corpus: Corpus, column: int) -> dict[str, Any]:
+def _find_single(corpus: Corpus) -> NDArray[np.bool_]:
+    """Return which columns have one cell alone to tell their diversity by, that trains or is of an unseen table."""
+    arrays, facts = corpus.arrays, corpus.columns
+    single = np.zeros(len(facts.table), np.bool_)
+    counted = np.isin(corpus.row_split, [SPLITS.index("train"), SPLITS.index("unseen")])
+    for table in np.unique(facts.table[facts.entropy == 0]):
+        begin, end = np.searchsorted(arrays.row_table, [table, table + 1])
+        rows = begin + np.flatnonzero(counted[begin:end])
+        _, segments = gather_lists(arrays.row_offsets, arrays.row_segments, rows)
+        columns = slice(*np.searchsorted(facts.table, [table, table + 1]))
+        place = np.searchsorted(facts.header[columns], arrays.segment_header[segments])
+        single[columns] = np.bincount(place, minlength=len(facts.header[columns])) == 1
+    return single
+
+
+def _describe_column(corpus: Corpus, column: int, is_single: bool) -> dict[str, Any]:
     facts = corpus.columns
     entropy = float(facts.entropy[column])
     examples = facts.examples[column]
@@ -59,13 +82,13 @@ def _describe_column(corpus: Corpus, column: int) -> dict[str, Any]:
         "attribute": corpus.attributes[facts.attribute[column]].as_py(),
         "fill": float(facts.fill[column]),
         "distinct": int(facts.distinct[column]),
-        "entropy": None if np.isnan(entropy) else entropy,
+        "entropy": None if is_single or np.isnan(entropy) else entropy,
         "role": ROLES[facts.role[column]],
         "mean_tokens": float(facts.mean_tokens[column]),
         "unknown": float(facts.unknown[column]),
         "cut": float(facts.cut[column]),
         "examples": [_shorten(corpus.values[value].as_py()) for value in examples if value >= 0],
-        "trouble": _find_trouble(corpus, column),
+        "trouble": [*_find_trouble(corpus, column), *([SINGLE_CELL] if is_single else [])],
     }
 
 

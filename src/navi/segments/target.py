@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,11 @@ from pathlib import Path
 
 from navi.errors import CorpusError
 from navi.segments.manifest import MANIFEST_FILE
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 def check_target(target: Path, overwrite: bool) -> None:
@@ -26,16 +32,71 @@ def check_target(target: Path, overwrite: bool) -> None:
 @contextmanager
 def build(target: Path) -> Iterator[Path]:
     """Give a temporary directory beside the target, and rename it to the target if all goes well."""
+    remove_leftovers(target)
     folder = target.with_name(f"{target.name}.tmp-{os.getpid()}")
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise CorpusError(f"Cannot write to {target.parent}: {error.strerror}.") from error
     try:
-        yield folder
-        _replace(target, folder)
+        with _hold(folder):
+            yield folder
+            _replace(target, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_leftovers(target: Path) -> None:
+    """Delete the temporary directories that processes which were killed have left beside the target.
+
+    Where directories cannot be locked, they stay: nobody could tell whether they are in use.
+    """
+    if fcntl is None:
+        return
+    beginning = f"{target.name}.tmp-"
+    for folder in target.parent.glob(f"{glob.escape(beginning)}*"):
+        number = folder.name.removeprefix(beginning)
+        if number.isdecimal() and folder.is_dir() and not _is_alive(int(number)):
+            with _hold(folder) as held:
+                if held:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+@contextmanager
+def _hold(folder: Path) -> Iterator[bool]:
+    """Lock a directory, and say whether that was possible.
+
+    A lock ends with its process, and is seen from other containers too, where the number of a process says nothing.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        yield False
+        return
+    try:
+        yield _lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _replace(target: Path, folder: Path) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import pyarrow as pa
 
 from navi.errors import TableError
@@ -15,6 +14,9 @@ from navi.tables.config import DEFAULT, ReadConfig
 from navi.tables.delimited import name_columns
 from navi.tables.flatten import RowBuilder, find_whole_cells
 from navi.tables.losses import Ledger, Losses
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 _NOT_COLUMNAR = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, OverflowError)
 
@@ -51,6 +53,8 @@ def _read_rows(rows: Sequence[Sequence[tuple[str, Any]]], config: ReadConfig, le
 
 def _name_apart(frame: Any, ledger: Ledger) -> Any:
     """Return a frame whose columns have distinct texts for names, of one that may have others."""
+    import narwhals as nw
+
     if isinstance(frame, pa.RecordBatchReader):
         frame = frame.read_all()
     if isinstance(frame, (pa.Table, pa.RecordBatch)):
@@ -68,6 +72,8 @@ def _name_column(name: Any) -> str:
 
 
 def _open(frame: Any) -> nw.DataFrame[Any]:
+    import narwhals as nw
+
     try:
         opened = nw.from_native(frame)
     except TypeError as error:
@@ -96,6 +102,8 @@ def _read_native(frame: nw.DataFrame[Any], config: ReadConfig, ledger: Ledger) -
 
 def _to_arrow(frame: nw.DataFrame[Any], headers: list[str]) -> pa.Table | None:
     """Return a frame as Arrow columns, or None where a column mixes types, or has one that Arrow does not know."""
+    import narwhals as nw
+
     if frame.implementation.is_polars() and nw.Object in frame.schema.dtypes():
         return None
     try:

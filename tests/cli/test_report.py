@@ -24,7 +24,13 @@ def test_the_page_is_written_beside_its_content(results, navi_command):
 
 def test_json_names_the_page_and_its_sections(results, navi_command):
     told = json.loads(navi_command("report", results, "--json").stdout)
-    assert told == {"page": str(results / "report.html"), "sections": ["Scores"]}
+    assert told == {"page": str(results / "report.html"), "tables": None, "sections": ["Scores"]}
+
+
+def test_tables_are_written_as_markdown_too(results, navi_command, tmp_path):
+    file = tmp_path / "tables.md"
+    assert navi_command("report", results, "--tables", file).exit_code == 0
+    assert "## Scores" in file.read_text(encoding="utf-8")
 
 
 def test_quiet_says_nothing(results, navi_command):

@@ -61,6 +61,24 @@ def test_headers_that_share_a_table_are_rivals(evidence, place):
     assert evidence["together"][place["amber", "title"], place["cedar", "film"]] == 0
 
 
+@pytest.mark.parametrize("written", ["Title:", "titles", "TITLE(S)"])
+def test_headers_spelled_alike_are_equal_whatever_a_model_makes_of_their_signs(profiles, place, written):
+    headers = tuple(written if header == "title" else header for header in profiles.headers)
+    states = {**profiles.states, "attribute": profiles.states["attribute"][::-1]}
+    strange = replace(profiles, headers=headers, states=states)
+    found = dict(zip(EVIDENCE, measure_evidence(strange, profiles, Background([profiles])), strict=True))
+    title, year = place["amber", "title"], place["amber", "year"]
+    for name in ("attribute", "header_words", "header_grams"):
+        assert found[name][title, title] == pytest.approx(1.0, abs=1e-5), name
+        assert found[name][title, year] < 1, name
+
+
+def test_headers_without_words_are_not_equal(profiles):
+    signs = replace(profiles.take(np.arange(2)), headers=("?", "!"))
+    found = measure_evidence(signs, signs, Background([signs]))[EVIDENCE.index("attribute")]
+    assert found[0, 1] < 1
+
+
 def test_members_of_one_list_are_no_rivals(profiles):
     headers = ("star1", "star2", "title", "year", "votes")
     tables = ("one",) * 5

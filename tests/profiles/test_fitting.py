@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from navi.profiles import DEFAULT_SCORER, Background, fit_scorer, profile_columns
+from navi.profiles.scorer import SPELLING_WEIGHTS
 
 SAME = {name: name for name in ("title", "genre", "year", "votes", "actor")}
 OTHER = {"title": "film", "genre": "kind", "year": "date", "votes": "rating", "actor": "star"}
@@ -32,8 +33,19 @@ def test_values_alone_tell_columns_of_one_meaning_under_different_headers(many, 
 
 
 def test_headers_are_weighed_by_what_values_say_of_them(scorer):
-    assert scorer.weights["attribute"] + scorer.weights["header_grams"] + scorer.weights["header_state"] > 0
+    assert scorer.weights["attribute"] + scorer.weights["header_state"] > 0
     assert min(scorer.weights.values()) >= 0
+
+
+def test_spelling_keeps_its_weight_beside_a_model_that_knows_the_headers(scorer):
+    assert {name: scorer.weights[name] for name in SPELLING_WEIGHTS} == dict(SPELLING_WEIGHTS)
+
+
+def test_what_spelling_says_is_not_counted_twice(many, scorer, monkeypatch):
+    monkeypatch.setattr("navi.profiles.fitting.SPELLING_WEIGHTS", {"header_words": 0.0})
+    alone = fit_scorer(many)
+    fitted = ("attribute", "header_state")
+    assert sum(scorer.weights[name] for name in fitted) < sum(alone.weights[name] for name in fitted)
 
 
 def test_fitting_is_the_same_each_time(many, scorer):

@@ -195,7 +195,7 @@ def test_each_epoch_has_masks_of_its_own(
 def test_accumulated_batches_are_one_step(
     toy_corpus: Corpus, calm_backbone: Path, make_config: MakeConfig, tmp_path: Path
 ) -> None:
-    shared = {"backbone": str(calm_backbone), "alignment": {"weight": 0.0}}
+    shared = {"backbone": str(calm_backbone), "alignment": {"weight": 0.0, "column_weight": 0.0}}
     halves = make_config(**shared, sampler={"rows_per_batch": 8, "tables_per_batch": 2}, training={"accumulation": 2})
     wholes = make_config(**shared, sampler={"rows_per_batch": 16, "tables_per_batch": 4})
     assert pretrain(toy_corpus, tmp_path / "halves", halves).num_steps == 18
@@ -206,7 +206,7 @@ def test_accumulated_batches_are_one_step(
 def test_running_out_of_memory_changes_the_parts_and_not_the_outcome(
     toy_corpus: Corpus, calm_backbone: Path, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = make_config(backbone=str(calm_backbone), alignment={"low_negatives": "table"})
+    config = make_config(backbone=str(calm_backbone), alignment={"low_negatives": "table", "column_weight": 0.0})
     pretrain(toy_corpus, tmp_path / "roomy", config)
     calls = run_out_above(monkeypatch, 200)
     reports: list[StepReport] = []

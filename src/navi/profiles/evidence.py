@@ -13,6 +13,7 @@ from navi.profiles.bags import Bags, TermWeights, compare_bags, make_bags, measu
 from navi.profiles.columns import ColumnProfiles
 from navi.profiles.quantities import KINDS
 from navi.profiles.sketches import BAGS, FACTS, LEVELS, NUM_ITEMS, SHAPES
+from navi.profiles.spelling import spell_words
 from navi.profiles.states import STATES
 from navi.segments import canonicalise
 from navi.segments.hashing import hash_texts
@@ -60,10 +61,11 @@ class HeaderBags:
 
 
 def bag_headers(headers: Sequence[str]) -> HeaderBags:
-    """Return the words and trigrams of each header, made canonical."""
-    texts = [canonicalise(header) for header in headers]
+    """Return the words and trigrams of each header, spelled alike."""
+    words = [spell_words(header) for header in headers]
+    texts = [" ".join(each) for each in words]
     grams = [[f" {text} "[place : place + 3] for place in range(len(text))] for text in texts]
-    return HeaderBags(words=_bag([text.split() for text in texts]), grams=_bag(grams))
+    return HeaderBags(words=_bag(words), grams=_bag(grams))
 
 
 def _bag(lists: Sequence[Sequence[str]]) -> Bags:
@@ -208,10 +210,21 @@ def _compare_facts(first: ColumnProfiles, second: ColumnProfiles) -> dict[str, F
 def _compare_states(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> dict[str, Floats]:
     found = {name: _compare_state(first, second, background, name) for name in STATES if name != "value"}
     found["header_state"] = found.pop("header")
+    found["attribute"][_are_spelled_alike(first, second)] = 1.0
     # A header that was never read in a row is compared out of context.
     unread = ~np.outer(_have_state(first, "header"), _have_state(second, "header"))
     found["header_state"][unread] = found["attribute"][unread]
     return found
+
+
+def _are_spelled_alike(first: ColumnProfiles, second: ColumnProfiles) -> NDArray[np.bool_]:
+    """Tell which headers have the same words in the same order, so that a model's view of signs has no part: (K, L)."""
+    texts = [[" ".join(spell_words(header)) for header in part.headers] for part in (first, second)]
+    numbers = np.unique(np.array([*texts[0], *texts[1]], dtype=object), return_inverse=True)[1]
+    ours, theirs = numbers[: len(first)], numbers[len(first) :]
+    has_words = np.array([bool(text) for text in texts[0]], np.bool_)
+    alike: NDArray[np.bool_] = (ours[:, None] == theirs[None, :]) & has_words[:, None]
+    return alike
 
 
 def _compare_state(first: ColumnProfiles, second: ColumnProfiles, background: Background, name: str) -> Floats:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from navi.batches.counter import fold, make_key
 from navi.profiles.columns import ColumnProfiles
 from navi.profiles.evidence import EVIDENCE, HEADER_EVIDENCE, VALUE_EVIDENCE, Background, measure_evidence
-from navi.profiles.scorer import DEFAULT_SCORER, SET_WEIGHTS, PairScorer, have_headers, have_values
+from navi.profiles.scorer import DEFAULT_SCORER, SET_WEIGHTS, SPELLING_WEIGHTS, PairScorer, have_headers, have_values
 
 # Shape suffixes: K columns, N pairs, E kinds of evidence.
 
@@ -74,8 +74,14 @@ def _fit_weights(pairs: _Pairs) -> PairScorer:
     label = (probability[sure] >= SURE).astype(np.float64)
     header_fit, share = _default(headers, DEFAULT_SCORER.header_bias), 0.5
     if label.mean() < 1 and pairs.same[sure][label > 0].sum() >= LEAST_AGREEMENT * max(label.sum(), 1):
-        weight = np.ones(len(label))
-        header_fit = _fit_logistic(pairs.evidence[sure][:, headers], label, weight, _default(headers)[:-1])
+        evidence = pairs.evidence[sure]
+        header_fit = _fit_logistic(
+            evidence[:, headers],
+            label,
+            np.ones(len(label)),
+            _default(headers)[:-1],
+            given=sum(weight * evidence[:, EVIDENCE.index(name)] for name, weight in SPELLING_WEIGHTS.items()),
+        )
         share = float(label.mean())
     fitted = [*header_fit[:-1].tolist(), *value_fit[:-1].tolist()]
     weights = dict(zip((EVIDENCE[place] for place in [*headers, *values]), fitted, strict=True))
@@ -145,15 +151,24 @@ def _default(places: list[int], bias: float = 0.0) -> Floats:
     return np.array([*(DEFAULT_SCORER.weights.get(EVIDENCE[place], 0.0) for place in places), bias])
 
 
-def _fit_logistic(evidence: NDArray[np.floating], label: Floats, weight: Floats, pull: Floats) -> Floats:
-    """Return weights, none negative and drawn a little towards `pull`, and the bias, of a logistic regression."""
+def _fit_logistic(
+    evidence: NDArray[np.floating],
+    label: Floats,
+    weight: Floats,
+    pull: Floats,
+    given: NDArray[np.floating] | float = 0.0,
+) -> Floats:
+    """Return weights, none negative and drawn a little towards `pull`, and the bias, of a logistic regression.
+
+    What is `given` of each logit stands beside what is fitted.
+    """
     from scipy.optimize import minimize
 
     design = np.column_stack([evidence, np.ones(len(evidence))]).astype(np.float64)
     share = weight / weight.sum()
 
     def measure(fitted: Floats) -> tuple[float, Floats]:
-        logit = design @ fitted
+        logit = design @ fitted + given
         apart = np.append(fitted[:-1] - pull, 0.0)
         loss = share @ (np.logaddexp(0, logit) - label * logit) + _PULL / 2 * (apart @ apart)
         return float(loss), design.T @ (share * (1 / (1 + np.exp(-logit)) - label)) + _PULL * apart

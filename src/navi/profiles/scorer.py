@@ -20,9 +20,14 @@ from navi.profiles.useless import is_useless
 # Shape suffixes: K columns, L other columns, E kinds of evidence.
 
 SCORER_FILE = "scorer.json"
-SET_WEIGHTS = MappingProxyType({"together": RIVAL_LIMIT, "blind_header": 1.0, "blind_value": 1.0})
-"""Weights that are set, not fitted. Sharing a table is a logarithm of odds already. And a model knows the tables that
-it was trained on by heart, so its blind states would teach a scorer to trust it more than new tables bear out."""
+SPELLING_WEIGHTS = MappingProxyType({"header_words": 1.0, "header_grams": 1.0})
+"""Weights of the words and trigrams that headers share. They are set: a model knows the headers that it was trained on
+by heart, so beside its view of them their spelling would come out as worth nothing, which it is not on new tables."""
+SET_WEIGHTS = MappingProxyType(
+    {**SPELLING_WEIGHTS, "together": RIVAL_LIMIT, "blind_header": 1.0, "blind_value": 1.0},
+)
+"""Weights that are set, not fitted. Sharing a table is a logarithm of odds already. And blind states would teach a
+scorer to trust the model more than new tables bear out, for the same reason as above."""
 
 Floats = NDArray[np.float32]
 
@@ -100,7 +105,6 @@ def have_values(profiles: ColumnProfiles) -> NDArray[np.bool_]:
 DEFAULT_SCORER = PairScorer(
     weights=MappingProxyType(
         {
-            "header_grams": 1.2,
             "attribute": 5.6,
             "header_state": 1.3,
             "contained": 2.8,

@@ -163,7 +163,7 @@ class Sitting:
         self.state.max_tokens = max(made.part_tokens) // 2
         self._tell(
             f"Memory ran out at step {self.state.step + 1}: from here on a step is taken in parts of at most "
-            f"{self.state.max_tokens} tokens; its rows and losses stay the same."
+            f"{self.state.max_tokens} tokens; its rows stay, segments and columns are compared within a part."
         )
         return None
 

@@ -1,9 +1,10 @@
 """Embedding on one GPU: rows/s from Arrow tables in memory to one numpy array, tokenising included.
 
-    python benchmarks/embedding_gpu.py [FOLDER...] [--shape base minilm] [--rows 100000]
+    python benchmarks/embedding_gpu.py [FOLDER...] [--shape base minilm] [--rows 100000] [--tokens 96]
 
-Rows of the given tables, or of simulated film catalogues; random weights. Beside the
-whole way stand its parts: encoding to segments alone, and the model on rows that are encoded already.
+Rows of the given tables, or of simulated film catalogues, with as many of their columns as make about so many tokens
+a row; random weights. Beside the whole way stand its parts: encoding to segments alone, and the model on rows that are
+encoded already.
 """
 
 # needs: a GPU
@@ -48,16 +49,23 @@ def repeat_rows(tables: dict[str, pa.Table], num_rows: int) -> dict[str, pa.Tabl
     return repeated
 
 
+def keep_columns(tables: dict[str, pa.Table], share: float) -> dict[str, pa.Table]:
+    """Return tables with a share of their columns, the first ones."""
+    return {name: table.select(range(max(1, round(share * table.num_columns)))) for name, table in tables.items()}
+
+
 def main(options: argparse.Namespace) -> None:
     few = options.rows // 4
-    tables = repeat_rows(read_tables(options.folders, few) if options.folders else make_tables(few), options.rows)
+    all_tables = repeat_rows(read_tables(options.folders, few) if options.folders else make_tables(few), options.rows)
     for shape in options.shape:
         with tempfile.TemporaryDirectory() as folder:
             navi = make_navi(shape, folder)
+        mean = navi.encode(all_tables).arrays.count_row_tokens().mean()
+        tables = keep_columns(all_tables, min(1.0, options.tokens / mean)) if options.tokens else all_tables
         encoded = navi.encode(tables)
         rows, tokens = encoded.arrays.num_rows, encoded.arrays.count_row_tokens()
-        whole = time_best(lambda navi=navi: navi.embed_rows(tables), options.repeats)
-        encoding = time_best(lambda navi=navi: navi.encode(tables), options.repeats)
+        whole = time_best(lambda navi=navi, tables=tables: navi.embed_rows(tables), options.repeats)
+        encoding = time_best(lambda navi=navi, tables=tables: navi.encode(tables), options.repeats)
         model = time_best(lambda navi=navi, encoded=encoded: navi.runner.embed(encoded.arrays), options.repeats)
         print(
             f"shape={shape} rows={rows} tokens_per_row={tokens.mean():.1f} rows_per_second={rows / whole:.0f} "
@@ -71,5 +79,6 @@ if __name__ == "__main__":
     parser.add_argument("folders", nargs="*")
     parser.add_argument("--shape", nargs="+", default=["base", "minilm"], choices=SHAPES)
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--tokens", type=int, default=96, help="0 keeps all columns")
     parser.add_argument("--repeats", type=int, default=2)
     main(parser.parse_args())

@@ -85,3 +85,21 @@ print(linear_sum_assignment([[1, 0], [0, 1]])[1].tolist())
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines() == ["[]", "[1, 0]"]
+
+
+def test_a_process_that_has_just_begun_never_looks_for_garbage_in_what_it_imported():
+    told = subprocess.run(
+        [sys.executable, "-c", "import gc, navi.inference; print(gc.isenabled(), gc.get_freeze_count() > 10_000)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.split() == ["True", "True"]
+
+
+def test_a_process_that_holds_much_keeps_its_garbage_collected(monkeypatch):
+    monkeypatch.setattr("navi.inference.startup.YOUNG", 0)
+    before = gc.get_freeze_count()
+    with pause_collection():
+        pass
+    assert gc.get_freeze_count() == before

@@ -10,13 +10,16 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+YOUNG = 100_000
+"""A process with fewer objects has just begun: there is nothing of a user's yet that might become garbage."""
+
 
 @contextmanager
 def quick_imports() -> Iterator[None]:
     """Import, inside, with less to do.
 
-    What an import makes stays, so looking for garbage meanwhile finds none and takes a tenth of the time. And
-    transformers imports SciPy's optimisers for one function, which only a loss for detecting objects calls.
+    What an import makes stays, so looking for garbage in it finds none and takes a tenth of the time. And transformers
+    imports SciPy's optimisers for one function, which only a loss for detecting objects calls.
     """
     with pause_collection(), put_off("scipy.optimize", "linear_sum_assignment"):
         yield
@@ -24,12 +27,14 @@ def quick_imports() -> Iterator[None]:
 
 @contextmanager
 def pause_collection() -> Iterator[None]:
-    """Look for no garbage inside; outside as before."""
-    enabled = gc.isenabled()
+    """Look for no garbage inside, nor later in what is there by then, if the process has just begun."""
+    enabled, young = gc.isenabled(), len(gc.get_objects()) < YOUNG
     gc.disable()
     try:
         yield
     finally:
+        if young:
+            gc.freeze()
         if enabled:
             gc.enable()
 

@@ -154,9 +154,9 @@ class Runner:
             found = {"rows": self.model.embed_rows(rows, attributes)}
         else:
             found = read(self.model(rows, attributes), rows, one.layout)
-        tensors = {name: tensor.float().to("cpu", non_blocking=True) for name, tensor in found.items()}
         if self.device.type != "cuda":
-            return Landing(tensors, None)
+            return Landing({name: tensor.float().cpu() for name, tensor in found.items()}, None)
+        tensors = {name: tensor.float().to("cpu", non_blocking=True) for name, tensor in found.items()}
         landed = torch.cuda.Event()  # type: ignore[no-untyped-call]
         landed.record(torch.cuda.current_stream(self.device))
         return Landing(tensors, landed)

@@ -14,6 +14,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from navi.batches import BatchBuilder
 from navi.errors import ConfigError, TableError
 from navi.inference import EmbedConfig, Navi
 from navi.inference.embedding import embed_blocks, split_tables
@@ -59,7 +60,7 @@ def test_one_dictionary_is_one_row(navi):
     np.testing.assert_allclose(navi.embed_rows(ROWS[1]), navi.embed_rows(ROWS[1:2]), **CLOSE)
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean", "values"])
+@pytest.mark.parametrize("pooling", ["cls", "mean", "values", "words"])
 def test_pandas_polars_arrow_and_dictionaries_give_the_same(navi, pooling):
     rows = [{"title": "king", "year": 1999, "genre": None}, {"title": "dark city", "year": 2001, "genre": "drama"}]
     expected = navi.embed_rows(rows, pooling=pooling)
@@ -182,7 +183,7 @@ def test_half_precision_and_torch_come_out_where_asked(navi):
 
 
 def test_the_poolings_differ(navi):
-    found = [navi.embed_rows(ROWS, pooling=pooling) for pooling in ("cls", "mean", "values")]
+    found = [navi.embed_rows(ROWS, pooling=pooling) for pooling in ("cls", "mean", "values", "words")]
     assert not np.allclose(found[0], found[1], atol=1e-2)
     assert not np.allclose(found[1], found[2], atol=1e-2)
 
@@ -191,6 +192,19 @@ def test_value_pooling_is_the_mean_of_the_values_states(navi):
     arrays = navi.encode(ROWS[:1]).arrays
     expected = navi.pool.embed(arrays, parts=("values",))["values"].mean(axis=0)
     np.testing.assert_allclose(navi.embed_rows(ROWS[:1], pooling="values")[0], expected, **CLOSE)
+
+
+def test_word_pooling_adds_the_words_of_values_before_their_context(navi):
+    arrays, model = navi.encode(ROWS[1:2]).arrays, navi.runner.model
+    words = navi.pool.embed(arrays, parts=("words",))["words"]
+    cls = navi.embed_rows(ROWS[1:2])
+    expected = words / np.linalg.norm(words) + cls / np.linalg.norm(cls)
+    np.testing.assert_allclose(navi.embed_rows(ROWS[1:2], pooling="words"), expected, **CLOSE)
+    with torch.inference_mode():
+        rows = BatchBuilder(arrays, navi.special, align=False).pack_rows(np.arange(1))
+        inputs = model._embed(rows, model.embed_attributes(rows.attributes))
+    values = [place for place, span in enumerate(rows.token_span.tolist()) if span in (1, 3)]
+    np.testing.assert_allclose(words[0], inputs[values].mean(dim=0).numpy(), **CLOSE)
 
 
 def test_columns_restrict_what_is_read(navi):
@@ -255,7 +269,7 @@ def test_a_table_without_rows_is_refused(navi, frame):
         ("tokens_per_batch", -5, "tokens_per_batch must be at least 1, got -5"),
         ("dtype", "int8", "dtype must be one of float32, float16, got 'int8'"),
         ("output", "list", "output must be one of numpy, torch, got 'list'"),
-        ("pooling", "max", "pooling must be one of cls, mean, values, got 'max'"),
+        ("pooling", "max", "pooling must be one of cls, mean, values, words, got 'max'"),
     ],
 )
 def test_settings_out_of_range_are_refused(navi, setting, value, message):

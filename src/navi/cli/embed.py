@@ -39,6 +39,7 @@ class Pooling(StrEnum):
     cls = "cls"
     mean = "mean"
     values = "values"
+    words = "words"
 
 
 class Dtype(StrEnum):

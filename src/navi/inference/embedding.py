@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KINDS = ("rows", "segments", "headers", "attributes")
 """What can be embedded."""
-POOLINGS = ("cls", "mean", "values")
+POOLINGS = ("cls", "mean", "values", "words")
 """How a row becomes one vector."""
 DTYPES = ("float32", "float16")
 OUTPUTS = ("numpy", "torch")
@@ -56,7 +56,8 @@ class EmbedConfig:
     output: str = "numpy"
     """Arrays that come out: numpy or torch."""
     pooling: str = "cls"
-    """What stands for a row: `cls`, the state of [CLS]; `mean`, that of its headers and values; or `values` alone."""
+    """What stands for a row: `cls`, the state of [CLS]; `mean`, that of its headers and values; `values` alone; or
+    `words`, [CLS] and the mean of its values' words before their context, each of length 1, added."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "tokens_per_batch"):
@@ -142,6 +143,9 @@ def pool_rows(navi: Navi, encoded: Encoded, config: EmbedConfig, progress: Progr
     """Return (R, D): a vector for each encoded row."""
     if config.pooling == "values":
         return embed_value_means(navi.pool, encoded.arrays, config=config, progress=progress)
+    if config.pooling == "words":
+        found = embed_parts(navi, encoded, ("rows", "words"), config, progress)
+        return normalize_rows(found["rows"]) + normalize_rows(found["words"])
     part = "rows" if config.pooling == "cls" else "means"
     return embed_parts(navi, encoded, (part,), config, progress)[part]
 

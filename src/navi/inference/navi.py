@@ -145,9 +145,9 @@ class Navi:
     ) -> Any:
         """Return (rows, D): one vector for each row of the frame, in its order; a row without any cell has zeros.
 
-        With `columns`, only these are read. `pooling` is `cls`, `mean` (headers and values) or `values`. Batches,
-        neighbours and devices change the result by rounding alone, less than 1e-5 in float32; but a column of floats is
-        written as the frame has it, as integers where all of them are whole.
+        With `columns`, only these are read. `pooling` is `cls`, `mean`, `values` or `words`, as in `EmbedConfig`.
+        Batches, neighbours and devices change the result by rounding alone, less than 1e-5 in float32; but a column of
+        floats is written as the frame has it, as integers where all of them are whole.
         """
         config = EmbedConfig(
             batch_size=batch_size,

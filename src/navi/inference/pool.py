@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from navi.batches.layout import gather_ranges
 from navi.inference.caching import CachingRunner
+from navi.model.runner import ROW_PARTS
 from navi.segments.arrays import SegmentArrays
 from navi.segments.hashing import hash_rows, mix
 
@@ -22,8 +23,6 @@ Progress = Callable[[int, int], None]
 """Told how many rows were just done, and of how many in all."""
 SHARES_A_DEVICE = 4
 """Shares of the rows for each device: with more than one, a slow device does not keep the others waiting."""
-OF_ROWS = ("rows", "means")
-"""The parts that have one vector a row; the others have one a segment."""
 
 
 class RunnerPool:
@@ -60,8 +59,8 @@ class RunnerPool:
             found = _share_out(arrays, distinct, runners, embed_share)
         if len(distinct) == len(rows):
             return found
-        cells = _match_cells(arrays, rows, distinct, inverse) if set(parts) - set(OF_ROWS) else inverse
-        return {part: array[inverse if part in OF_ROWS else cells] for part, array in found.items()}
+        cells = _match_cells(arrays, rows, distinct, inverse) if set(parts) - set(ROW_PARTS) else inverse
+        return {part: array[inverse if part in ROW_PARTS else cells] for part, array in found.items()}
 
 
 def find_distinct(arrays: SegmentArrays, rows: Ints) -> tuple[Ints, Ints]:
@@ -115,7 +114,7 @@ def _share_out(
     lengths = np.diff(arrays.row_offsets)[rows]
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     cell_places = [gather_ranges(offsets, share)[1] for share in shares]
-    return {part: _put(part, results, shares if part in OF_ROWS else cell_places) for part in results[0]}
+    return {part: _put(part, results, shares if part in ROW_PARTS else cell_places) for part in results[0]}
 
 
 def _put(part: str, results: Sequence[Parts], places: Sequence[Ints]) -> Floats:

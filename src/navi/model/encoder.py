@@ -146,6 +146,15 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         first: Tensor = own(hidden, packing) if own else embed_first(last, hidden, packing)
         return first.float()
 
+    def embed_words(self, rows: Rows, attribute_table: Tensor) -> Tensor:
+        """Return the mean of what the first layer takes of a row's values, words before their context: (R, D)."""
+        embedded_TD, span_T = self._embed(rows, attribute_table), rows.token_span
+        if rows.num_segments == 0:
+            return embedded_TD.new_zeros(rows.num_rows, embedded_TD.shape[1]).float()
+        is_value_T = (span_T % 2 == 1) & (span_T < 2 * rows.num_segments)
+        row_T = rows.segment_row[(span_T // 2).clamp(max=rows.num_segments - 1)]
+        return pool_spans(embedded_TD, torch.where(is_value_T, row_T, rows.num_rows), rows.num_rows)
+
     def embed_attributes(self, attributes: Sequences) -> Tensor:
         """Return the attribute table of `NaviOutput`: (A + 2, D)."""
         embedded_AD = self.attribute_encoder(attributes)

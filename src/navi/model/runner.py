@@ -20,8 +20,10 @@ from navi.segments.arrays import SegmentArrays
 # Shape suffixes: R rows, S segments, D hidden size.
 
 logger = logging.getLogger(__name__)
-PARTS = ("rows", "headers", "values", "segments", "means")
-"""What can be asked for: [CLS] states, the three states of each segment, and the mean of a row's segments."""
+ROW_PARTS = ("rows", "means", "words")
+"""What has one vector a row: [CLS] states, the mean of a row's segments, and that of its words before their context."""
+PARTS = (*ROW_PARTS, "headers", "values", "segments")
+"""What can be asked for: these, and the three states of each segment."""
 PRECISIONS = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
@@ -177,7 +179,7 @@ class Runner:
         batch_size: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, NDArray[np.float32]]:
-        """Return the asked-for embeddings in the order of `rows`: (R, D) for rows and means, (S, D) for the others.
+        """Return the asked-for embeddings in the order of `rows`: (R, D) for `ROW_PARTS`, (S, D) for the others.
 
         With `row_hash`, equal rows are encoded once. Embeddings of segments stand row after row, in row order.
         """
@@ -186,7 +188,7 @@ class Runner:
         counts_R = np.diff(arrays.row_offsets)[distinct]
         first_R = np.cumsum(counts_R) - counts_R
         width = self.model.config.hidden_size
-        sizes = {part: len(distinct) if part in ("rows", "means") else int(counts_R.sum()) for part in parts}
+        sizes = {part: len(distinct) if part in ROW_PARTS else int(counts_R.sum()) for part in parts}
         gathered = {part: np.zeros((size, width), dtype=np.float32) for part, size in sizes.items()}
         read = None if tuple(parts) == ("rows",) else self._reader(parts)
         for places, layout, found in self.run(
@@ -194,7 +196,7 @@ class Runner:
         ):
             segment_places = first_R[places][layout.segment_row] + layout.segment_rank
             for part, embedded in found.items():
-                gathered[part][places if part in ("rows", "means") else segment_places] = embedded
+                gathered[part][places if part in ROW_PARTS else segment_places] = embedded
         return gathered if inverse is None else {part: array[inverse] for part, array in gathered.items()}
 
     def _reader(self, parts: Sequence[str]) -> Read:
@@ -211,6 +213,8 @@ class Runner:
                 sums = torch.zeros_like(output.rows).index_add(0, rows.segment_row, joined)
                 counts = torch.bincount(rows.segment_row, minlength=rows.num_rows).clamp(min=1)
                 found["means"] = sums / counts[:, None]
+            if "words" in parts:
+                found["words"] = self.model.embed_words(rows, output.attribute_table)
             return {part: found[part] for part in parts}
 
         return read

@@ -127,7 +127,7 @@ def test_groups_hold_each_place_once_within_the_budget_and_by_length(lengths, to
 
 
 def test_an_unknown_part_is_refused(runner, arrays):
-    with pytest.raises(ConfigError, match=r"Unknown part 'columns'. Expected some of rows, headers"):
+    with pytest.raises(ConfigError, match=r"Unknown part 'columns'. Expected some of rows, means"):
         runner.embed(arrays, parts=("rows", "columns"))
 
 

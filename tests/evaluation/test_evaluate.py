@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from navi.errors import ConfigError
+from navi.errors import ConfigError, MissingExtraError
 from navi.evaluation import BenchConfig, Results, evaluate
 from navi.training import PretrainConfig
 
@@ -53,6 +53,21 @@ def test_the_same_again_trains_nothing(evaluated, bench, settings, monkeypatch):
         bench.corpus, out, gold=bench.gold, name="films", models=("bert", "navi"), pretrain=settings, bench=BENCH
     )
     assert again.done == summary.done
+
+
+def test_without_what_draws_the_page_its_content_is_kept(evaluated, bench, settings, monkeypatch):
+    def draw(page, folder):
+        raise MissingExtraError("Drawing the figures", "report")
+
+    out, summary = evaluated
+    before = (out / "report.html").read_bytes()
+    monkeypatch.setattr("navi.report.writing.write_html", draw)
+    again = evaluate(
+        bench.corpus, out, gold=bench.gold, name="films", models=("bert", "navi"), pretrain=settings, bench=BENCH
+    )
+    assert again.done == summary.done
+    assert "navi-tables[report]" in again.left_out["report.html"]
+    assert (out / "report.html").read_bytes() == before
 
 
 def test_without_gold_what_needs_none_is_measured(bench, settings, tmp_path):

@@ -148,6 +148,19 @@ def test_the_losses_of_a_batch_hold_both_agreements(model, make_arrays, special)
     assert float(losses.columns) > 0
 
 
+def test_columns_agree_in_their_segments_and_in_their_headers(model, make_arrays, special):
+    arrays = make_arrays(seed=3)
+    columns = np.arange(len(arrays.column_table))
+    batch = BatchBuilder(arrays, special, related=columns).build(np.arange(min(8, arrays.num_rows)), epoch=0)
+    affinity, config = torch.ones(len(columns), len(columns)), AlignmentConfig(column_weight=0.25)
+    output, related = model(batch.rows), batch.columns.segment
+    losses = compute_losses(model, output, batch, config, measure_step([batch]), affinity)
+    views = (model.embed_segments(output, batch.rows)[related], output.headers[related])
+    apart = [float(agree_columns(view.detach(), batch.columns, affinity, config.column_temperature)) for view in views]
+    assert abs(apart[0] - apart[1]) > 1e-3
+    assert float(losses.columns) == pytest.approx(sum(apart) / 2 / len(batch.columns.column), rel=1e-5)
+
+
 def test_the_twin_of_a_row_is_its_plain_copy(model, make_arrays, special):
     arrays = make_arrays(seed=3)
     rows = np.arange(min(6, arrays.num_rows))

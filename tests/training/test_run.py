@@ -220,6 +220,16 @@ def test_running_out_of_memory_changes_the_parts_and_not_the_outcome(
     assert_close(tmp_path / "roomy", tmp_path / "tight")
 
 
+def test_running_out_of_memory_gives_up_recorded_passes(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = run_out_above(monkeypatch, 200)
+    result = pretrain(toy_corpus, tmp_path, make_config(training={"graphs": True, "max_steps": 4}))
+    assert any("Memory ran out at step 1" in note for note in result.notes)
+    assert result.num_steps == 4
+    assert calls[-1] <= 200
+
+
 def test_a_resumed_run_remembers_that_memory_was_short(
     toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

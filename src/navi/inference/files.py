@@ -25,7 +25,7 @@ from navi.inference.embedding import (
     index_rows,
     pool_rows,
 )
-from navi.segments import ROLES, Encoded, encode_tables
+from navi.segments import ROLES, Encoded
 from navi.tables import Chunk, Losses, Source, find_sources, read_chunks
 
 if TYPE_CHECKING:
@@ -108,12 +108,12 @@ class FileEmbedder:
                 self._survey_roles(source)
             for chunk in read_chunks(source, self.losses[source.name], self._read_config):
                 if group and num_rows + chunk.num_rows > ROWS_AT_ONCE[self._kind]:
-                    yield self._encode(group)
+                    yield self._navi.encode_chunks(group)
                     group, num_rows = {}, 0
                 group.setdefault(source.name, []).append(chunk)
                 num_rows += chunk.num_rows
         if group:
-            yield self._encode(group)
+            yield self._navi.encode_chunks(group)
 
     def embed(self, encoded: Encoded) -> pa.Table:
         """Return the lines of some encoded rows: what they are of, and the vectors."""
@@ -137,13 +137,12 @@ class FileEmbedder:
 
     def _survey_roles(self, source: Source) -> None:
         """Tell the roles of a table's columns from its first rows: its cells are written before its end is read."""
-        encoded = self._encode({source.name: _take_rows(read_chunks(source, Losses(), self._read_config), ROLE_ROWS)})
+        encoded = self._navi.encode_chunks(
+            {source.name: _take_rows(read_chunks(source, Losses(), self._read_config), ROLE_ROWS)}
+        )
         arrays = encoded.arrays
         for header, role in zip(encoded.headers.take(pa.array(arrays.column_header)), arrays.column_role, strict=True):
             self._roles[source.name, header.as_py()] = ROLES[role]
-
-    def _encode(self, group: dict[str, list[Chunk]]) -> Encoded:
-        return encode_tables(group, self._navi.tokenizer, self._navi.prepare_config)
 
 
 def _take_rows(chunks: Iterator[Chunk], num_rows: int) -> list[Chunk]:

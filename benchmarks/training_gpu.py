@@ -119,7 +119,7 @@ def measure_parts(shape: str, rows: int, preset: str) -> None:
         return hidden
 
     def predict():
-        return predict_masked(model.head(states[batch.targets.position]), batch.targets.token)
+        return predict_masked(model.head(states[batch.targets.position]), batch.targets.token).loss
 
     def align():
         return compute_losses(model, output, masked_only, stepper.alignment, made.size).total

@@ -48,7 +48,7 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_components : reduce the vectors to this many principal components, found in `fit`; None keeps them whole.
     numbers : `embed` writes numbers out and embeds them with the rest of the row; `beside` embeds the other columns
         alone and puts the numbers, as they are, beside the vector (the paper's NAVI_FE).
-    pooling : `cls`, `mean`, `values` or `words`, as in `Navi.embed_rows`.
+    pooling : `row`, `cls`, `mean` or `values`, as in `Navi.embed_rows`.
     batch_size, device : as in `Navi`.
     include_weights : pickle the model with the estimator; otherwise the pickle refers to the model's directory. A model
         that was pretrained in `fit` is always included.
@@ -70,7 +70,7 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         n_components: int | None = None,
         numbers: str = "embed",
-        pooling: str = "cls",
+        pooling: str = "row",
         batch_size: int | None = None,
         device: str | None = None,
         include_weights: bool = False,

@@ -60,7 +60,7 @@ def test_one_dictionary_is_one_row(navi):
     np.testing.assert_allclose(navi.embed_rows(ROWS[1]), navi.embed_rows(ROWS[1:2]), **CLOSE)
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean", "values", "words"])
+@pytest.mark.parametrize("pooling", ["row", "cls", "mean", "values"])
 def test_pandas_polars_arrow_and_dictionaries_give_the_same(navi, pooling):
     rows = [{"title": "king", "year": 1999, "genre": None}, {"title": "dark city", "year": 2001, "genre": "drama"}]
     expected = navi.embed_rows(rows, pooling=pooling)
@@ -99,19 +99,24 @@ def test_equal_rows_are_encoded_once(navi, monkeypatch):
 def test_blocks_of_rows_give_what_all_rows_give_at_once(navi, world):
     frames = {catalogue.name: [{}, *catalogue.rows[:7]] for catalogue in world.catalogues[:3]}
     tables, told = navi.read(frames), []
-    blocks = [{name: chunks} for name, chunks in tables.chunks.items()]
+    blocks = split_tables(tables, 10, first_rows=3)
     found = embed_blocks(navi, tables, blocks, EmbedConfig(), lambda *done: told.append(done))
     np.testing.assert_allclose(found, navi.embed_rows(frames), **CLOSE)
-    assert told == [(7, 24)] * 3
+    assert told == [(3, 24), (4, 24), (7, 24), (7, 24)]
 
 
-def test_tables_are_split_between_chunks(navi):
+def test_tables_are_split_between_chunks_and_after_the_first_rows(navi):
     config = dataclasses.replace(navi.read_config, chunk_rows=2)
     rows = [{"title": f"Alien {number}"} for number in range(5)]
     tables = read_tables({"a": rows, "b": rows[:1]}, config)
-    blocks = split_tables(tables, 4)
-    sizes = [{name: [chunk.num_rows for chunk in chunks] for name, chunks in block.items()} for block in blocks]
-    assert sizes == [{"a": [2, 2]}, {"a": [1], "b": [1]}]
+    for first, expected in (
+        (1, [{"a": [1]}, {"a": [1, 2, 1]}, {"b": [1]}]),
+        (9, [{"a": [2]}, {"a": [2, 1], "b": [1]}]),
+    ):
+        blocks = split_tables(tables, 4, first)
+        sizes = [{name: [chunk.num_rows for chunk in chunks] for name, chunks in block.items()} for block in blocks]
+        assert sizes == expected
+    assert split_tables(read_tables({}, config), 4) == []
 
 
 def test_equal_rows_share_their_segments_whatever_the_order_of_their_cells(navi, monkeypatch):
@@ -183,7 +188,7 @@ def test_half_precision_and_torch_come_out_where_asked(navi):
 
 
 def test_the_poolings_differ(navi):
-    found = [navi.embed_rows(ROWS, pooling=pooling) for pooling in ("cls", "mean", "values", "words")]
+    found = [navi.embed_rows(ROWS, pooling=pooling) for pooling in ("row", "cls", "mean", "values")]
     assert not np.allclose(found[0], found[1], atol=1e-2)
     assert not np.allclose(found[1], found[2], atol=1e-2)
 
@@ -194,17 +199,25 @@ def test_value_pooling_is_the_mean_of_the_values_states(navi):
     np.testing.assert_allclose(navi.embed_rows(ROWS[:1], pooling="values")[0], expected, **CLOSE)
 
 
-def test_word_pooling_adds_the_words_of_values_before_their_context(navi):
+def test_a_row_is_its_cls_and_the_words_of_its_values_before_their_context(navi):
     arrays, model = navi.encode(ROWS[1:2]).arrays, navi.runner.model
-    words = navi.pool.embed(arrays, parts=("words",))["words"]
-    cls = navi.embed_rows(ROWS[1:2])
-    expected = words / np.linalg.norm(words) + cls / np.linalg.norm(cls)
-    np.testing.assert_allclose(navi.embed_rows(ROWS[1:2], pooling="words"), expected, **CLOSE)
     with torch.inference_mode():
         rows = BatchBuilder(arrays, navi.special, align=False).pack_rows(np.arange(1))
         inputs = model._embed(rows, model.embed_attributes(rows.attributes))
     values = [place for place, span in enumerate(rows.token_span.tolist()) if span in (1, 3)]
-    np.testing.assert_allclose(words[0], inputs[values].mean(dim=0).numpy(), **CLOSE)
+    words, cls = inputs[values].mean(dim=0).numpy(), navi.embed_rows(ROWS[1:2], pooling="cls")
+    expected = words / np.linalg.norm(words) + cls / np.linalg.norm(cls)
+    np.testing.assert_allclose(navi.embed_rows(ROWS[1:2]), expected, **CLOSE)
+    np.testing.assert_allclose(navi.pool.embed(arrays, parts=("rows", "values"))["rows"], expected, **CLOSE)
+
+
+def test_a_header_is_its_states_and_its_attribute(navi):
+    arrays = navi.encode(ROWS[1:2]).arrays
+    states = navi.pool.embed(arrays, parts=("header_states",))["header_states"]
+    attributes = navi.embed_attributes(ROWS[1:2])[arrays.segment_attribute[arrays.row_segments]]
+    expected = states / np.linalg.norm(states, axis=1, keepdims=True)
+    expected += attributes / np.linalg.norm(attributes, axis=1, keepdims=True)
+    np.testing.assert_allclose(navi.embed_headers(ROWS[1:2]), expected, **CLOSE)
 
 
 def test_columns_restrict_what_is_read(navi):
@@ -269,7 +282,7 @@ def test_a_table_without_rows_is_refused(navi, frame):
         ("tokens_per_batch", -5, "tokens_per_batch must be at least 1, got -5"),
         ("dtype", "int8", "dtype must be one of float32, float16, got 'int8'"),
         ("output", "list", "output must be one of numpy, torch, got 'list'"),
-        ("pooling", "max", "pooling must be one of cls, mean, values, words, got 'max'"),
+        ("pooling", "max", "pooling must be one of row, cls, mean, values, got 'max'"),
     ],
 )
 def test_settings_out_of_range_are_refused(navi, setting, value, message):

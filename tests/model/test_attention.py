@@ -107,13 +107,16 @@ def attend_packed(states, packing, scaling=0.5):
 
 @settings(max_examples=25, deadline=None)
 @given(segments=st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=4))
-def test_wide_heads_attend_within_the_row_and_local_ones_within_the_segment(segments):
+def test_wide_heads_attend_within_the_row_and_local_ones_within_the_segment_but_for_the_first_token(segments):
+    segments = [[1, *row] for row in segments]
     wide, local = [sum(row) for row in segments], [length for row in segments for length in row]
     states = draw_states(sum(wide), num_heads=3)
     expected = [
         attend_slowly(*(state[:, :2] for state in states), wide, 0.5),
         attend_slowly(*(state[:, 2:] for state in states), local, 0.5),
     ]
+    starts = torch.tensor([0, *wide[:-1]]).cumsum(0)
+    expected[1][starts] = attend_slowly(*(state[:, 2:] for state in states), wide, 0.5)[starts]
     found = attend_packed(states, pack(segments, num_wide=2))
     torch.testing.assert_close(found, torch.cat(expected, dim=1), atol=1e-6, rtol=1e-5)
 
@@ -126,9 +129,9 @@ def test_without_local_heads_every_head_attends_within_the_row():
 
 
 def test_the_limits_of_a_packing_are_those_of_wide_then_of_local_heads():
-    packing = pack([[2, 1], [3]], num_wide=1)
-    assert packing.limits[0].tolist() == [[0, 0, 0, 3, 3, 3], [0, 0, 2, 3, 3, 3]]
-    assert packing.limits[1].tolist() == [[3, 3, 3, 6, 6, 6], [2, 2, 3, 6, 6, 6]]
+    packing = pack([[1, 2], [1, 1, 1]], num_wide=1)
+    assert packing.limits[0].tolist() == [[0, 0, 0, 3, 3, 3], [0, 1, 1, 3, 4, 5]]
+    assert packing.limits[1].tolist() == [[3, 3, 3, 6, 6, 6], [3, 3, 3, 6, 5, 6]]
     alone = Packing(2, packing.wide)
     assert alone.limits[0].tolist() == [[0, 0, 0, 3, 3, 3]] * 2
 

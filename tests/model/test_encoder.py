@@ -99,7 +99,7 @@ def encode_padded(model, arrays, layout, tokens, unknown):
         hidden[row, :length] = run_embeddings(model.embeddings, torch.from_numpy(tokens[span]), positions, added)
         see[row, :, :length, :length] = True
         local = 4 - int(4 * config.local_head_share)
-        see[row, local:, :length, :length] = segment[:, None] == segment[None, :]
+        see[row, local:, 1:length, :length] = segment[1:, None] == segment[None, :]
     for layer in model.layers:
         hidden = run_layer(layer, hidden, see)
     states = [hidden[row, :length] for row, length in enumerate(lengths)]
@@ -296,7 +296,18 @@ def test_logits_come_for_the_asked_positions_alone(models, make_arrays, special)
 def test_rows_embedded_alone_are_those_of_the_whole_pass(models, make_arrays, special, share, gate):
     model = models[share, gate]
     rows = BatchBuilder(make_arrays(seed=14, cells=(0, 6)), special).pack_rows(np.arange(8))
-    torch.testing.assert_close(model.embed_rows(rows), model(rows).rows, **TOLERANCE)
+    torch.testing.assert_close(model.embed_rows(rows), model.pool_rows(model(rows), rows), **TOLERANCE)
+
+
+@pytest.mark.parametrize("setting", ["row_words", "header_attribute"])
+def test_as_the_paper_has_it_rows_are_cls_and_headers_their_states(tiny_backbone, make_arrays, special, setting):
+    model = load_backbone(tiny_backbone, **{setting: False}).eval()
+    rows = BatchBuilder(make_arrays(seed=14), special).pack_rows(np.arange(4))
+    output = model(rows)
+    found = {"row_words": model.pool_rows(output, rows), "header_attribute": model.embed_headers(output, rows)}
+    states = {"row_words": output.rows, "header_attribute": output.headers}
+    for name, embedded in found.items():
+        assert torch.equal(embedded, states[name]) == (name == setting)
 
 
 def test_rows_without_cells_have_an_embedding_too(models, make_arrays, special):

@@ -31,20 +31,22 @@ def encode_directly(runner, arrays, rows):
     packed = BatchBuilder(arrays, runner.special).pack_rows(rows)
     with torch.no_grad():
         output = runner.model(packed)
-        found = {name: getattr(output, name).numpy() for name in ("rows", "headers", "values")}
-        found["segments"] = runner.model.embed_segments(output, packed).numpy()
+        found = {"cls": output.rows, "header_states": output.headers, "values": output.values}
+        found |= {"rows": runner.model.pool_rows(output, packed), "headers": runner.model.embed_headers(output, packed)}
+        found["segments"] = runner.model.embed_segments(output, packed)
+        found = {name: embedded.numpy() for name, embedded in found.items()}
     means = np.zeros_like(found["rows"])
     for row in range(len(rows)):
         within = packed.segment_row.numpy() == row
         if within.any():
-            means[row] = ((found["headers"][within] + found["values"][within]) / 2).mean(axis=0)
+            means[row] = ((found["header_states"][within] + found["values"][within]) / 2).mean(axis=0)
     return found | {"means": means}
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 7])
 def test_embeddings_come_in_the_order_of_the_rows_whatever_the_batches(runner, arrays, batch_size):
     rows = np.random.default_rng(0).permutation(arrays.num_rows)
-    parts = ("rows", "headers", "values", "segments", "means")
+    parts = ("rows", "cls", "headers", "header_states", "values", "segments", "means")
     found = runner.embed(arrays, rows, parts=parts, batch_size=batch_size)
     expected = encode_directly(runner, arrays, rows)
     assert tuple(found) == parts
@@ -127,7 +129,7 @@ def test_groups_hold_each_place_once_within_the_budget_and_by_length(lengths, to
 
 
 def test_an_unknown_part_is_refused(runner, arrays):
-    with pytest.raises(ConfigError, match=r"Unknown part 'columns'. Expected some of rows, means"):
+    with pytest.raises(ConfigError, match=r"Unknown part 'columns'. Expected some of rows, cls, means"):
         runner.embed(arrays, parts=("rows", "columns"))
 
 

@@ -1,4 +1,4 @@
-"""Tests of what is added to the paper's losses: views of a row agree, and so do columns with like values."""
+"""Tests of what is added to the paper's losses: columns with like values agree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from navi.batches import BatchBuilder, Columns
-from navi.objectives import AlignmentConfig, agree_columns, agree_rows, compute_losses
+from navi.objectives import AlignmentConfig, agree_columns, compute_losses
 from navi.objectives.total import StepSize, measure_step
 
 WIDTH = 5
@@ -29,39 +29,6 @@ def make_columns(table, attribute, segment_column=None):
         table=torch.tensor(table),
         attribute=torch.tensor(attribute),
     )
-
-
-def contrast_rows_one_by_one(masked, plain, table, temperature):
-    total = 0.0
-    for query in range(len(table)):
-        rivals = [other for other in range(len(table)) if table[other] == table[query]]
-        for first, second in ((masked, plain), (plain, masked)):
-            cosines = F.cosine_similarity(first[query][None], second[rivals]) / temperature
-            own = F.cosine_similarity(first[query], second[query], dim=0) / temperature
-            total += float(torch.logsumexp(cosines, dim=0) - own) / 2
-    return total
-
-
-def test_rows_agree_as_a_loop_would_have_it():
-    masked, plain, table = draw(7, WIDTH), draw(7, WIDTH, seed=1), torch.tensor([0, 0, 0, 1, 1, 2, 0])
-    found = agree_rows(masked, plain, table, 0.1)
-    assert float(found) == pytest.approx(contrast_rows_one_by_one(masked, plain, table.tolist(), 0.1), rel=1e-5)
-
-
-def test_rows_of_other_tables_are_no_negatives():
-    masked, plain = draw(4, WIDTH), draw(4, WIDTH, seed=1)
-    assert float(agree_rows(masked, plain, torch.arange(4), 0.1)) == pytest.approx(0.0, abs=1e-5)
-
-
-def test_rows_that_fill_a_batch_up_change_nothing():
-    masked, plain, table = draw(4, WIDTH), draw(4, WIDTH, seed=1), torch.tensor([0, 0, 1, 1])
-    filled = agree_rows(
-        torch.cat([masked, draw(3, WIDTH, seed=2)]),
-        torch.cat([plain, draw(3, WIDTH, seed=3)]),
-        torch.cat([table, torch.full((3,), -1)]),
-        0.1,
-    )
-    assert float(filled) == pytest.approx(float(agree_rows(masked, plain, table, 0.1)), rel=1e-6)
 
 
 def compare_columns_one_by_one(means, table, attribute, affinity, temperature):
@@ -134,7 +101,7 @@ def model(tiny_backbone):
     return load_backbone(str(tiny_backbone)).eval()
 
 
-def test_the_losses_of_a_batch_hold_both_agreements(model, make_arrays, special):
+def test_the_losses_of_a_batch_hold_what_is_added_to_the_papers(model, make_arrays, special):
     arrays = make_arrays(seed=3)
     columns = np.arange(len(arrays.column_table))
     builder = BatchBuilder(arrays, special, related=columns)

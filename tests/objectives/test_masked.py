@@ -17,13 +17,13 @@ def test_the_loss_is_the_summed_negative_log_probability_of_the_masked_tokens(to
     expected = 0.0
     for scores, token in zip(logits.tolist(), tokens, strict=True):
         expected -= math.log(math.exp(scores[token]) / sum(math.exp(score) for score in scores))
-    found = predict_masked(logits, torch.tensor(tokens, dtype=torch.long))
+    found = predict_masked(logits, torch.tensor(tokens, dtype=torch.long)).loss
     torch.testing.assert_close(float(found), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_half_precision_logits_are_summed_in_float32():
     logits = torch.randn(50, 7, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
     tokens = torch.arange(50) % 7
-    found = predict_masked(logits, tokens)
+    found = predict_masked(logits, tokens).loss
     assert found.dtype == torch.float32
-    torch.testing.assert_close(found, predict_masked(logits.float(), tokens))
+    torch.testing.assert_close(found, predict_masked(logits.float(), tokens).loss)

@@ -55,7 +55,7 @@ def test_the_masked_loss_is_the_mean_over_the_union_of_the_masked_sets(model, bu
 
 def test_alignment_is_the_mean_over_tables_and_the_total_adds_it_with_its_weight(model, builder):
     batch = builder.build(ROWS, epoch=0)
-    config = AlignmentConfig(weight=0.3)
+    config = AlignmentConfig(weight=0.3, row_weight=0.0)
     output, alignment = model(batch.rows), batch.alignment
     segments = model.embed_segments(output, batch.rows)
     anchors, values = output.attribute_table[alignment.anchor_slot], output.values[alignment.high_segment]
@@ -130,7 +130,7 @@ def test_hits_count_masked_headers_and_values_predicted_right(model, builder, mo
     right = torch.arange(len(token)) % 3 == 0
     guess = torch.where(right, token, (token + 1) % 200)
     monkeypatch.setattr(model, "predict_tokens", lambda output, positions: torch.eye(200)[guess])
-    losses = run(model, batch)
+    losses = run(model, batch, AlignmentConfig(row_weight=0.0))
     assert int(losses.header_hits) == sum((right & (kind == REGIME_HEADER)).tolist()) > 0
     assert int(losses.value_hits) == sum((right & (kind == REGIME_VALUE)).tolist()) > 0
     assert int(losses.header_hits) != int(losses.value_hits)

@@ -42,6 +42,8 @@ def read_weights(folder: Path) -> dict[str, torch.Tensor]:
 def assert_close(one: Path, other: Path) -> None:
     first, second = read_weights(one), read_weights(other)
     for name, tensor in first.items():
+        if name.endswith("key.bias"):
+            continue  # it shifts all scores of a query alike: its gradient is nothing but rounding
         torch.testing.assert_close(tensor, second[name], rtol=1e-3, atol=1e-4, msg=lambda text, name=name: name + text)
 
 
@@ -120,7 +122,7 @@ def test_the_metrics_have_a_line_for_each_window_and_each_validation(finished: T
     assert sum(line["rows"] for line in train) == 2 * finished.corpus["train_rows"]
     assert set(train[0]) == {
         *("kind", "step", "epoch", "learning_rate", "loss", "masked", "low", "high"),
-        *("row_agreement", "column_agreement", "norm", "header_accuracy"),
+        *("row_words", "column_agreement", "norm", "header_accuracy"),
         *("value_accuracy", "rows", "tokens", "skipped", "seconds", "rows_per_second", "tokens_per_second"),
     }
     validation = [line for line in lines if line["kind"] == "validation"]

@@ -57,7 +57,8 @@ def test_the_sums_of_a_step_count_its_rows_tokens_and_targets(make_stepper: Call
     kinds = torch.cat([batch.targets.kind for batch in made.batches])
     assert (found["rows"], found["tokens"]) == (len(ROWS), made.num_tokens)
     assert (found["header_targets"], found["value_targets"]) == ((kinds == 0).sum(), (kinds == 1).sum())
-    assert found["loss"] == pytest.approx(found["masked"] + 0.0125 * (found["low"] + found["high"]), rel=1e-5)
+    added = 0.0125 * (found["low"] + found["high"]) + 0.1 * found["row_words"]
+    assert found["loss"] == pytest.approx(found["masked"] + added, rel=1e-5)
 
 
 def test_a_step_moves_the_weights_and_reports_the_norm(make_stepper: Callable[..., Stepper]) -> None:

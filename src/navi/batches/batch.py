@@ -143,6 +143,14 @@ class Rows(Sequences):
         """Number of tokens in all rows."""
         return len(self.token_ids)
 
+    def mark_values(self) -> Tensor:
+        """Return the row of each token that stands in a value, and the number of rows for all other tokens: (T,)."""
+        if self.num_segments == 0:
+            return torch.full_like(self.token_span, self.num_rows)
+        is_value = (self.token_span % 2 == 1) & (self.token_span < 2 * self.num_segments)
+        row = self.segment_row[(self.token_span // 2).clamp(max=self.num_segments - 1)]
+        return torch.where(is_value, row, self.num_rows)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Targets(Tensors):

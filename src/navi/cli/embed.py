@@ -36,10 +36,10 @@ class Kind(StrEnum):
 class Pooling(StrEnum):
     """What stands for a row."""
 
+    row = "row"
     cls = "cls"
     mean = "mean"
     values = "values"
-    words = "words"
 
 
 class Dtype(StrEnum):
@@ -63,7 +63,9 @@ def embed(
     paths: Paths,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT.parquet", help="File to write.")],
     kind: Annotated[Kind, typer.Option(help="What gets a vector.")] = Kind.rows,
-    pooling: Annotated[Pooling, typer.Option(help="What stands for a row: [CLS], or a mean.")] = Pooling.cls,
+    pooling: Annotated[
+        Pooling, typer.Option(help="What stands for a row: its embedding, [CLS], or a mean.")
+    ] = Pooling.row,
     normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to length 1.")] = False,
     dtype: Annotated[Dtype, typer.Option(help="Numbers that are written.")] = Dtype.float32,
     batch_size: Annotated[int | None, typer.Option(metavar="N", help="Most rows of a batch.")] = None,

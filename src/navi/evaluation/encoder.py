@@ -52,6 +52,11 @@ class TableEncoder(ABC):
     ) -> dict[str, Floats]:
         """Return the asked-for embeddings: (R, D) for rows and means, (C, D) for headers, values and segments."""
 
+    def embed_states(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None = None) -> tuple[Floats, Floats]:
+        """Return the states in context of each cell's header and value, and nothing else of it: (C, D) each."""
+        found = self.embed(arrays, rows, parts=("headers", "values"), hidden=hidden)
+        return found["headers"], found["values"]
+
     def predict(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> Ints:
         """Return the likeliest token at each token of the hidden headers or values: (T,), cell after cell."""
         raise ModelError(f"{self.name} cannot predict tokens.")
@@ -72,9 +77,9 @@ class TableEncoder(ABC):
 
     def _embed_fields(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None) -> Floats:
         """Return the mean over each cell's header and value tokens: (C, D)."""
-        found = self.embed(arrays, rows, parts=("headers", "values"), hidden=hidden)
+        headers_CD, values_CD = self.embed_states(arrays, rows, hidden)
         headers_C, values_C = (count[:, None].astype(np.float32) for count in count_cell_tokens(arrays, rows))
-        fields: Floats = (found["headers"] * headers_C + found["values"] * values_C) / (headers_C + values_C)
+        fields: Floats = (headers_CD * headers_C + values_CD * values_C) / (headers_C + values_C)
         return fields
 
 

@@ -55,6 +55,11 @@ class NaviTables(TableEncoder):
         mask = None if hidden is None else Hiding(taken, hidden, self.runner.special.mask).mask
         return self.runner.embed(taken, parts=parts, mask=mask)
 
+    def embed_states(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None = None) -> tuple[Floats, Floats]:
+        """Return the states in context of each cell's header and value: (C, D) each."""
+        found = self.embed(arrays, rows, parts=("header_states", "values"), hidden=hidden)
+        return found["header_states"], found["values"]
+
     def predict(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> Ints:
         """Return the likeliest token at each hidden token: (T,), cell after cell."""
         found = self._read_hidden(arrays, rows, hidden, 1, lambda logits: logits.argmax(dim=1, keepdim=True))

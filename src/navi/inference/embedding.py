@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KINDS = ("rows", "segments", "headers", "attributes")
 """What can be embedded."""
-POOLINGS = ("cls", "mean", "values", "words")
+POOLINGS = ("row", "cls", "mean", "values")
 """How a row becomes one vector."""
 DTYPES = ("float32", "float16")
 OUTPUTS = ("numpy", "torch")
@@ -37,8 +37,8 @@ Chunks = dict[str, list[Chunk]]
 ATTRIBUTES_AT_ONCE = 4096
 ROWS_AT_ONCE = 2048
 """Rows whose cells are in memory at a time while they are averaged."""
-BLOCK_ROWS = 8192
-"""Rows that are tokenised at a time beside a GPU."""
+BLOCK_ROWS, FIRST_ROWS = 8192, 1024
+"""Rows that are tokenised at a time beside a GPU, and those of the first block: until it is done, the GPU waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,16 +48,16 @@ class EmbedConfig:
     batch_size: int | None = None
     """Most rows of a batch; None leaves it to the token budget."""
     tokens_per_batch: int | None = None
-    """Token budget of a batch; None for the device's own (4,096 on a CPU, 65,536 on a GPU)."""
+    """Token budget of a batch; None for the device's own (4,096 on a CPU, 131,072 on a GPU)."""
     normalize: bool = False
     """Scale each vector to length 1."""
     dtype: str = "float32"
     """Numbers that come out: float32 or float16."""
     output: str = "numpy"
     """Arrays that come out: numpy or torch."""
-    pooling: str = "cls"
-    """What stands for a row: `cls`, the state of [CLS]; `mean`, that of its headers and values; `values` alone; or
-    `words`, [CLS] and the mean of its values' words before their context, each of length 1, added."""
+    pooling: str = "row"
+    """What stands for a row: `row`, the model's own embedding of it; `cls`, the state of [CLS]; `mean`, that of its
+    headers and values; or `values` alone."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "tokens_per_batch"):
@@ -125,17 +125,20 @@ def embed_blocks(
     return array
 
 
-def split_tables(tables: Tables, num_rows: int) -> list[Chunks]:
-    """Return the chunks of the tables in blocks of at most so many rows, or of one chunk, in their order."""
-    blocks: list[Chunks] = []
+def split_tables(tables: Tables, num_rows: int, first_rows: int = FIRST_ROWS) -> list[Chunks]:
+    """Return the chunks of the tables in blocks, in their order: a few rows, then so many at most, or one chunk."""
+    chunks = [(name, chunk) for name, chunks in tables.chunks.items() for chunk in chunks]
+    if not chunks:
+        return []
+    table, (first, rest) = chunks[0][0], chunks[0][1].cut(first_rows)
+    blocks: list[Chunks] = [{table: [first]}]
     room = 0
-    for name, chunks in tables.chunks.items():
-        for chunk in chunks:
-            if not blocks or chunk.num_rows > room:
-                blocks.append({})
-                room = num_rows
-            blocks[-1].setdefault(name, []).append(chunk)
-            room -= chunk.num_rows
+    for name, chunk in [(table, rest)] * (rest.num_rows > 0) + chunks[1:]:
+        if chunk.num_rows > room:
+            blocks.append({})
+            room = num_rows
+        blocks[-1].setdefault(name, []).append(chunk)
+        room -= chunk.num_rows
     return blocks
 
 
@@ -143,10 +146,7 @@ def pool_rows(navi: Navi, encoded: Encoded, config: EmbedConfig, progress: Progr
     """Return (R, D): a vector for each encoded row."""
     if config.pooling == "values":
         return embed_value_means(navi.pool, encoded.arrays, config=config, progress=progress)
-    if config.pooling == "words":
-        found = embed_parts(navi, encoded, ("rows", "words"), config, progress)
-        return normalize_rows(found["rows"]) + normalize_rows(found["words"])
-    part = "rows" if config.pooling == "cls" else "means"
+    part = {"row": "rows", "cls": "cls", "mean": "means"}[config.pooling]
     return embed_parts(navi, encoded, (part,), config, progress)[part]
 
 

@@ -141,11 +141,11 @@ class Navi:
         show_progress_bar: bool = False,
         dtype: str = "float32",
         output: str = "numpy",
-        pooling: str = "cls",
+        pooling: str = "row",
     ) -> Any:
         """Return (rows, D): one vector for each row of the frame, in its order; a row without any cell has zeros.
 
-        With `columns`, only these are read. `pooling` is `cls`, `mean`, `values` or `words`, as in `EmbedConfig`.
+        With `columns`, only these are read. `pooling` is `row`, `cls`, `mean` or `values`, as in `EmbedConfig`.
         Batches, neighbours and devices change the result by rounding alone, less than 1e-5 in float32; but a column of
         floats is written as the frame has it, as integers where all of them are whole.
         """

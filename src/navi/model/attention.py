@@ -86,20 +86,32 @@ class Boundaries:
 
 @dataclass(frozen=True)
 class Packing:
-    """What each head may see: the first `num_wide` heads their row, the others their own segment."""
+    """What each head may see: the first `num_wide` heads their row, the others their own segment.
+
+    The first token of a row, its [CLS], sees the row in every head: it has no segment to look at, and stands for all.
+    """
 
     num_wide: int
     """Heads that see the whole row."""
     wide: Boundaries
     """Where each row begins."""
     local: Boundaries | None = None
-    """Where each segment begins; None when all heads see the row."""
+    """Where each segment begins, the first token of a row being one of its own; None when all heads see the row."""
+
+    @property
+    def heads(self) -> tuple[slice, slice]:
+        """The wide heads, and the local ones."""
+        return slice(0, self.num_wide), slice(self.num_wide, None)
 
     @cached_property
     def limits(self) -> tuple[Tensor, Tensor]:
         """(2, T) int32 each: the first token that a token sees, and the end; for wide heads, then for local ones."""
-        groups = [self.wide.limits, (self.local or self.wide).limits]
-        return torch.stack([first for first, _ in groups]), torch.stack([end for _, end in groups])
+        first, end = self.wide.limits
+        if self.local is None:
+            return torch.stack([first, first]), torch.stack([end, end])
+        local_first, local_end = self.local.limits
+        leads = first == torch.arange(len(first), device=first.device)
+        return torch.stack([first, local_first]), torch.stack([end, torch.where(leads, end, local_end)])
 
 
 def packed_attention(
@@ -122,12 +134,20 @@ def packed_attention(
         return mixed.unsqueeze(0), None
     if packing.local is None:
         return attend_padded(query, key, value, packing.wide, scaling).unsqueeze(0), None
-    heads = [slice(0, packing.num_wide), slice(packing.num_wide, None)]
-    parts = [
-        attend_padded(query[:, some], key[:, some], value[:, some], boundaries, scaling)
-        for some, boundaries in zip(heads, (packing.wide, packing.local), strict=True)
-    ]
-    return torch.cat(parts, dim=1).unsqueeze(0), None
+    wide, local = (tuple(state[:, some] for state in (query, key, value)) for some in packing.heads)
+    broad = attend_padded(wide[0], wide[1], wide[2], packing.wide, scaling)
+    narrow = attend_padded(local[0], local[1], local[2], packing.local, scaling)
+    narrow = _lead(narrow, local[0], local[1], local[2], packing, scaling)
+    return torch.cat([broad, narrow], dim=1).unsqueeze(0), None
+
+
+def _lead(mixed: Tensor, query: Tensor, key: Tensor, value: Tensor, packing: Packing, scaling: float) -> Tensor:
+    """Return what local heads mixed, with what the first token of each row takes from all of it in its place."""
+    starts = packing.wide.starts.long()
+    filled = starts.diff() > 0  # rows that only fill a batch up begin where the tokens end
+    first = starts[:-1].clamp(max=len(query) - 1)
+    seen = attend_first(query.index_select(0, first), key, value, packing, scaling)
+    return mixed.index_copy(0, first[filled], seen[filled])
 
 
 def use_triton(query: Tensor) -> bool:
@@ -152,15 +172,11 @@ def attend_padded(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundar
 
 
 def attend_first(query_N: Tensor, key: Tensor, value: Tensor, packing: Packing, scaling: float) -> Tensor:
-    """Return what the first token of each row takes from its row: (N, H, E); `query_N` holds those tokens' queries.
-
-    Local heads of [CLS] see [CLS] alone.
-    """
+    """Return what the first token of each row takes from its row: (N, H, E); `query_N` holds those tokens' queries."""
     starts = packing.wide.starts.long()
-    num_rows, num_wide = len(starts) - 1, packing.num_wide
+    num_rows = len(starts) - 1
     row_T = torch.repeat_interleave(torch.arange(num_rows, device=key.device), starts.diff(), output_size=len(key))
-    wide = slice(0, num_wide if packing.local is not None else None)
-    score_TH = (query_N[row_T, wide] * key[:, wide]).sum(dim=2).float() * scaling
+    score_TH = (query_N[row_T] * key).sum(dim=2).float() * scaling
     index_TH = row_T[:, None].expand_as(score_TH)
     highest_NH = score_TH.new_full((num_rows, score_TH.shape[1]), -torch.inf).scatter_reduce(
         0, index_TH, score_TH, "amax"
@@ -168,11 +184,7 @@ def attend_first(query_N: Tensor, key: Tensor, value: Tensor, packing: Packing, 
     weight_TH = torch.exp(score_TH - highest_NH[row_T])
     total_NH = torch.zeros_like(highest_NH).index_add(0, row_T, weight_TH)
     share_TH = (weight_TH / total_NH[row_T]).to(value.dtype)
-    mixed = torch.zeros_like(query_N)
-    mixed[:, wide] = mixed[:, wide].index_add(0, row_T, share_TH[:, :, None] * value[:, wide])
-    if packing.local is not None:
-        mixed[:, num_wide:] = value.index_select(0, starts[:-1])[:, num_wide:]
-    return mixed
+    return torch.zeros_like(query_N).index_add(0, row_T, share_TH[:, :, None] * value)
 
 
 def line_up(starts_N: Tensor, lengths_N: Tensor) -> Shelf:

@@ -20,6 +20,10 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
     - `local_head_share`: share of each layer's heads that attend within their own segment only, which binds a value to
       its header whatever the attribute. 0 is the paper's encoder.
     - `attribute_embedding`: add the attribute vector to the tokens; off for the paper's ablation "w/o CAE".
+    - `header_attribute`: the embedding of a header is the sum of its states in context and of its attribute's own
+      vector, each of length 1. Off, the states alone, as in the paper.
+    - `row_words`: the embedding of a row is the sum of its [CLS] and of the mean of its values' words before their
+      context, each of length 1. Off, [CLS] alone, as in the paper.
     - `attribute_layers`: which two of the backbone's layers the attribute encoder starts from; None for the eighth and
       ninth of twelve, or the like of them.
     - `cold_head`: whether the head for masked tokens was made anew, because the backbone brought none.
@@ -37,6 +41,8 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
         attribute_gate: bool = True,
         local_head_share: float = 0.5,
         attribute_embedding: bool = True,
+        header_attribute: bool = True,
+        row_words: bool = True,
         attribute_layers: list[int] | None = None,
         cold_head: bool = True,
         projection_dropout: float = 0.1,
@@ -51,6 +57,8 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
         self.attribute_gate = attribute_gate
         self.local_head_share = local_head_share
         self.attribute_embedding = attribute_embedding
+        self.header_attribute = header_attribute
+        self.row_words = row_words
         self.attribute_layers = attribute_layers or _choose_layers(self.num_hidden_layers)
         self.cold_head = cold_head
         self.projection_dropout = projection_dropout

@@ -26,7 +26,7 @@ class NaviOutput:
     tokens: Tensor
     """(T, D) contextual token embeddings."""
     rows: Tensor
-    """(R, D) row embeddings: the state of [CLS]."""
+    """(R, D) states of [CLS]."""
     headers: Tensor
     """(S, D) contextual header embeddings e^(h)."""
     values: Tensor
@@ -131,35 +131,37 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         )
 
     def embed_rows(self, rows: Rows, attribute_table: Tensor | None = None) -> Tensor:
-        """Return the rows' embeddings alone, the state of each [CLS]: (R, D), as `forward` has them.
+        """Return the rows' embeddings alone: (R, D), as `pool_rows` has them after a whole pass.
 
         The last layer is computed for [CLS] only, which leaves out a seventh of the work.
         """
         if attribute_table is None:
             attribute_table = self.embed_attributes(rows.attributes)
-        hidden = self._embed(rows, attribute_table).unsqueeze(0)
-        packing = self._pack(rows)
+        embedded_TD = self._embed(rows, attribute_table)
+        hidden, packing = embedded_TD.unsqueeze(0), self._pack(rows)
         for layer in self.layers[:-1]:
             hidden = layer(hidden, packing=packing)
         last: Any = self.layers[-1]
         own = getattr(last, "embed_first", None)
         first: Tensor = own(hidden, packing) if own else embed_first(last, hidden, packing)
-        return first.float()
+        return self._add_words(first.float(), embedded_TD, rows)
 
-    def embed_words(self, rows: Rows, attribute_table: Tensor) -> Tensor:
-        """Return the mean of what the first layer takes of a row's values, words before their context: (R, D)."""
-        embedded_TD, span_T = self._embed(rows, attribute_table), rows.token_span
-        if rows.num_segments == 0:
-            return embedded_TD.new_zeros(rows.num_rows, embedded_TD.shape[1]).float()
-        is_value_T = (span_T % 2 == 1) & (span_T < 2 * rows.num_segments)
-        row_T = rows.segment_row[(span_T // 2).clamp(max=rows.num_segments - 1)]
-        return pool_spans(embedded_TD, torch.where(is_value_T, row_T, rows.num_rows), rows.num_rows)
+    def pool_rows(self, output: NaviOutput, rows: Rows) -> Tensor:
+        """Return the rows' embeddings, the states of [CLS] and, if so set, the words of their values: (R, D)."""
+        return self._add_words(output.rows, self._embed(rows, output.attribute_table), rows)
 
     def embed_attributes(self, attributes: Sequences) -> Tensor:
         """Return the attribute table of `NaviOutput`: (A + 2, D)."""
         embedded_AD = self.attribute_encoder(attributes)
         none = embedded_AD.new_zeros(1, embedded_AD.shape[1])
         return torch.cat([none, self.unknown_attribute.to(embedded_AD.dtype).unsqueeze(0), embedded_AD])
+
+    def embed_headers(self, output: NaviOutput, rows: Rows) -> Tensor:
+        """Return the header embeddings of all segments, in context and, if so set, as what they are called: (S, D)."""
+        if not self.config.header_attribute:
+            return output.headers
+        called = output.attribute_table.index_select(0, rows.segment_slot).float()
+        return F.normalize(output.headers, dim=1) + F.normalize(called, dim=1)
 
     def embed_segments(self, output: NaviOutput, rows: Rows, chosen: Tensor | None = None) -> Tensor:
         """Return the segment embeddings σ of all segments, or of those chosen: (S, D)."""
@@ -201,6 +203,12 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
                 attribute_table = torch.cat([attribute_table[:2].float(), known])
             added = attribute_table.to(self.embeddings.word_embeddings.weight.dtype).index_select(0, rows.token_slot)
         return embed_tokens(self.embeddings, rows.token_ids, rows.token_position, added)
+
+    def _add_words(self, first_RD: Tensor, embedded_TD: Tensor, rows: Rows) -> Tensor:
+        if not self.config.row_words:
+            return first_RD
+        words_RD = pool_spans(embedded_TD, rows.mark_values(), rows.num_rows)
+        return F.normalize(first_RD, dim=1) + F.normalize(words_RD, dim=1)
 
     def _pack(self, rows: Rows) -> Packing:
         wide = Boundaries(rows.starts, rows.num_tokens)

@@ -26,7 +26,8 @@ def packed_attention(
 ) -> tuple[Tensor, Tensor]:
     """Return (T, H, E) mixed values and (H, T) log-sums; a head sees [first, end) of the token, by its group.
 
-    `first` and `end` are (2, T) int32: one line for the first `num_wide` heads, one for the others.
+    `first` and `end` are (2, T) int32: one line for the first `num_wide` heads, one for the others. In both, the first
+    token of each sequence of the first line, its leader, sees that sequence.
     """
     num_tokens, num_heads, width = query.shape
     mixed = torch.empty((num_tokens, num_heads, width), dtype=query.dtype, device=query.device)
@@ -175,9 +176,13 @@ def _backward_key_value(
     seen = tl.program_id(0) * BK + tl.arange(0, BK)
     inside = seen < num_tokens
     columns = tl.arange(0, WIDTH)
-    # Sequences are the same for queries and keys, so a key is seen by the tokens of its own sequence.
+    # Sequences are the same for queries and keys, so a key is seen by the tokens of its own sequence. In local heads
+    # the leader of its row sees it too, and a leader is seen by itself alone.
     low = tl.load(first + group + seen, mask=inside, other=num_tokens)
     high = tl.load(end + group + seen, mask=inside, other=0)
+    leader = tl.load(first + seen, mask=inside, other=0)
+    local = head >= num_wide
+    high = tl.where(local & inside & (leader == seen), seen + 1, high)
     k = tl.load(key + seen[:, None] * k_t + head * k_h + columns[None, :], mask=inside[:, None], other=0.0)
     v = tl.load(value + seen[:, None] * v_t + head * v_h + columns[None, :], mask=inside[:, None], other=0.0)
     found_k = tl.zeros((BK, WIDTH), tl.float32)
@@ -196,6 +201,17 @@ def _backward_key_value(
         found_v += tl.dot(weights.to(g.dtype), g)
         d_scores = weights * (tl.dot(v, tl.trans(g)) - shift[None, :]) * scale
         found_k += tl.dot(d_scores.to(q.dtype), q)
+    if local:
+        led = inside & (leader != seen)
+        q = tl.load(query + leader[:, None] * q_t + head * q_h + columns[None, :], mask=led[:, None], other=0.0)
+        g = tl.load(gradient + leader[:, None] * o_t + head * o_h + columns[None, :], mask=led[:, None], other=0.0)
+        sums = tl.load(log_sum + head * num_tokens + leader, mask=led, other=0.0)
+        shift = tl.load(delta + head * num_tokens + leader, mask=led, other=0.0)
+        q, g = q.to(tl.float32), g.to(tl.float32)
+        scores = tl.sum(k.to(tl.float32) * q, 1) * (scale * LOG2_E)
+        weights = tl.where(led, tl.exp2(scores - sums), 0.0)
+        found_v += weights[:, None] * g
+        found_k += (weights * (tl.sum(v.to(tl.float32) * g, 1) - shift) * scale)[:, None] * q
     places = seen[:, None] * o_t + head * o_h + columns[None, :]
     tl.store(d_key + places, found_k.to(d_key.dtype.element_ty), mask=inside[:, None])
     tl.store(d_value + places, found_v.to(d_value.dtype.element_ty), mask=inside[:, None])

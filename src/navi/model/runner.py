@@ -20,10 +20,10 @@ from navi.segments.arrays import SegmentArrays
 # Shape suffixes: R rows, S segments, D hidden size.
 
 logger = logging.getLogger(__name__)
-ROW_PARTS = ("rows", "means", "words")
-"""What has one vector a row: [CLS] states, the mean of a row's segments, and that of its words before their context."""
-PARTS = (*ROW_PARTS, "headers", "values", "segments")
-"""What can be asked for: these, and the three states of each segment."""
+ROW_PARTS = ("rows", "cls", "means")
+"""What has one vector a row: its embedding, its [CLS] alone, and the mean of its segments."""
+PARTS = (*ROW_PARTS, "headers", "header_states", "values", "segments")
+"""What can be asked for: these, and of each segment its header, the states of header and value, and the whole."""
 PRECISIONS = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
@@ -84,7 +84,7 @@ class Runner:
         if self.precision == "int8":
             quantize_layers(self.model, special)
         self.special = special
-        self.tokens_per_batch = tokens_per_batch or (65536 if self.device.type == "cuda" else 4096)
+        self.tokens_per_batch = tokens_per_batch or (131072 if self.device.type == "cuda" else 4096)
         self.workers = workers
 
     def run(
@@ -205,7 +205,9 @@ class Runner:
             raise ConfigError(f"Unknown part '{sorted(unknown)[0]}'. Expected some of {', '.join(PARTS)}.")
 
         def read(output: NaviOutput, rows: Rows, _: Layout) -> dict[str, Tensor]:
-            found = {"rows": output.rows, "headers": output.headers, "values": output.values}
+            found = {"cls": output.rows, "header_states": output.headers, "values": output.values}
+            if "headers" in parts:
+                found["headers"] = self.model.embed_headers(output, rows)
             if "segments" in parts or "means" in parts:
                 found["segments"] = self.model.embed_segments(output, rows)
             if "means" in parts:
@@ -213,8 +215,8 @@ class Runner:
                 sums = torch.zeros_like(output.rows).index_add(0, rows.segment_row, joined)
                 counts = torch.bincount(rows.segment_row, minlength=rows.num_rows).clamp(min=1)
                 found["means"] = sums / counts[:, None]
-            if "words" in parts:
-                found["words"] = self.model.embed_words(rows, output.attribute_table)
+            if "rows" in parts:
+                found["rows"] = self.model.pool_rows(output, rows)
             return {part: found[part] for part in parts}
 
         return read

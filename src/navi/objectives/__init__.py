@@ -1,17 +1,18 @@
 """What pretraining minimises: masked segment modelling and entropy-driven segment alignment."""
 
-from navi.objectives.agreement import agree_columns, agree_rows
+from navi.objectives.agreement import agree_columns
 from navi.objectives.alignment import AlignmentConfig, align_high, align_low
 from navi.objectives.masked import predict_masked
 from navi.objectives.total import Losses, compute_losses
+from navi.objectives.words import tell_words
 
 __all__ = [
     "AlignmentConfig",
     "Losses",
     "agree_columns",
-    "agree_rows",
     "align_high",
     "align_low",
     "compute_losses",
     "predict_masked",
+    "tell_words",
 ]

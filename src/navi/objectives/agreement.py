@@ -1,4 +1,4 @@
-"""Beyond the paper: two views of a row agree, and columns of different tables whose values are alike agree."""
+"""Beyond the paper: columns of different tables whose values are alike agree."""
 
 from __future__ import annotations
 
@@ -8,24 +8,10 @@ from torch import Tensor
 from navi.batches.batch import Columns
 from navi.objectives.alignment import compare_all
 
-# Shape suffixes: R rows, S segments, K columns of the batch, A columns with known affinities, D hidden size.
+# Shape suffixes: S segments, K columns of the batch, A columns with known affinities, D hidden size.
 
 ALIKE, UNLIKE = 0.5, 0.05
 """Affinities from which two columns are positives, and up to which they are negatives; what lies between is neither."""
-
-
-def agree_rows(masked_RD: Tensor, plain_RD: Tensor, table_R: Tensor, temperature: float) -> Tensor:
-    """Return the sum over rows of InfoNCE between a row's masked and plain view, both ways.
-
-    Negatives are the other rows of the same table: which table a row is from would be told too easily. Rows of table
-    -1 only fill a batch up.
-    """
-    similarity_RR = compare_all(masked_RD, plain_RD) / temperature
-    rival_RR = table_R[:, None] == table_R[None, :]
-    allowed_RR = similarity_RR.masked_fill(~rival_RR, -torch.inf)
-    own_R = similarity_RR.diagonal()
-    losses_R = (torch.logsumexp(allowed_RR, dim=1) + torch.logsumexp(allowed_RR, dim=0)) / 2 - own_R
-    return (losses_R * (table_R >= 0)).sum()
 
 
 def agree_columns(segments_SD: Tensor, columns: Columns, affinity_AA: Tensor, temperature: float) -> Tensor:

@@ -17,7 +17,7 @@ from navi.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class AlignmentConfig:
-    """The two contrastive losses and their weight."""
+    """The two contrastive losses, what is added to them, and their weights."""
 
     weight: float = 0.0125
     """λ, the weight of alignment in the total loss; 0 switches it off."""
@@ -31,10 +31,8 @@ class AlignmentConfig:
     """Whether rows with the same value are each other's negatives (the paper does not exclude them)."""
     random_routing: bool = False
     """Deal roles out at random instead of by entropy: the paper's ablation."""
-    row_weight: float = 0.0
-    """Weight of the agreement of a row's masked and plain view (the paper: 0)."""
-    row_temperature: float = 0.05
-    """τ of the agreement of rows."""
+    row_weight: float = 0.1
+    """Weight of what [CLS] tells of the words of its row (the paper: 0)."""
     column_weight: float = 0.2
     """Weight of the agreement of columns of different tables whose values are alike (the paper: 0)."""
     column_temperature: float = 0.1
@@ -44,7 +42,7 @@ class AlignmentConfig:
         for name in ("weight", "row_weight", "column_weight"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be 0 or more, got {getattr(self, name)}.")
-        for name in ("temperature_low", "temperature_high", "row_temperature", "column_temperature"):
+        for name in ("temperature_low", "temperature_high", "column_temperature"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}.")
         if self.low_negatives not in ("table", "batch"):

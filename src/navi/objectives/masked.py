@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from navi.batches.batch import IGNORED
+from navi.model.attention import HAS_TRITON
 
 # Shape suffixes: M targets, V vocabulary.
 
 
-def predict_masked(logits_MV: Tensor, token_M: Tensor) -> Tensor:
-    """Return the summed cross-entropy of the masked tokens, L_msm times their number.
+class Predicted(NamedTuple):
+    """What was predicted of the masked tokens."""
 
-    Targets with the token IGNORED only fill a batch up. The caller divides by the number of targets of the whole step,
-    so that a step taken in parts has the same loss.
+    loss: Tensor
+    """Their summed cross-entropy, L_msm times their number."""
+    hit: Tensor
+    """(M,) whether the token itself was the likeliest."""
+
+
+def predict_masked(logits_MV: Tensor, token_M: Tensor) -> Predicted:
+    """Compare logits with the tokens that were masked; those that are IGNORED only fill a batch up.
+
+    The caller divides the loss by the number of targets of the whole step, so that a step taken in parts has the same
+    loss.
     """
-    return F.cross_entropy(logits_MV.float(), token_M, reduction="sum", ignore_index=IGNORED)
+    if logits_MV.is_cuda and logits_MV.dtype in (torch.bfloat16, torch.float16) and HAS_TRITON:
+        from navi.objectives.kernels import cross_entropy
+
+        loss_M, _, best_M = cross_entropy(logits_MV, token_M)
+        return Predicted(loss_M.sum(), best_M == token_M)
+    loss = F.cross_entropy(logits_MV.float(), token_M, reduction="sum", ignore_index=IGNORED)
+    return Predicted(loss, logits_MV.detach().argmax(dim=1) == token_M)

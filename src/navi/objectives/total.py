@@ -10,9 +10,10 @@ from torch import Tensor
 from navi.batches.batch import IGNORED, Batch
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
 from navi.model.encoder import NaviModel, NaviOutput
-from navi.objectives.agreement import agree_columns, agree_rows
+from navi.objectives.agreement import agree_columns
 from navi.objectives.alignment import AlignmentConfig, align_high, align_low
 from navi.objectives.masked import predict_masked
+from navi.objectives.words import tell_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class Losses:
     high: Tensor
     """Mean of L_high over tables."""
     rows: Tensor
-    """Mean over rows of the disagreement of their two views."""
+    """Mean over rows of the cross-entropy of their words, told from [CLS]."""
     columns: Tensor
     """Mean over columns of their disagreement with columns of other tables."""
     header_hits: Tensor
@@ -85,7 +86,8 @@ def compute_losses(
     """Return all losses of one batch of a step; `affinity_AA` tells how alike the values of related columns are."""
     targets = batch.targets
     logits_MV = model.predict_tokens(output, targets.position)
-    masked = predict_masked(logits_MV, targets.token) / size.num_targets
+    predicted = predict_masked(logits_MV, targets.token)
+    masked = predicted.loss / size.num_targets
     low = high = rows = columns = masked.new_zeros(())
     if batch.alignment is not None:
         alignment = batch.alignment
@@ -95,19 +97,18 @@ def compute_losses(
         low = align_low(low_LD, anchors_KD, alignment, config) / size.num_tables
         values_HD = output.values.index_select(0, alignment.high_segment)
         high = align_high(high_HD, values_HD, alignment, config) / size.num_tables
-    if config.row_weight > 0:
-        plain_RD = output.rows.index_select(0, batch.row_twin)
-        masked_RD = output.rows[: len(plain_RD)]
-        rows = agree_rows(masked_RD, plain_RD, batch.row_table, config.row_temperature) / size.num_rows
+    if config.row_weight > 0 and batch.alignment is not None:
+        last = batch.rows.num_tokens - 1
+        first_R = batch.rows.starts.index_select(0, batch.row_twin).clamp(max=last)
+        rows = tell_words(model.predict_tokens(output, first_R), batch.rows, batch.row_twin) / size.num_rows
     if config.column_weight > 0 and batch.columns is not None and affinity_AA is not None:
         related = batch.columns.segment
         views = (model.embed_segments(output, batch.rows, related), output.headers.index_select(0, related))
         agreed = [agree_columns(view, batch.columns, affinity_AA, config.column_temperature) for view in views]
         columns = (agreed[0] + agreed[1]) / (2 * size.num_columns)
     with torch.no_grad():
-        hit_M = logits_MV.argmax(dim=1) == targets.token
-        header_hits = (hit_M & (targets.kind == REGIME_HEADER)).sum()
-        value_hits = (hit_M & (targets.kind == REGIME_VALUE)).sum()
+        header_hits = (predicted.hit & (targets.kind == REGIME_HEADER)).sum()
+        value_hits = (predicted.hit & (targets.kind == REGIME_VALUE)).sum()
     return Losses(
         total=masked + config.weight * (low + high) + config.row_weight * rows + config.column_weight * columns,
         masked=masked.detach(),

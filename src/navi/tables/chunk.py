@@ -39,3 +39,22 @@ class Chunk:
     def num_cells(self) -> int:
         """Number of cells that hold something."""
         return len(self.cell_row)
+
+    def cut(self, num_rows: int) -> tuple[Chunk, Chunk]:
+        """Return the first rows and the others, each with all headers of the chunk."""
+        cell = int(np.searchsorted(self.cell_row, num_rows))
+        first = Chunk(
+            headers=self.headers,
+            cell_row=self.cell_row[:cell],
+            cell_header=self.cell_header[:cell],
+            cell_value=self.cell_value[:cell],
+            row_number=self.row_number[:num_rows],
+        )
+        others = Chunk(
+            headers=self.headers,
+            cell_row=self.cell_row[cell:] - np.int32(num_rows),
+            cell_header=self.cell_header[cell:],
+            cell_value=self.cell_value[cell:],
+            row_number=self.row_number[num_rows:],
+        )
+        return first, others

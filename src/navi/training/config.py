@@ -25,6 +25,10 @@ class ModelConfig:
     """Scale the attribute vector to a learned length (off: the plain sum of the paper)."""
     local_head_share: float = 0.5
     """Share of each layer's heads that attend within their own segment (the paper: 0)."""
+    header_attribute: bool = True
+    """Add the attribute's own vector to the embedding of a header (the paper: the header in context alone)."""
+    row_words: bool = True
+    """Add the words of its values, before their context, to the embedding of a row (the paper: [CLS] alone)."""
     attribute_embedding: bool = True
     """Add the attribute vector to the tokens; off for the ablation without attributes."""
     dropout: float | None = None

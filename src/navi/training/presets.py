@@ -10,10 +10,15 @@ from navi.training.config import PretrainConfig
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": {
-        "model": {"attribute_gate": False, "local_head_share": 0.0},
+        "model": {
+            "attribute_gate": False,
+            "local_head_share": 0.0,
+            "header_attribute": False,
+            "row_words": False,
+        },
         "masking": {"header_share": 0.4, "value_share": 0.4, "unknown_attribute_rate": 0.0},
         "sampler": {"rows_per_batch": 32, "tables_per_batch": 4},
-        "alignment": {"low_negatives": "table", "same_value_negatives": True, "column_weight": 0.0},
+        "alignment": {"low_negatives": "table", "same_value_negatives": True, "row_weight": 0.0, "column_weight": 0.0},
         "training": {"learning_rate": 3e-5, "new_learning_rate": 3e-5},
     },
 }
@@ -22,7 +27,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 ABLATIONS: dict[str, dict[str, Any]] = {
     "without_attributes": {"model": {"attribute_embedding": False}},
     "without_segment_masking": {"masking": {"whole_spans": False}},
-    "without_alignment": {"alignment": {"weight": 0.0, "row_weight": 0.0, "column_weight": 0.0}},
+    "without_alignment": {"alignment": {"weight": 0.0, "column_weight": 0.0}},
     "random_routing": {"alignment": {"random_routing": True}},
 }
 """What each ablation of the paper changes in a preset."""

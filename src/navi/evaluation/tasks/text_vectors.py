@@ -55,10 +55,10 @@ def _embed_texts(
     numeric_K: Bools,
 ) -> Floats:
     view = hide_columns(take_rows(bench.corpus.arrays, rows), hidden_K)
-    found = encoder.embed(view, np.arange(len(rows)), parts=("headers", "values"))
+    headers_CD, values_CD = encoder.embed_states(view, np.arange(len(rows)))
     text_C = ~numeric_K[~hidden_K][list_cell_columns(view)]
     row_C = list_cell_rows(view)[text_C]
-    joined_CD = (found["headers"][text_C] + found["values"][text_C]) / 2
+    joined_CD = (headers_CD[text_C] + values_CD[text_C]) / 2
     sums_ND = np.zeros((len(rows), joined_CD.shape[1]))
     np.add.at(sums_ND, row_C, joined_CD)
     means: Floats = (sums_ND / np.maximum(np.bincount(row_C, minlength=len(rows)), 1)[:, None]).astype(np.float32)

@@ -1,0 +1,66 @@
+"""Tests of what [CLS] tells of its row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from navi.batches import BatchBuilder
+from navi.objectives import AlignmentConfig, compute_losses, tell_words
+from navi.objectives.total import measure_step
+from navi.objectives.words import mark_words
+
+VOCABULARY = 4000
+
+
+@pytest.fixture(scope="module")
+def batch(make_arrays, special):
+    return BatchBuilder(make_arrays(seed=3), special).build(np.arange(6), epoch=0)
+
+
+def list_words(batch, row):
+    """Return the distinct tokens of the values of a row, found token by token."""
+    rows, found = batch.rows, set()
+    for token, span in zip(rows.token_ids.tolist(), rows.token_span.tolist(), strict=True):
+        if span % 2 == 1 and int(rows.segment_row[span // 2]) == row:
+            found.add(token)
+    return sorted(found)
+
+
+def test_the_words_of_a_row_are_the_distinct_tokens_of_its_values(batch):
+    marked = mark_words(batch.rows, batch.row_twin, VOCABULARY)
+    for place, row in enumerate(batch.row_twin.tolist()):
+        assert marked[place].nonzero().flatten().tolist() == list_words(batch, row)
+
+
+def test_the_loss_is_the_mean_negative_log_probability_of_a_rows_words(batch):
+    logits = torch.randn(len(batch.row_twin), VOCABULARY, generator=torch.Generator().manual_seed(0))
+    shares = logits.log_softmax(dim=1)
+    expected = sum(-float(shares[i, list_words(batch, row)].mean()) for i, row in enumerate(batch.row_twin.tolist()))
+    assert float(tell_words(logits, batch.rows, batch.row_twin)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_rows_without_values_have_no_loss_and_no_gradient(make_arrays, special):
+    arrays = make_arrays(seed=3)
+    rows = BatchBuilder(arrays, special).pack_rows(np.arange(2))
+    bare = torch.full_like(rows.token_span, 2 * rows.num_segments)
+    rows = type(rows)(**{**vars(rows), "token_span": bare})
+    logits = torch.randn(2, VOCABULARY, requires_grad=True)
+    loss = tell_words(logits, rows, torch.arange(2))
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert not logits.grad.any()
+
+
+def test_the_words_are_told_from_the_plain_copy(tiny_backbone, batch):
+    from navi.model import load_backbone
+
+    torch.manual_seed(0)
+    model = load_backbone(str(tiny_backbone)).eval()
+    output = model(batch.rows)
+    config = AlignmentConfig(row_weight=0.5, column_weight=0.0)
+    losses = compute_losses(model, output, batch, config, measure_step([batch]))
+    logits = model.head(output.rows[batch.row_twin])
+    expected = tell_words(logits, batch.rows, batch.row_twin) / len(batch.row_twin)
+    assert float(losses.rows) == pytest.approx(float(expected.detach()), rel=1e-5)

@@ -53,8 +53,15 @@ def test_a_folder_that_lacks_a_file_is_refused(copied, name):
 
 def test_a_newer_format_is_refused_with_the_update(copied):
     config = json.loads((copied / "config.json").read_text())
-    (copied / "config.json").write_text(json.dumps(config | {"format_version": 2}))
-    with pytest.raises(ModelError, match=r"has format version 2, .* reads up to 1. Update navi-tables"):
+    (copied / "config.json").write_text(json.dumps(config | {"format_version": 99}))
+    with pytest.raises(ModelError, match=r"has format version 99, .* reads up to 2. Update navi-tables"):
+        Navi.from_pretrained(copied)
+
+
+def test_an_older_format_is_refused_since_its_encoder_was_another(copied):
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(config | {"format_version": 1}))
+    with pytest.raises(ModelError, match=r"has format version 1, whose encoder was another. Pretrain it anew"):
         Navi.from_pretrained(copied)
 
 

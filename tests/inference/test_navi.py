@@ -206,7 +206,7 @@ def test_a_row_is_its_cls_and_the_words_of_its_values_before_their_context(navi)
         inputs = model._embed(rows, model.embed_attributes(rows.attributes))
     values = [place for place, span in enumerate(rows.token_span.tolist()) if span in (1, 3)]
     words, cls = inputs[values].mean(dim=0).numpy(), navi.embed_rows(ROWS[1:2], pooling="cls")
-    expected = words / np.linalg.norm(words) + cls / np.linalg.norm(cls)
+    expected = (words / np.linalg.norm(words) + cls / np.linalg.norm(cls)) * np.sqrt(cls.shape[1] / 2)
     np.testing.assert_allclose(navi.embed_rows(ROWS[1:2]), expected, **CLOSE)
     np.testing.assert_allclose(navi.pool.embed(arrays, parts=("rows", "values"))["rows"], expected, **CLOSE)
 
@@ -217,6 +217,7 @@ def test_a_header_is_its_states_and_its_attribute(navi):
     attributes = navi.embed_attributes(ROWS[1:2])[arrays.segment_attribute[arrays.row_segments]]
     expected = states / np.linalg.norm(states, axis=1, keepdims=True)
     expected += attributes / np.linalg.norm(attributes, axis=1, keepdims=True)
+    expected *= np.sqrt(states.shape[1] / 2)
     np.testing.assert_allclose(navi.embed_headers(ROWS[1:2]), expected, **CLOSE)
 
 

@@ -22,7 +22,7 @@ def test_every_state_has_one_vector_a_column(states, films):
 def test_informed_states_are_the_means_of_the_runner_s_embeddings(states, runner, films):
     rows = np.arange(0, 150, 10)
     arrays = films.arrays
-    embedded = runner.embed(arrays, rows, parts=("headers", "values"))
+    embedded = runner.embed(arrays, rows, parts=("header_states", "values"))
     lengths = np.diff(arrays.row_offsets)[rows]
     segment = np.concatenate(
         [arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]] for row in rows]
@@ -30,7 +30,7 @@ def test_informed_states_are_the_means_of_the_runner_s_embeddings(states, runner
     table = np.repeat(arrays.row_table[rows], lengths)
     for column in range(len(arrays.column_table)):
         mine = (table == arrays.column_table[column]) & (arrays.segment_header[segment] == arrays.column_header[column])
-        np.testing.assert_allclose(states["header"][column], embedded["headers"][mine].mean(axis=0), atol=1e-5)
+        np.testing.assert_allclose(states["header"][column], embedded["header_states"][mine].mean(axis=0), atol=1e-5)
         np.testing.assert_allclose(states["value"][column], embedded["values"][mine].mean(axis=0), atol=1e-5)
 
 

@@ -78,6 +78,11 @@ def _check_config(folder: Path, config: dict[str, Any]) -> None:
             f"The model in {folder} has format version {version}, this is NAVI {VERSION} and reads up to "
             f"{FORMAT_VERSION}. Update navi-tables: pip install -U navi-tables."
         )
+    if version < FORMAT_VERSION:
+        raise ModelError(
+            f"The model in {folder} has format version {version}, whose encoder was another. "
+            f"Pretrain it anew for NAVI {VERSION}: navi pretrain CORPUS -o MODEL."
+        )
 
 
 def fingerprint_model(folder: Path) -> str:

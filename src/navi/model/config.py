@@ -8,8 +8,8 @@ from transformers import BertConfig
 
 from navi.errors import ConfigError
 
-FORMAT_VERSION = 1
-"""The format of model directories; a newer one is refused."""
+FORMAT_VERSION = 2
+"""The format of model directories; other ones are refused. In version 1 half of the heads of [CLS] saw nothing else."""
 
 
 class NaviConfig(BertConfig):  # type: ignore[misc]
@@ -21,9 +21,9 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
       its header whatever the attribute. 0 is the paper's encoder.
     - `attribute_embedding`: add the attribute vector to the tokens; off for the paper's ablation "w/o CAE".
     - `header_attribute`: the embedding of a header is the sum of its states in context and of its attribute's own
-      vector, each of length 1. Off, the states alone, as in the paper.
+      vector, both of the same length. Off, the states alone, as in the paper.
     - `row_words`: the embedding of a row is the sum of its [CLS] and of the mean of its values' words before their
-      context, each of length 1. Off, [CLS] alone, as in the paper.
+      context, both of the same length. Off, [CLS] alone, as in the paper.
     - `attribute_layers`: which two of the backbone's layers the attribute encoder starts from; None for the eighth and
       ninth of twelve, or the like of them.
     - `cold_head`: whether the head for masked tokens was made anew, because the backbone brought none.

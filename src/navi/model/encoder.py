@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -161,7 +162,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         if not self.config.header_attribute:
             return output.headers
         called = output.attribute_table.index_select(0, rows.segment_slot).float()
-        return F.normalize(output.headers, dim=1) + F.normalize(called, dim=1)
+        return add_alike(output.headers, called)
 
     def embed_segments(self, output: NaviOutput, rows: Rows, chosen: Tensor | None = None) -> Tensor:
         """Return the segment embeddings σ of all segments, or of those chosen: (S, D)."""
@@ -208,13 +209,18 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         if not self.config.row_words:
             return first_RD
         words_RD = pool_spans(embedded_TD, rows.mark_values(), rows.num_rows)
-        return F.normalize(first_RD, dim=1) + F.normalize(words_RD, dim=1)
+        return add_alike(first_RD, words_RD)
 
     def _pack(self, rows: Rows) -> Packing:
         wide = Boundaries(rows.starts, rows.num_tokens)
         num_local = self.config.num_local_heads
         local = Boundaries(rows.local_starts, rows.num_tokens) if num_local else None
         return Packing(self.config.num_attention_heads - num_local, wide, local)
+
+
+def add_alike(first_ND: Tensor, second_ND: Tensor) -> Tensor:
+    """Return sums in which both have the same weight, at about the length of normalised states: (N, D)."""
+    return (F.normalize(first_ND, dim=1) + F.normalize(second_ND, dim=1)) * math.sqrt(first_ND.shape[1] / 2)
 
 
 def embed_tokens(embeddings: Any, token_ids: Tensor, token_position: Tensor, added_TD: Tensor | None = None) -> Tensor:

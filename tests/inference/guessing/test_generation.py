@@ -18,6 +18,7 @@ def arrays(make_arrays):
 
 @pytest.fixture(scope="module")
 def runner(tiny_backbone, special):
+    torch.manual_seed(0)
     return Runner(load_backbone(tiny_backbone).eval(), special, device="cpu", workers=0)
 
 

@@ -1,4 +1,4 @@
-"""Training speed on one GPU: rows/s with both losses, loader and optimiser included, beside the card's matmul peak.
+"""Training speed on one GPU: rows/s with all losses, loader and optimiser included, beside the card's matmul peak.
 
     python benchmarks/training_gpu.py [--shape base minilm] [--rows 32 256] [--compile]
 
@@ -121,7 +121,7 @@ def measure_parts(shape: str, rows: int, preset: str) -> None:
     def predict():
         return predict_masked(model.head(states[batch.targets.position]), batch.targets.token).loss
 
-    def align():
+    def align():  # and all that is added to it
         return compute_losses(model, output, masked_only, stepper.alignment, made.size).total
 
     with torch.autocast("cuda", torch.bfloat16):

@@ -70,3 +70,17 @@ def test_what_is_joined_can_be_spread_again(batch):
     doubled = batch.spread(2 * joined)
     for one, other in zip(list_tensors(doubled), list_tensors(batch), strict=True):
         assert one.equal(2 * other)
+
+
+def test_the_rows_of_value_tokens_are_found_and_no_others(batch):
+    rows = batch.rows
+    expected = [
+        int(rows.segment_row[span // 2]) if span % 2 == 1 else rows.num_rows for span in rows.token_span.tolist()
+    ]
+    assert rows.find_value_rows().tolist() == expected
+    assert len(set(expected)) > 3
+
+
+def test_the_plain_copy_is_there_with_alignment_alone(batch, make_arrays, special):
+    assert batch.has_plain
+    assert not BatchBuilder(make_arrays(), special, align=False).build(np.arange(5), epoch=0).has_plain

@@ -105,6 +105,14 @@ def test_embeddings_come_in_the_order_asked_for(navi_tables, corpus):
             np.testing.assert_allclose(whole[part][row_C == place], alone[part], atol=1e-4)
 
 
+def test_states_are_those_in_context_alone(navi_tables, corpus):
+    headers, values = navi_tables.embed_states(corpus.arrays, ROWS)
+    found = navi_tables.embed(corpus.arrays, ROWS, parts=("header_states", "headers", "values"))
+    assert np.array_equal(headers, found["header_states"])
+    assert np.array_equal(values, found["values"])
+    assert np.abs(headers - found["headers"]).max() > 1e-2
+
+
 def test_hiding_changes_the_embeddings(navi_tables, corpus):
     hidden = draw_hidden(corpus, blind=True)
     plain, masked = (navi_tables.embed(corpus.arrays, ROWS, hidden=each)["rows"] for each in (None, hidden))
@@ -119,6 +127,13 @@ def test_the_order_of_columns_leaves_no_trace(navi_tables, corpus):
     np.testing.assert_allclose(
         navi_tables.embed(permuted, rows)["rows"], navi_tables.embed(arrays, rows)["rows"], atol=1e-4
     )
+
+
+def test_hidden_fields_are_reconstructed_from_states_alone(navi_tables, corpus, monkeypatch):
+    hidden = draw_hidden(corpus, "value")
+    expected = navi_tables.reconstruct(corpus.arrays, ROWS, hidden)
+    monkeypatch.setattr(navi_tables.runner.model, "pool_headers", None)
+    np.testing.assert_array_equal(navi_tables.reconstruct(corpus.arrays, ROWS, hidden), expected)
 
 
 def test_what_is_reconstructed_lies_between_opposite_and_equal(navi_tables, corpus):

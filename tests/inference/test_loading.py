@@ -61,7 +61,9 @@ def test_a_newer_format_is_refused_with_the_update(copied):
 def test_an_older_format_is_refused_since_its_encoder_was_another(copied):
     config = json.loads((copied / "config.json").read_text())
     (copied / "config.json").write_text(json.dumps(config | {"format_version": 1}))
-    with pytest.raises(ModelError, match=r"has format version 1, whose encoder was another. Pretrain it anew"):
+    with pytest.raises(
+        ModelError, match=r"has format version 1, whose encoder was another; .* reads 2. Pretrain it anew"
+    ):
         Navi.from_pretrained(copied)
 
 

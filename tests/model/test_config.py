@@ -42,6 +42,8 @@ def test_a_configuration_survives_its_file(tmp_path):
         local_head_share=0.25,
         attribute_gate=False,
         attribute_embedding=False,
+        header_attribute=False,
+        row_words=False,
         projection_dropout=0.3,
     )
     config.save_pretrained(tmp_path)
@@ -52,7 +54,14 @@ def test_a_configuration_survives_its_file(tmp_path):
         "local_head_share",
         "attribute_gate",
         "attribute_embedding",
+        "header_attribute",
+        "row_words",
         "projection_dropout",
         "attention_probs_dropout_prob",
     ):
         assert getattr(loaded, name) == getattr(config, name), name
+
+
+def test_another_format_is_refused():
+    with pytest.raises(ConfigError, match="The model has format version 1, this version reads 2"):
+        NaviConfig(format_version=1)

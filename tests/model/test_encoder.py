@@ -114,7 +114,7 @@ def gate(model, attribute):
 
 def gather(model, layout, attributes, unknown, states_TD):
     """Return every embedding that the model should give, from the states of the tokens."""
-    found = {"tokens": states_TD, "rows": states_TD[layout.row_starts[:-1].tolist()]}
+    found = {"tokens": states_TD, "cls": states_TD[layout.row_starts[:-1].tolist()]}
     headers, values, segments = [], [], []
     for number, attribute in enumerate(attributes):
         within = layout.token_segment == number
@@ -128,8 +128,15 @@ def gather(model, layout, attributes, unknown, states_TD):
 def encode(model, rows):
     """Return the model's own embeddings, by name."""
     output = model(rows)
-    found = {name: getattr(output, name) for name in ("tokens", "rows", "headers", "values")}
+    found = {name: getattr(output, name) for name in ("tokens", "cls", "headers", "values")}
     return found | {"segments": model.embed_segments(output, rows)}
+
+
+def embed(model, rows):
+    """Return every embedding that is handed out, of rows first."""
+    output = model(rows)
+    found = {"cls": output.cls, "rows": model.pool_rows(output, rows), "headers": model.pool_headers(output, rows)}
+    return found | {"values": output.values, "segments": model.embed_segments(output, rows)}
 
 
 def assert_same(found, expected):
@@ -189,9 +196,10 @@ def test_permuting_the_columns_of_a_row_changes_no_embedding(models, make_arrays
     order = np.concatenate([first + rng.permutation(last - first) for first, last in pairwise(arrays.row_offsets)])
     permuted = replace(arrays, row_segments=arrays.row_segments[order])
     rows = np.arange(6)
-    plain = encode(model, BatchBuilder(arrays, special).pack_rows(rows))
-    moved = encode(model, BatchBuilder(permuted, special).pack_rows(rows))
-    torch.testing.assert_close(moved["rows"], plain["rows"], **TOLERANCE)
+    plain = embed(model, BatchBuilder(arrays, special).pack_rows(rows))
+    moved = embed(model, BatchBuilder(permuted, special).pack_rows(rows))
+    for name in ("cls", "rows"):
+        torch.testing.assert_close(moved[name], plain[name], **TOLERANCE)
     for name in ("headers", "values", "segments"):
         torch.testing.assert_close(moved[name], plain[name][torch.from_numpy(order)], **TOLERANCE)
 
@@ -202,7 +210,7 @@ def test_moving_a_value_to_another_column_does_change_the_row(models, make_array
     swapped = replace(arrays, segment_value=arrays.segment_value[::-1].copy())
     rows = np.array([0])
     for model in models.values():
-        one, other = (encode(model, BatchBuilder(a, special).pack_rows(rows))["rows"] for a in (arrays, swapped))
+        one, other = (embed(model, BatchBuilder(a, special).pack_rows(rows))["rows"] for a in (arrays, swapped))
         assert (one - other).abs().max() > 1e-2
 
 
@@ -212,10 +220,11 @@ def test_the_rows_beside_a_row_do_not_matter(models, make_arrays, special, other
     builder, model = BatchBuilder(make_arrays(seed=3), special), models[variant]
     place = min(place, len(others))
     rows = np.array([*others[:place], 7, *others[place:]])
-    alone, together = encode(model, builder.pack_rows(np.array([7]))), builder.pack_rows(rows)
-    found = encode(model, together)
+    alone, together = embed(model, builder.pack_rows(np.array([7]))), builder.pack_rows(rows)
+    found = embed(model, together)
     within = together.segment_row == place
-    torch.testing.assert_close(found["rows"][place], alone["rows"][0], **TOLERANCE)
+    for name in ("cls", "rows"):
+        torch.testing.assert_close(found[name][place], alone[name][0], **TOLERANCE)
     for name in ("headers", "values", "segments"):
         torch.testing.assert_close(found[name][within], alone[name], **TOLERANCE)
 
@@ -251,8 +260,8 @@ def test_the_gate_scales_the_attribute_but_not_the_anchor(models, make_arrays, s
     stretched = torch.cat([table[:2], 3 * table[2:]])
     for share in (0.0, 0.5):
         gated, plain = models[share, True], models[share, False]
-        torch.testing.assert_close(gated(rows, stretched).rows, gated(rows, table).rows, **TOLERANCE)
-        assert (plain(rows, stretched).rows - plain(rows, table).rows).abs().max() > 1e-3
+        torch.testing.assert_close(gated(rows, stretched).cls, gated(rows, table).cls, **TOLERANCE)
+        assert (plain(rows, stretched).cls - plain(rows, table).cls).abs().max() > 1e-3
     assert table[2:].norm(dim=1).std() > 1e-4
 
 
@@ -304,8 +313,8 @@ def test_as_the_paper_has_it_rows_are_cls_and_headers_their_states(tiny_backbone
     model = load_backbone(tiny_backbone, **{setting: False}).eval()
     rows = BatchBuilder(make_arrays(seed=14), special).pack_rows(np.arange(4))
     output = model(rows)
-    found = {"row_words": model.pool_rows(output, rows), "header_attribute": model.embed_headers(output, rows)}
-    states = {"row_words": output.rows, "header_attribute": output.headers}
+    found = {"row_words": model.pool_rows(output, rows), "header_attribute": model.pool_headers(output, rows)}
+    states = {"row_words": output.cls, "header_attribute": output.headers}
     for name, embedded in found.items():
         assert torch.equal(embedded, states[name]) == (name == setting)
 
@@ -314,19 +323,22 @@ def test_rows_without_cells_have_an_embedding_too(models, make_arrays, special):
     arrays = replace(
         make_arrays(num_rows=2), row_offsets=np.zeros(3, dtype=np.int64), row_segments=np.zeros(0, dtype=np.int32)
     )
-    output = models[0.5, True](BatchBuilder(arrays, special).pack_rows(np.arange(2)))
-    assert output.rows[0].equal(output.rows[1])
-    assert output.rows.isfinite().all()
-    assert output.headers.shape == (0, 32)
+    model, rows = models[0.5, True], BatchBuilder(arrays, special).pack_rows(np.arange(2))
+    found = embed(model, rows)
+    for name in ("cls", "rows"):
+        assert found[name][0].equal(found[name][1])
+        assert found[name].isfinite().all()
+    torch.testing.assert_close(model.embed_rows(rows), found["rows"], **TOLERANCE)
+    assert found["headers"].shape == (0, 32)
 
 
 def test_a_model_in_half_precision_gives_nearly_the_same_in_float32(tiny_backbone, make_arrays, special):
     rows = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5))
     model = load_backbone(tiny_backbone).eval()
-    exact = encode(model, rows)
-    rounded = encode(model.to(torch.bfloat16), rows)
+    exact = embed(model, rows)
+    rounded = embed(model.to(torch.bfloat16), rows)
     assert model.predict_tokens(model(rows), torch.tensor([1])).dtype == torch.bfloat16
-    for name in ("rows", "headers", "values", "segments"):
+    for name in exact:
         assert rounded[name].dtype == torch.float32
         assert F.cosine_similarity(rounded[name], exact[name]).min() > 0.99
 
@@ -338,7 +350,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(tiny_backbone, make_arr
         model = load_backbone(tiny_backbone, hidden_dropout_prob=0.0, projection_dropout=0.0).train()
         if checkpointing:
             model.gradient_checkpointing_enable()
-        model(rows).rows.sum().backward()
+        model(rows).cls.sum().backward()
         grads.append(model.embeddings.word_embeddings.weight.grad)
     torch.testing.assert_close(*grads)
 

@@ -31,8 +31,8 @@ def encode_directly(runner, arrays, rows):
     packed = BatchBuilder(arrays, runner.special).pack_rows(rows)
     with torch.no_grad():
         output = runner.model(packed)
-        found = {"cls": output.rows, "header_states": output.headers, "values": output.values}
-        found |= {"rows": runner.model.pool_rows(output, packed), "headers": runner.model.embed_headers(output, packed)}
+        found = {"cls": output.cls, "header_states": output.headers, "values": output.values}
+        found |= {"rows": runner.model.pool_rows(output, packed), "headers": runner.model.pool_headers(output, packed)}
         found["segments"] = runner.model.embed_segments(output, packed)
         found = {name: embedded.numpy() for name, embedded in found.items()}
     means = np.zeros_like(found["rows"])

@@ -133,8 +133,8 @@ def test_the_twin_of_a_row_is_its_plain_copy(model, make_arrays, special):
     rows = np.arange(min(6, arrays.num_rows))
     batch = BatchBuilder(arrays, special).build(rows, epoch=0)
     output = model(batch.rows)
-    plain = model(BatchBuilder(arrays, special).pack_rows(rows)).rows
-    torch.testing.assert_close(output.rows[batch.row_twin], plain, atol=1e-5, rtol=1e-4)
+    plain = model(BatchBuilder(arrays, special).pack_rows(rows)).cls
+    torch.testing.assert_close(output.cls[batch.row_twin], plain, atol=1e-5, rtol=1e-4)
 
 
 def test_a_step_counts_its_rows_and_columns(make_arrays, special):

@@ -61,6 +61,6 @@ def test_the_words_are_told_from_the_plain_copy(tiny_backbone, batch):
     output = model(batch.rows)
     config = AlignmentConfig(row_weight=0.5, column_weight=0.0)
     losses = compute_losses(model, output, batch, config, measure_step([batch]))
-    logits = model.head(output.rows[batch.row_twin])
+    logits = model.head(output.cls[batch.row_twin])
     expected = tell_words(logits, batch.rows, batch.row_twin) / len(batch.row_twin)
     assert float(losses.rows) == pytest.approx(float(expected.detach()), rel=1e-5)

@@ -18,6 +18,7 @@ def test_the_paper_preset_has_the_papers_settings() -> None:
     assert (masking.header_share, masking.value_share, masking.unknown_attribute_rate) == (0.4, 0.4, 0.0)
     assert (alignment.row_weight, alignment.column_weight) == (0.0, 0.0)
     assert (paper.model.attribute_gate, paper.model.local_head_share) == (False, 0.0)
+    assert (paper.model.header_attribute, paper.model.row_words) == (False, False)
     assert (paper.sampler.rows_per_batch, paper.sampler.tables_per_batch) == (32, 4)
     assert (training.learning_rate, training.new_learning_rate, training.epochs) == (3e-5, 3e-5, 2)
     assert (alignment.low_negatives, alignment.same_value_negatives) == ("table", True)

@@ -57,7 +57,7 @@ def test_the_sums_of_a_step_count_its_rows_tokens_and_targets(make_stepper: Call
     kinds = torch.cat([batch.targets.kind for batch in made.batches])
     assert (found["rows"], found["tokens"]) == (len(ROWS), made.num_tokens)
     assert (found["header_targets"], found["value_targets"]) == ((kinds == 0).sum(), (kinds == 1).sum())
-    added = 0.0125 * (found["low"] + found["high"]) + 0.1 * found["row_words"]
+    added = 0.0125 * (found["low"] + found["high"]) + 0.1 * found["told_words"]
     assert found["loss"] == pytest.approx(found["masked"] + added, rel=1e-5)
 
 

@@ -143,7 +143,7 @@ class Rows(Sequences):
         """Number of tokens in all rows."""
         return len(self.token_ids)
 
-    def mark_values(self) -> Tensor:
+    def find_value_rows(self) -> Tensor:
         """Return the row of each token that stands in a value, and the number of rows for all other tokens: (T,)."""
         if self.num_segments == 0:
             return torch.full_like(self.token_span, self.num_rows)
@@ -228,3 +228,8 @@ class Batch(Tensors):
     """(R,) where the other copy of each row stands among all rows; a row itself, if there is one copy."""
     num_tokens: int
     """Tokens of one copy."""
+
+    @property
+    def has_plain(self) -> bool:
+        """Whether the plain copy of each row is there."""
+        return self.alignment is not None

@@ -19,7 +19,7 @@ from navi.segments.arrays import SegmentArrays
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 PARTS = ("rows", "means", "headers", "values", "segments")
-"""What can be asked for: a vector a row ([CLS]), the mean of its segments, and three vectors a cell."""
+"""What can be asked for: the embedding of a row, the mean of its segments, and three vectors a cell."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ BLOCK_ROWS, FIRST_ROWS = 8192, 1024
 
 @dataclass(frozen=True, kw_only=True)
 class EmbedConfig:
-    """How embeddings are made and handed out; none of it changes their direction."""
+    """How embeddings are made and handed out; the pooling alone changes their direction."""
 
     batch_size: int | None = None
     """Most rows of a batch; None leaves it to the token budget."""
@@ -126,17 +126,20 @@ def embed_blocks(
 
 
 def split_tables(tables: Tables, num_rows: int, first_rows: int = FIRST_ROWS) -> list[Chunks]:
-    """Return the chunks of the tables in blocks, in their order: a few rows, then so many at most, or one chunk."""
-    chunks = [(name, chunk) for name, chunks in tables.chunks.items() for chunk in chunks]
-    if not chunks:
-        return []
-    table, (first, rest) = chunks[0][0], chunks[0][1].cut(first_rows)
-    blocks: list[Chunks] = [{table: [first]}]
-    room = 0
-    for name, chunk in [(table, rest)] * (rest.num_rows > 0) + chunks[1:]:
+    """Return the chunks of the tables in blocks of so many rows, or of one chunk, in their order.
+
+    The first block has the first rows of the first chunk alone.
+    """
+    chunks = [(name, chunk) for name, own in tables.chunks.items() for chunk in own]
+    if chunks and chunks[0][1].num_rows > first_rows:
+        name, whole = chunks[0]
+        chunks[:1] = [(name, part) for part in whole.cut(first_rows)]
+    blocks: list[Chunks] = []
+    room = -1
+    for name, chunk in chunks:
         if chunk.num_rows > room:
+            room = num_rows if blocks else 0
             blocks.append({})
-            room = num_rows
         blocks[-1].setdefault(name, []).append(chunk)
         room -= chunk.num_rows
     return blocks

@@ -72,7 +72,7 @@ def _check_config(folder: Path, config: dict[str, Any]) -> None:
             f"{folder} holds a '{config.get('model_type')}' model, not a NAVI model. It may serve as a backbone: "
             f"navi pretrain CORPUS -o MODEL --backbone {folder}."
         )
-    version = config.get("format_version", FORMAT_VERSION)
+    version = config.get("format_version", 1)
     if version > FORMAT_VERSION:
         raise ModelError(
             f"The model in {folder} has format version {version}, this is NAVI {VERSION} and reads up to "
@@ -80,8 +80,8 @@ def _check_config(folder: Path, config: dict[str, Any]) -> None:
         )
     if version < FORMAT_VERSION:
         raise ModelError(
-            f"The model in {folder} has format version {version}, whose encoder was another. "
-            f"Pretrain it anew for NAVI {VERSION}: navi pretrain CORPUS -o MODEL."
+            f"The model in {folder} has format version {version}, whose encoder was another; "
+            f"this is NAVI {VERSION} and reads {FORMAT_VERSION}. Pretrain it anew: navi pretrain CORPUS -o MODEL."
         )
 
 

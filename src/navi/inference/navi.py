@@ -170,7 +170,7 @@ class Navi:
         return self._embed_cells(frame, "segments", return_index, settings)
 
     def embed_headers(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
-        """Return (cells, D): the contextual header embedding of each cell; otherwise like `embed_segments`."""
+        """Return (cells, D): the embedding of each cell's header; otherwise like `embed_segments`."""
         return self._embed_cells(frame, "headers", return_index, settings)
 
     def _embed_cells(self, frame: Any, kind: str, return_index: bool, settings: dict[str, Any]) -> Any:

@@ -144,10 +144,10 @@ def packed_attention(
 def _lead(mixed: Tensor, query: Tensor, key: Tensor, value: Tensor, packing: Packing, scaling: float) -> Tensor:
     """Return what local heads mixed, with what the first token of each row takes from all of it in its place."""
     starts = packing.wide.starts.long()
-    filled = starts.diff() > 0  # rows that only fill a batch up begin where the tokens end
-    first = starts[:-1].clamp(max=len(query) - 1)
+    real = starts.diff() > 0
+    first = starts[:-1].clamp(max=len(query) - 1)  # empty rows begin where the tokens end
     seen = attend_first(query.index_select(0, first), key, value, packing, scaling)
-    return mixed.index_copy(0, first[filled], seen[filled])
+    return mixed.index_copy(0, first[real], seen[real])
 
 
 def use_triton(query: Tensor) -> bool:

@@ -9,7 +9,7 @@ from transformers import BertConfig
 from navi.errors import ConfigError
 
 FORMAT_VERSION = 2
-"""The format of model directories; other ones are refused. In version 1 half of the heads of [CLS] saw nothing else."""
+"""The format of model directories; other ones are refused."""
 
 
 class NaviConfig(BertConfig):  # type: ignore[misc]
@@ -53,6 +53,8 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
         super().__init__(**kwargs)
         if not 0.0 <= local_head_share < 1.0:
             raise ConfigError(f"local_head_share must be at least 0 and less than 1, got {local_head_share}.")
+        if format_version != FORMAT_VERSION:
+            raise ConfigError(f"The model has format version {format_version}, this version reads {FORMAT_VERSION}.")
         self.format_version = format_version
         self.attribute_gate = attribute_gate
         self.local_head_share = local_head_share

@@ -26,7 +26,7 @@ class NaviOutput:
 
     tokens: Tensor
     """(T, D) contextual token embeddings."""
-    rows: Tensor
+    cls: Tensor
     """(R, D) states of [CLS]."""
     headers: Tensor
     """(S, D) contextual header embeddings e^(h)."""
@@ -125,7 +125,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         spans = pool_spans(tokens_TD, rows.token_span, 2 * rows.num_segments)
         return NaviOutput(
             tokens=tokens_TD,
-            rows=tokens_TD.index_select(0, rows.starts[:-1].clamp(max=len(tokens_TD) - 1)).float(),
+            cls=tokens_TD.index_select(0, rows.starts[:-1].clamp(max=len(tokens_TD) - 1)).float(),
             headers=spans[0::2],
             values=spans[1::2],
             attribute_table=attribute_table,
@@ -149,7 +149,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
 
     def pool_rows(self, output: NaviOutput, rows: Rows) -> Tensor:
         """Return the rows' embeddings, the states of [CLS] and, if so set, the words of their values: (R, D)."""
-        return self._add_words(output.rows, self._embed(rows, output.attribute_table), rows)
+        return self._add_words(output.cls, self._embed(rows, output.attribute_table), rows)
 
     def embed_attributes(self, attributes: Sequences) -> Tensor:
         """Return the attribute table of `NaviOutput`: (A + 2, D)."""
@@ -157,7 +157,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         none = embedded_AD.new_zeros(1, embedded_AD.shape[1])
         return torch.cat([none, self.unknown_attribute.to(embedded_AD.dtype).unsqueeze(0), embedded_AD])
 
-    def embed_headers(self, output: NaviOutput, rows: Rows) -> Tensor:
+    def pool_headers(self, output: NaviOutput, rows: Rows) -> Tensor:
         """Return the header embeddings of all segments, in context and, if so set, as what they are called: (S, D)."""
         if not self.config.header_attribute:
             return output.headers
@@ -208,7 +208,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
     def _add_words(self, first_RD: Tensor, embedded_TD: Tensor, rows: Rows) -> Tensor:
         if not self.config.row_words:
             return first_RD
-        words_RD = pool_spans(embedded_TD, rows.mark_values(), rows.num_rows)
+        words_RD = pool_spans(embedded_TD, rows.find_value_rows(), rows.num_rows)
         return add_alike(first_RD, words_RD)
 
     def _pack(self, rows: Rows) -> Packing:

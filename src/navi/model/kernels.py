@@ -27,7 +27,8 @@ def packed_attention(
     """Return (T, H, E) mixed values and (H, T) log-sums; a head sees [first, end) of the token, by its group.
 
     `first` and `end` are (2, T) int32: one line for the first `num_wide` heads, one for the others. In both, the first
-    token of each sequence of the first line, its leader, sees that sequence.
+    token of each sequence of the first line, its leader, sees that sequence. On the second line a leader must be a
+    sequence of its own, or gradients of keys and values count it twice; what fills a batch up has none to count.
     """
     num_tokens, num_heads, width = query.shape
     mixed = torch.empty((num_tokens, num_heads, width), dtype=query.dtype, device=query.device)

@@ -21,7 +21,7 @@ from navi.segments.arrays import SegmentArrays
 
 logger = logging.getLogger(__name__)
 ROW_PARTS = ("rows", "cls", "means")
-"""What has one vector a row: its embedding, its [CLS] alone, and the mean of its segments."""
+"""What has one vector a row: its embedding, its [CLS] alone, and the mean of its headers' and values' states."""
 PARTS = (*ROW_PARTS, "headers", "header_states", "values", "segments")
 """What can be asked for: these, and of each segment its header, the states of header and value, and the whole."""
 PRECISIONS = {
@@ -205,14 +205,14 @@ class Runner:
             raise ConfigError(f"Unknown part '{sorted(unknown)[0]}'. Expected some of {', '.join(PARTS)}.")
 
         def read(output: NaviOutput, rows: Rows, _: Layout) -> dict[str, Tensor]:
-            found = {"cls": output.rows, "header_states": output.headers, "values": output.values}
+            found = {"cls": output.cls, "header_states": output.headers, "values": output.values}
             if "headers" in parts:
-                found["headers"] = self.model.embed_headers(output, rows)
+                found["headers"] = self.model.pool_headers(output, rows)
             if "segments" in parts or "means" in parts:
                 found["segments"] = self.model.embed_segments(output, rows)
             if "means" in parts:
                 joined = (output.headers + output.values) / 2
-                sums = torch.zeros_like(output.rows).index_add(0, rows.segment_row, joined)
+                sums = torch.zeros_like(output.cls).index_add(0, rows.segment_row, joined)
                 counts = torch.bincount(rows.segment_row, minlength=rows.num_rows).clamp(min=1)
                 found["means"] = sums / counts[:, None]
             if "rows" in parts:

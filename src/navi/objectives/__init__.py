@@ -1,4 +1,4 @@
-"""What pretraining minimises: masked segment modelling and entropy-driven segment alignment."""
+"""What pretraining minimises: masked segment modelling, entropy-driven segment alignment, and what is added to them."""
 
 from navi.objectives.agreement import agree_columns
 from navi.objectives.alignment import AlignmentConfig, align_high, align_low

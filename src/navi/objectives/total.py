@@ -35,7 +35,7 @@ class Losses:
     """The losses of a batch, each already divided by the step's size: parts of a step add up."""
 
     total: Tensor
-    """L_msm + λ L_align: what is minimised."""
+    """L_msm + λ L_align and what is added to them: what is minimised."""
     masked: Tensor
     """L_msm."""
     low: Tensor
@@ -89,7 +89,7 @@ def compute_losses(
     predicted = predict_masked(logits_MV, targets.token)
     masked = predicted.loss / size.num_targets
     low = high = rows = columns = masked.new_zeros(())
-    if batch.alignment is not None:
+    if batch.alignment is not None and config.weight > 0:
         alignment = batch.alignment
         low_LD = model.embed_segments(output, batch.rows, alignment.low_segment)
         high_HD = model.embed_segments(output, batch.rows, alignment.high_segment)
@@ -97,7 +97,7 @@ def compute_losses(
         low = align_low(low_LD, anchors_KD, alignment, config) / size.num_tables
         values_HD = output.values.index_select(0, alignment.high_segment)
         high = align_high(high_HD, values_HD, alignment, config) / size.num_tables
-    if config.row_weight > 0 and batch.alignment is not None:
+    if config.row_weight > 0 and batch.has_plain:
         last = batch.rows.num_tokens - 1
         first_R = batch.rows.starts.index_select(0, batch.row_twin).clamp(max=last)
         rows = tell_words(model.predict_tokens(output, first_R), batch.rows, batch.row_twin) / size.num_rows

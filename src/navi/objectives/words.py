@@ -28,5 +28,5 @@ def mark_words(rows: Rows, place_R: Tensor, num_words: int) -> Tensor:
     told_N = torch.full((rows.num_rows + 1,), num_told, device=device)
     told_N[place_R] = torch.arange(num_told, device=device)
     marked = torch.zeros((num_told + 1, num_words), device=device)
-    marked.view(-1).index_fill_(0, told_N[rows.mark_values()] * num_words + rows.token_ids, 1.0)
+    marked.view(-1).index_fill_(0, told_N[rows.find_value_rows()] * num_words + rows.token_ids, 1.0)
     return marked[:num_told]

@@ -23,8 +23,8 @@ def draw_curves(train: Lines, validation: Lines, file: Path) -> None:
     figure = Figure(figsize=(11, 4), layout="constrained")
     FigureCanvasAgg(figure)
     losses, accuracies = figure.subplots(1, 2)
-    for name in ("loss", "masked", "low", "high"):
-        losses.plot(*_pick(train, name), label=f"{name}, training")
+    for name in ("loss", "masked", "low", "high", "told_words", "column_agreement"):
+        losses.plot(*_pick(train, name), label=f"{_read(name)}, training")
     losses.plot(*_pick(validation, "masked_loss"), "o--", color="black", label="masked, validation")
     for name in ("header_accuracy", "value_accuracy"):
         accuracies.plot(*_pick(train, name), alpha=0.5, label=f"{_read(name)}, training")

@@ -25,7 +25,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 """What each preset sets otherwise than the dataclasses' defaults."""
 
 ABLATIONS: dict[str, dict[str, Any]] = {
-    "without_attributes": {"model": {"attribute_embedding": False}},
+    "without_attributes": {"model": {"attribute_embedding": False, "header_attribute": False}},
     "without_segment_masking": {"masking": {"whole_spans": False}},
     "without_alignment": {"alignment": {"weight": 0.0, "column_weight": 0.0}},
     "random_routing": {"alignment": {"random_routing": True}},

@@ -25,10 +25,10 @@ from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_s
 from navi.training.plan import Parts, count_tokens, split_rows
 from navi.training.precision import HalfCopy
 
-MEANS = ("loss", "masked", "low", "high", "row_words", "column_agreement", "norm")
+MEANS = ("loss", "masked", "low", "high", "told_words", "column_agreement", "norm")
 COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens")
 SUMS = (*MEANS, *COUNTS)
-"""What a step adds to a window of metrics, in this order; the first are means over its targets or tables."""
+"""What a step adds to a window of metrics, in this order; the first are means."""
 _NORM = MEANS.index("norm")
 
 

@@ -174,7 +174,7 @@ def test_every_table_of_models_has_the_three_first(page):
 
 
 def test_deviations_of_runs_are_shown(page):
-    cell = read_column(find_table(page, "movie: macro-F1 on the vectors of LM encoders, [CLS]"), "F1", "XGBoost")[
+    cell = read_column(find_table(page, "movie: macro-F1 on the row embeddings of LM encoders"), "F1", "XGBoost")[
         "BERT"
     ]
     assert cell.deviation == 0.0125
@@ -204,7 +204,7 @@ def test_feature_pipelines_are_rows(page):
 
 
 def test_single_tables_have_a_column_each(page):
-    table = find_table(page, "movie: macro-F1 of XGBoost, [CLS]")
+    table = find_table(page, "movie: macro-F1 of XGBoost, row embeddings")
     assert [column.name for column in table.described_columns[1:]] == ["beer style", "film certificate"]
 
 
@@ -242,7 +242,7 @@ def test_what_was_left_out_says_what_would_fill_it(tmp_path):
 def test_a_classifier_that_is_missing_is_explained_below_its_table(tmp_path):
     left_out = {"classification_xgboost": "install the extra: pip install 'navi-tables[eval]'"}
     page = make_page(fill(tmp_path, ("movie",), ("bert", "navi"), leave=tuple(left_out)), left_out)
-    table = find_table(page, "movie: macro-F1 on the vectors of LM encoders, [CLS]")
+    table = find_table(page, "movie: macro-F1 on the row embeddings of LM encoders")
     assert "`classification_xgboost` was left out: install the extra" in table.note
     assert set(read_column(table, "F1", "XGBoost").values()) == {None}
 
@@ -251,7 +251,7 @@ def test_a_classifier_that_failed_everywhere_is_explained_below_its_table(tmp_pa
     results = fill(tmp_path, ("feeds",), ("bert",), leave=("classification_tabpfn",))
     error = "ConfigError: There are no weights of TabPFN."
     results.add(Record(corpus="feeds", task="classification_tabpfn", model="bert", seed=0, digest="", error=error))
-    table = find_table(make_page(results), "feeds: macro-F1 on the vectors of LM encoders, [CLS]")
+    table = find_table(make_page(results), "feeds: macro-F1 on the row embeddings of LM encoders")
     assert table.note == f"`classification_tabpfn` failed: {error}"
 
 

@@ -92,9 +92,9 @@ def make_navi(cells: RowCells, vectors: NDArray[np.floating]) -> Features:
 
 
 def make_table_vectorizer(cells: RowCells) -> Features:
-    """Return what skrub's TableVectorizer makes of the cells, fitted on the rows to learn from; all is its default."""
+    """Return what skrub's TableVectorizer, default but for a seed, makes of cells, fitted on the rows to learn from."""
     try:
-        from skrub import TableVectorizer
+        from skrub import StringEncoder, TableVectorizer
     except ImportError as error:
         raise MissingExtraError("The feature pipeline TableVectorizer", "eval") from error
     import pandas as pd
@@ -102,7 +102,7 @@ def make_table_vectorizer(cells: RowCells) -> Features:
     frame = pd.concat([cells.numbers, cells.texts], axis=1)
 
     def features(learnt: Ints, held: Ints) -> tuple[Matrix, Matrix]:
-        vectorizer = TableVectorizer()
+        vectorizer = TableVectorizer(high_cardinality=StringEncoder(random_state=0))
         with warnings.catch_warnings():
             # Rows held out have values that the others have not; they count as none of them.
             warnings.simplefilter("ignore", UserWarning)

@@ -126,8 +126,8 @@ _DISTANCES = (("cosine", "cosine", "lowest"), ("l2", "L2", "lowest"), ("silhouet
 CLUSTERING = SectionLayout(
     title="Header clustering",
     text=(
-        "Columns that mean the same under different headers should lie together. A column is the mean of its "
-        "contextual header embeddings (or of its whole segments); there are as many clusters as the gold has concepts."
+        "Columns that mean the same should lie together. A column is the mean of its headers in context, to which "
+        "NAVI's default adds attributes (or of its whole segments); there are as many clusters as gold concepts."
     ),
     tables=(
         TableLayout(
@@ -214,7 +214,7 @@ ROBUSTNESS = SectionLayout(
 )
 CLASSIFIERS: Mapping[str, str] = {"xgboost": "XGBoost", "lr": "LR", "tabpfn": "TabPFN"}
 """Classifiers as results call them, and as the paper writes them."""
-POOLS: Mapping[str, str] = {"rows": "[CLS]", "means": "mean of segments"}
+POOLS: Mapping[str, str] = {"rows": "row embeddings", "means": "mean of segments"}
 """Vectors of a row."""
 NAVI_FE = f"{NAVI}/navi_fe"
 VARIANTS: Mapping[str, str] = {"": "All columns", "text_only/": "Text only", "partial_text/": "Partial text"}
@@ -230,12 +230,12 @@ CLASSIFICATION = SectionLayout(
     title="Row classification",
     text=(
         "Ten balanced classes, label and whatever gives it away hidden from the encoder; macro-F1, mean and deviation "
-        "over the runs, each with other rows. The paper takes the vector of [CLS]; the mean of a row's segments is the "
-        "other that every model has. Feature pipelines see the same rows and columns."
+        "over the runs, each with other rows. Row embeddings are [CLS], as in the paper; NAVI's default adds the words "
+        "of the row's values. Feature pipelines see the same rows and columns."
     ),
     tables=(
         TableLayout(
-            caption="macro-F1 on the vectors of LM encoders, [CLS]",
+            caption="macro-F1 on the row embeddings of LM encoders",
             columns=tuple(_classify(each, name="F1", group=name, paper=each) for each, name in CLASSIFIERS.items()),
             models=(*WHOLE, *ABLATED),
             paper=paper.CLASSIFICATION,
@@ -286,7 +286,7 @@ COLUMNS_KEPT = SectionLayout(
     text="Row classification without columns of numbers, and with half of the text columns left out.",
     tables=(
         TableLayout(
-            caption="macro-F1 of XGBoost on [CLS]",
+            caption="macro-F1 of XGBoost on row embeddings",
             columns=tuple(
                 _classify("xgboost", variant=variant, name="F1", group=name, paper=variant.rstrip("/") or "all")
                 for variant, name in VARIANTS.items()

@@ -26,7 +26,7 @@ from navi.evaluation.views import permute_columns
 PURPOSE = 4
 """Sets the draws of rows apart from other tasks'."""
 PARTS = ("headers", "segments")
-"""A column's contextual header embedding, and that of its whole segments."""
+"""A column's header embedding, and that of its whole segments."""
 
 
 def run(encoder: TableEncoder, bench: Bench) -> Outcome:

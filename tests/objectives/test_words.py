@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from navi.batches import BatchBuilder
+from navi.model import load_backbone
 from navi.objectives import AlignmentConfig, compute_losses, tell_words
 from navi.objectives.total import measure_step
 from navi.objectives.words import mark_words
@@ -53,11 +54,26 @@ def test_rows_without_values_have_no_loss_and_no_gradient(make_arrays, special):
     assert not logits.grad.any()
 
 
-def test_the_words_are_told_from_the_plain_copy(tiny_backbone, batch):
-    from navi.model import load_backbone
-
+@pytest.fixture(scope="module")
+def model(tiny_backbone):
     torch.manual_seed(0)
-    model = load_backbone(str(tiny_backbone)).eval()
+    return load_backbone(str(tiny_backbone)).eval()
+
+
+def test_telling_words_teaches_the_encoder_and_not_the_head(model, batch):
+    model.zero_grad()
+    output = model(batch.rows)
+    first = batch.rows.starts[batch.row_twin]
+    torch.testing.assert_close(model.tell_tokens(output, first), model.predict_tokens(output, first))
+    tell_words(model.tell_tokens(output, first), batch.rows, batch.row_twin).backward()
+    own = [parameter.grad for name, parameter in model.head.named_parameters() if "decoder" not in name]
+    assert own == [None] * len(own)
+    assert model.layers[0].intermediate.dense.weight.grad.abs().max() > 0
+    told = model.embeddings.word_embeddings.weight.grad.abs().sum(dim=1) > 0
+    assert set(told.nonzero().flatten().tolist()) <= set(batch.rows.token_ids.tolist())
+
+
+def test_the_words_are_told_from_the_plain_copy(model, batch):
     output = model(batch.rows)
     config = AlignmentConfig(row_weight=0.5, column_weight=0.0)
     losses = compute_losses(model, output, batch, config, measure_step([batch]))

@@ -9,6 +9,7 @@ from typing import Any, Self
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import functional_call
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer, BertLMPredictionHead
 
@@ -178,6 +179,12 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
     def predict_tokens(self, output: NaviOutput, positions: Tensor) -> Tensor:
         """Return token logits at these places of the token axis alone: (M, V)."""
         logits: Tensor = self.head(output.tokens.index_select(0, positions))
+        return logits
+
+    def tell_tokens(self, output: NaviOutput, positions: Tensor) -> Tensor:
+        """Return what `predict_tokens` does, by a head that learns nothing from it: (M, V)."""
+        fixed = {name: parameter.detach() for name, parameter in self.head.named_parameters()}
+        logits: Tensor = functional_call(self.head, fixed, (output.tokens.index_select(0, positions),))
         return logits
 
     def get_input_embeddings(self) -> nn.Module:

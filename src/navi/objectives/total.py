@@ -100,7 +100,7 @@ def compute_losses(
     if config.row_weight > 0 and batch.has_plain:
         last = batch.rows.num_tokens - 1
         first_R = batch.rows.starts.index_select(0, batch.row_twin).clamp(max=last)
-        rows = tell_words(model.predict_tokens(output, first_R), batch.rows, batch.row_twin) / size.num_rows
+        rows = tell_words(model.tell_tokens(output, first_R), batch.rows, batch.row_twin) / size.num_rows
     if config.column_weight > 0 and batch.columns is not None and affinity_AA is not None:
         related = batch.columns.segment
         views = (model.embed_segments(output, batch.rows, related), output.headers.index_select(0, related))

@@ -14,7 +14,8 @@ from navi.batches.batch import Rows
 def tell_words(logits_RV: Tensor, rows: Rows, place_R: Tensor) -> Tensor:
     """Return the sum over rows of the cross-entropy of the distinct tokens of their values, told from one vector each.
 
-    `place_R` says where each row stands among the rows of the batch. Rows without values have no loss.
+    `place_R` says where each row stands among the rows of the batch. Rows without values have no loss. The head that
+    made the logits should not learn from it: it would learn how frequent tokens are, and masked tokens later.
     """
     target_RV = mark_words(rows, place_R, logits_RV.shape[1])
     target_RV = target_RV / target_RV.sum(dim=1, keepdim=True).clamp(min=1.0)

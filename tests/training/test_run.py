@@ -42,9 +42,9 @@ def read_weights(folder: Path) -> dict[str, torch.Tensor]:
 def assert_close(one: Path, other: Path) -> None:
     first, second = read_weights(one), read_weights(other)
     for name, tensor in first.items():
-        if name.endswith("key.bias"):
-            continue  # it shifts all scores of a query alike: its gradient is nothing but rounding
-        torch.testing.assert_close(tensor, second[name], rtol=1e-3, atol=1e-4, msg=lambda text, name=name: name + text)
+        # It shifts all scores of a query alike: its gradient is rounding alone, which Adam makes steps of.
+        near = 1e-3 if name.endswith("key.bias") else 1e-4
+        torch.testing.assert_close(tensor, second[name], rtol=1e-3, atol=near, msg=lambda text, name=name: name + text)
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[int], bool]) -> None:

@@ -152,8 +152,12 @@ def _lead(mixed: Tensor, query: Tensor, key: Tensor, value: Tensor, packing: Pac
 
 def use_triton(query: Tensor) -> bool:
     """Tell whether the tiled kernel serves: half precision on CUDA, heads of a width it tiles, with Triton there."""
-    half = query.dtype in (torch.bfloat16, torch.float16)
-    return query.is_cuda and half and query.shape[-1] in TILED_WIDTHS and HAS_TRITON
+    return is_for_triton(query) and query.shape[-1] in TILED_WIDTHS
+
+
+def is_for_triton(states: Tensor) -> bool:
+    """Tell whether kernels for half precision can read a tensor: on CUDA, with Triton there."""
+    return states.is_cuda and states.dtype in (torch.bfloat16, torch.float16) and HAS_TRITON
 
 
 def attend_padded(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundaries, scaling: float) -> Tensor:

@@ -150,6 +150,8 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
 
     def pool_rows(self, output: NaviOutput, rows: Rows) -> Tensor:
         """Return the rows' embeddings, the states of [CLS] and, if so set, the words of their values: (R, D)."""
+        if not self.config.row_words:
+            return output.cls
         return self._add_words(output.cls, self._embed(rows, output.attribute_table), rows)
 
     def embed_attributes(self, attributes: Sequences) -> Tensor:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from navi.batches.batch import IGNORED
-from navi.model.attention import HAS_TRITON
+from navi.model.attention import is_for_triton
 
 # Shape suffixes: M targets, V vocabulary.
 
@@ -29,7 +28,7 @@ def predict_masked(logits_MV: Tensor, token_M: Tensor) -> Predicted:
     The caller divides the loss by the number of targets of the whole step, so that a step taken in parts has the same
     loss.
     """
-    if logits_MV.is_cuda and logits_MV.dtype in (torch.bfloat16, torch.float16) and HAS_TRITON:
+    if is_for_triton(logits_MV):
         from navi.objectives.kernels import cross_entropy
 
         loss_M, _, best_M = cross_entropy(logits_MV, token_M)

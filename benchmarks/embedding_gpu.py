@@ -16,6 +16,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import torch
 from embedding_cpu import make_tables, read_tables
@@ -49,6 +50,16 @@ def repeat_rows(tables: dict[str, pa.Table], num_rows: int) -> dict[str, pa.Tabl
     return repeated
 
 
+def fit_columns(navi: Navi, tables: dict[str, pa.Table], tokens: int) -> dict[str, pa.Table]:
+    """Return tables with the share of their columns that brings a row's mean closest to so many tokens."""
+    few = {name: table.slice(0, 100) for name, table in tables.items()}
+
+    def miss(share: float) -> float:
+        return abs(navi.encode(keep_columns(few, share)).arrays.count_row_tokens().mean() - tokens)
+
+    return keep_columns(tables, min(np.linspace(0.1, 1, 46), key=miss))
+
+
 def keep_columns(tables: dict[str, pa.Table], share: float) -> dict[str, pa.Table]:
     """Return tables with a share of their columns, the first ones."""
     return {name: table.select(range(max(1, round(share * table.num_columns)))) for name, table in tables.items()}
@@ -60,8 +71,7 @@ def main(options: argparse.Namespace) -> None:
     for shape in options.shape:
         with tempfile.TemporaryDirectory() as folder:
             navi = make_navi(shape, folder)
-        mean = navi.encode(all_tables).arrays.count_row_tokens().mean()
-        tables = keep_columns(all_tables, min(1.0, options.tokens / mean)) if options.tokens else all_tables
+        tables = fit_columns(navi, all_tables, options.tokens) if options.tokens else all_tables
         encoded = navi.encode(tables)
         rows, tokens = encoded.arrays.num_rows, encoded.arrays.count_row_tokens()
         whole = time_best(lambda navi=navi, tables=tables: navi.embed_rows(tables), options.repeats)

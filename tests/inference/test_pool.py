@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
 from navi.inference.caching import AttributeCache
-from navi.inference.pool import find_distinct
+from navi.inference.pool import RunnerPool, find_distinct
 
 
 @pytest.fixture
@@ -57,3 +59,23 @@ def test_a_full_cache_of_attributes_begins_anew_and_gives_the_same(navi, monkeyp
         found = navi.embed_attributes({"title": "a", "year": "b", "genre": "c"})
         np.testing.assert_allclose(found, expected, atol=1e-6)
     assert len(navi.runner.attributes) == 3
+
+
+@pytest.mark.parametrize("num_runners", [1, 2])
+def test_rows_packed_on_the_devices_have_the_same_vectors_and_leave_their_attributes_in_the_cache(
+    navi, world, monkeypatch, num_runners
+):
+    arrays = navi.encode(world.catalogues[0].rows[:30] + world.catalogues[1].rows[:30]).arrays
+    expected = navi.pool.embed(arrays)["rows"]
+    runners = [copy.copy(navi.runner) for _ in range(num_runners)]
+    for runner in runners:
+        runner.packs_on_device = True
+        runner.attributes = AttributeCache(runner.model, runner.device)
+    monkeypatch.setattr("navi.batches.device_packer.MOVED_PER_TOKEN", 10**6)
+    monkeypatch.setattr("navi.model.runner.lay_out", None)  # nothing is laid out on the host
+    rows = np.random.default_rng(0).permutation(arrays.num_rows)
+    found = RunnerPool(runners).embed(arrays, rows, tokens_per_batch=500)["rows"]
+    np.testing.assert_allclose(found, expected[rows], atol=1e-5)
+    used = np.unique(arrays.segment_attribute[arrays.row_segments])
+    kept = set().union(*(runner.attributes._vectors for runner in runners))
+    assert len(kept) == len(used)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.batches import BatchBuilder, MaskingConfig, mask_layout
+from navi.batches.device_packer import DevicePacker
 from navi.errors import ConfigError, ModelError
 from navi.model import load_backbone
 from navi.model.runner import Runner, group_by_length
@@ -24,6 +25,13 @@ def arrays(make_arrays):
 @pytest.fixture
 def runner(tiny_backbone, special):
     return Runner(load_backbone(tiny_backbone), special, device="cpu", tokens_per_batch=60, workers=0)
+
+
+@pytest.fixture
+def packing_runner(runner):
+    """A runner that packs rows by the device's means, be it a CPU."""
+    runner.packs_on_device = True
+    return runner
 
 
 def encode_directly(runner, arrays, rows):
@@ -110,6 +118,91 @@ def test_a_single_row_that_does_not_fit_is_said(runner, arrays, monkeypatch):
     fail_beyond(runner, monkeypatch, limit=0)
     with pytest.raises(ModelError, match=r"One row of [0-9]+ tokens does not fit in the memory of cpu"):
         runner.embed(arrays)
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 7])
+def test_rows_packed_on_the_device_are_embedded_as_others_in_their_order(
+    packing_runner, arrays, batch_size, monkeypatch
+):
+    rows = np.random.default_rng(1).permutation(arrays.num_rows)
+    expected = encode_directly(packing_runner, arrays, rows)["rows"]
+    monkeypatch.setattr("navi.model.runner.lay_out", None)  # nothing is laid out on the host
+    done = []
+    found = packing_runner.embed(arrays, rows, batch_size=batch_size, progress=done.append)["rows"]
+    np.testing.assert_allclose(found, expected, **CLOSE)
+    assert sum(done) == len(rows)
+    assert batch_size is None or max(done) <= batch_size
+
+
+def test_equal_rows_packed_on_the_device_are_encoded_once(packing_runner, arrays):
+    rows, encoded = np.array([3, 5, 3, 3, 7, 5]), []
+    row_hash = np.arange(arrays.num_rows).astype(np.uint64)
+    found = packing_runner.embed(arrays, rows, row_hash=row_hash, progress=encoded.append)["rows"]
+    assert sum(encoded) == 3
+    np.testing.assert_allclose(found, encode_directly(packing_runner, arrays, rows)["rows"], **CLOSE)
+
+
+def test_attributes_of_rows_packed_on_the_device_are_encoded_once_a_run(packing_runner, arrays, monkeypatch):
+    asked, embed = [], packing_runner._embed_attributes
+    monkeypatch.setattr(packing_runner, "_embed_attributes", lambda attributes: (asked.append(1), embed(attributes))[1])
+    packing_runner.embed(arrays, batch_size=3)
+    assert len(asked) == 1
+
+
+def test_halves_of_a_batch_are_packed_on_the_device_again(packing_runner, arrays, monkeypatch):
+    expected = encode_directly(packing_runner, arrays, np.arange(arrays.num_rows))["rows"]
+    tried = fail_beyond(packing_runner, monkeypatch, limit=2)
+    found = packing_runner.embed(arrays, batch_size=8)["rows"]
+    assert max(tried) > 2
+    np.testing.assert_allclose(found, expected, **CLOSE)
+
+
+def test_memory_that_ends_while_the_device_packs_is_met_with_halves(packing_runner, arrays, monkeypatch):
+    expected = encode_directly(packing_runner, arrays, np.arange(arrays.num_rows))["rows"]
+    pack = DevicePacker.pack_rows
+
+    def pack_few(self, rows, num_tokens):
+        if len(rows) > 2:
+            raise torch.OutOfMemoryError("no memory left")
+        return pack(self, rows, num_tokens)
+
+    monkeypatch.setattr(DevicePacker, "pack_rows", pack_few)
+    np.testing.assert_allclose(packing_runner.embed(arrays)["rows"], expected, **CLOSE)
+
+
+def test_a_single_row_packed_on_the_device_that_does_not_fit_is_said(packing_runner, arrays, monkeypatch):
+    monkeypatch.setattr("navi.model.runner.lay_out", None)
+    fail_beyond(packing_runner, monkeypatch, limit=0)
+    with pytest.raises(ModelError, match=rf"One row of {arrays.count_row_tokens().min()} tokens does not fit"):
+        packing_runner.embed(arrays)
+
+
+@pytest.mark.parametrize("parts", [("rows", "values"), ("cls",)])
+def test_other_parts_than_rows_are_laid_out_on_the_host(packing_runner, arrays, parts, monkeypatch):
+    monkeypatch.setattr("navi.model.runner.DevicePacker", None)
+    found = packing_runner.embed(arrays, parts=parts)
+    expected = encode_directly(packing_runner, arrays, np.arange(arrays.num_rows))
+    for part in parts:
+        np.testing.assert_allclose(found[part], expected[part], **CLOSE)
+
+
+def test_masked_rows_are_laid_out_on_the_host(packing_runner, arrays, special, monkeypatch):
+    monkeypatch.setattr("navi.model.runner.DevicePacker", None)
+
+    def hide(layout):
+        seen.append(layout)
+        return mask_layout(layout, MaskingConfig(), special, seed=0, epoch=0)
+
+    seen = []
+    packing_runner.embed(arrays, mask=hide)
+    assert sum(len(layout.rows) for layout in seen) == arrays.num_rows
+
+
+def test_few_rows_of_many_are_laid_out_on_the_host(packing_runner, make_arrays, monkeypatch):
+    many = make_arrays(num_rows=400)
+    monkeypatch.setattr("navi.model.runner.DevicePacker", None)
+    found = packing_runner.embed(many, np.array([7]))["rows"]
+    np.testing.assert_allclose(found, encode_directly(packing_runner, many, np.array([7]))["rows"], **CLOSE)
 
 
 @given(

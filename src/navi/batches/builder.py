@@ -81,7 +81,7 @@ class BatchBuilder:
         if masks is not None:
             slot_S = np.where(masks.unknown, SLOT_UNKNOWN, slot_S)
             tokens = masks.token_ids
-        return _join_copies(layout, [(tokens, slot_S)], self._pack_attributes(ids_A), ids_A)
+        return _join_copies(layout, [(tokens, slot_S)], self.pack_attributes(ids_A), ids_A)
 
     def _pack(self, layout: Layout, masks: Masks, extra: NDArray[np.int32] | None) -> tuple[Rows, Ints]:
         """Pack the masked and, when aligning, the plain copy; also return the slot of each attribute id."""
@@ -94,9 +94,10 @@ class BatchBuilder:
         copies = [(masks.token_ids, np.where(masks.unknown, SLOT_UNKNOWN, plain_S))]
         if self.align:
             copies.append((layout.token_ids, plain_S))
-        return _join_copies(layout, copies, self._pack_attributes(ids_A), ids_A), slot_of
+        return _join_copies(layout, copies, self.pack_attributes(ids_A), ids_A), slot_of
 
-    def _pack_attributes(self, ids_A: Ints) -> Sequences:
+    def pack_attributes(self, ids_A: Ints) -> Sequences:
+        """Return the tokens of some attributes."""
         lengths, index = gather_ranges(self.arrays.attribute_offsets, ids_A)
         return Sequences(
             token_ids=_long(self.arrays.attribute_tokens[index]),

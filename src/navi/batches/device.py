@@ -26,36 +26,17 @@ from navi.batches.batch import (
     Targets,
 )
 from navi.batches.builder import BatchBuilder
+from navi.batches.device_layout import DeviceArrays, DeviceLayout, spread
 from navi.batches.keys import choose_below, draw_uniform, fold_keys, order_keys
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE, REGIME_VANILLA, Purpose
 from navi.batches.room import Room
 from navi.segments.arrays import ROLE_HIGH, ROLE_LOW
 
-# Shape suffixes: R rows, S segments, T tokens, U units ([CLS] or a segment), F sequences of filling, G anchors of all
-# tables, A attributes, K columns. All are as long as the room has it; what is beyond the batch is filling.
+# Shape suffixes: R rows, S segments, T tokens, G anchors of all tables, A attributes, K columns. All are as long as the
+# room has it; what is beyond the batch is filling.
 
 FILLER_LENGTH = 64
 """Tokens of a sequence of filling: short, so that attention over it costs little."""
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """Where every token of one copy of the rows stands, as `navi.batches.layout.Layout` has it, and what is filling."""
-
-    rows: Tensor
-    row_real: Tensor
-    starts: Tensor
-    local_starts: Tensor
-    segment_row: Tensor
-    segment_rank: Tensor
-    segment_id: Tensor
-    segment_real: Tensor
-    row_count: Tensor
-    token_ids: Tensor
-    token_position: Tensor
-    token_segment: Tensor
-    in_header: Tensor
-    in_value: Tensor
 
 
 @dataclass(frozen=True)
@@ -69,32 +50,21 @@ class _Masks:
 
 
 class DeviceBuilder:
-    """Makes the training batches of a `BatchBuilder` on a device; all of the corpus's arrays are kept there."""
-
-    # The arrays of `SegmentArrays`, by their names there.
-    _row_offsets: Tensor
-    _row_segments: Tensor
-    _row_table: Tensor
-    _segment_attribute: Tensor
-    _segment_header: Tensor
-    _segment_value: Tensor
-    _header_offsets: Tensor
-    _header_tokens: Tensor
-    _value_offsets: Tensor
-    _value_tokens: Tensor
-    _attribute_offsets: Tensor
-    _attribute_tokens: Tensor
-    _column_table: Tensor
-    _column_attribute: Tensor
+    """Makes the training batches of a `BatchBuilder` on a device, where the corpus's arrays are kept."""
 
     def __init__(self, builder: BatchBuilder, device: torch.device | str) -> None:
         self.builder = builder
         self.device = torch.device(device)
         self._special = builder.special
         self._regular = self._keep(builder.special.regular)
-        for name, array in vars(builder.arrays).items():
-            setattr(self, f"_{name}", self._keep(array))
         arrays = builder.arrays
+        self._arrays = DeviceArrays(arrays, builder.special, self.device)
+        self._row_table = self._keep(arrays.row_table)
+        self._segment_attribute = self._keep(arrays.segment_attribute)
+        self._attribute_offsets = self._keep(arrays.attribute_offsets)
+        self._attribute_tokens = self._keep(arrays.attribute_tokens)
+        self._column_table = self._keep(arrays.column_table)
+        self._column_attribute = self._keep(arrays.column_attribute)
         self._num_headers = len(arrays.header_offsets) - 1
         self._num_attributes = len(arrays.attribute_offsets) - 1
         self._num_tables = int(max(arrays.row_table.max(initial=-1), arrays.column_table.max(initial=-1))) + 1
@@ -122,7 +92,7 @@ class DeviceBuilder:
         `rows` are as many as the room has, the batch's own first and -1 behind them; `key` is the epoch's, as
         `make_key(seed, epoch)` makes it. More masked tokens than there is room for are told, and lost.
         """
-        layout = self._lay_out(rows, room)
+        layout = self._arrays.lay_out(rows, room.segments, room.tokens)
         masks = self._mask(layout, key)
         num_targets = masks.masked.sum()
         table_R = torch.where(layout.row_real, self._row_table[rows.clamp(min=0)].long(), self._num_tables)
@@ -130,79 +100,20 @@ class DeviceBuilder:
         slot_A, attributes, ids_A = self._pack_attributes(layout, in_batch, room)
         column_S = self._find_columns(layout, table_R)
         aligned = self.builder.align
-        num_rows = len(layout.starts) - 1
+        packed = self._pack(layout, masks, slot_A, attributes, ids_A)
         batch = Batch(
-            rows=self._pack(layout, masks, slot_A, attributes, ids_A),
+            rows=packed,
             targets=self._list_targets(layout, masks, room),
             alignment=self._align(layout, column_S, in_batch, slot_A, room) if aligned else None,
             columns=self._relate(layout, column_S, room) if aligned and self._related is not None else None,
             row_ids=rows,
             row_table=torch.where(layout.row_real, table_R, -1),
-            row_twin=torch.arange(room.rows, device=self.device) + (num_rows if aligned else 0),
+            row_twin=torch.arange(room.rows, device=self.device) + (packed.num_rows // 2 if aligned else 0),
             num_tokens=room.tokens,
         )
         return batch, num_targets
 
-    def _lay_out(self, rows: Tensor, room: Room) -> _Layout:
-        real_R = rows >= 0
-        row_R = rows.clamp(min=0)
-        first_R = self._row_offsets[row_R]
-        count_R = (self._row_offsets[row_R + 1] - first_R) * real_R
-        end_R = count_R.cumsum(0)
-        row_S, rank_S, real_S = self._spread(end_R, count_R, room.segments)
-        id_S = self._row_segments[torch.where(real_S, first_R[row_S] + rank_S, 0)].long()
-        header_S, value_S = self._segment_header[id_S].long(), self._segment_value[id_S].long()
-        header_start_S, value_start_S = self._header_offsets[header_S], self._value_offsets[value_S]
-        header_length_S = self._header_offsets[header_S + 1] - header_start_S
-        length_S = (header_length_S + self._value_offsets[value_S + 1] - value_start_S + 2) * real_S
-
-        # Units stand in the order of their tokens: the [CLS] of a row, then its segments.
-        num_units = room.rows + room.segments
-        cls_R = torch.where(real_R, end_R - count_R + torch.arange(room.rows, device=self.device), num_units)
-        unit_S = torch.where(real_S, torch.arange(room.segments, device=self.device) + row_S + 1, num_units)
-        length_U = _scatter(num_units, 0, (cls_R, real_R.long()), (unit_S, length_S))
-        segment_U = _scatter(num_units, -1, (unit_S, torch.arange(room.segments, device=self.device)))
-        end_U = length_U.cumsum(0)
-        unit_T, within_T, real_T = self._spread(end_U, length_U, room.tokens)
-        segment_T = torch.where(real_T, segment_U[unit_T], -1)
-        inside_T, own_T = segment_T >= 0, segment_T.clamp(min=0)
-        colon_T = header_length_S[own_T]
-        last_T = length_S[own_T] - 1
-        header_T = inside_T & (within_T < colon_T)
-        value_T = inside_T & (within_T > colon_T) & (within_T < last_T)
-        ids = torch.where(real_T, self._special.cls, 0)
-        ids = torch.where(inside_T & (within_T == colon_T), self._special.colon, ids)
-        ids = torch.where(inside_T & (within_T == last_T), self._special.sep, ids)
-        header_place = torch.where(header_T, header_start_S[own_T] + within_T, 0)
-        value_place = torch.where(value_T, value_start_S[own_T] + within_T - colon_T - 1, 0)
-        ids = torch.where(header_T, self._header_tokens[header_place].long(), ids)
-        ids = torch.where(value_T, self._value_tokens[value_place].long(), ids)
-        begin_U = torch.cat([end_U - length_U, end_U[-1:]])
-        return _Layout(
-            rows=rows,
-            row_real=real_R,
-            starts=_fill_starts(begin_U[cls_R], end_U[-1], room.tokens),
-            local_starts=_fill_starts(begin_U[:-1], end_U[-1], room.tokens),
-            segment_row=row_S,
-            segment_rank=rank_S,
-            segment_id=id_S,
-            segment_real=real_S,
-            row_count=count_R,
-            token_ids=ids,
-            token_position=torch.where(inside_T, within_T, 0),
-            token_segment=segment_T,
-            in_header=header_T,
-            in_value=value_T,
-        )
-
-    def _spread(self, end_N: Tensor, length_N: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return for each place on an axis of lists laid end to end: its list, its place in it, whether it is real."""
-        place = torch.arange(size, device=self.device)
-        owner = torch.searchsorted(end_N, place, right=True).clamp(max=len(end_N) - 1)
-        real = place < end_N[-1]
-        return owner, torch.where(real, place - (end_N - length_N)[owner], 0), real
-
-    def _mask(self, layout: _Layout, key: Tensor) -> _Masks:
+    def _mask(self, layout: DeviceLayout, key: Tensor) -> _Masks:
         config, special = self.builder.masking, self._special
         row_keys = fold_keys(key, layout.rows)
         segment_keys = fold_keys(row_keys[layout.segment_row], layout.segment_rank)
@@ -232,7 +143,7 @@ class DeviceBuilder:
             unknown=(regime_S == REGIME_HEADER) & hidden_S,
         )
 
-    def _draw_regimes(self, layout: _Layout, row_keys: Tensor, segment_keys: Tensor) -> Tensor:
+    def _draw_regimes(self, layout: DeviceLayout, row_keys: Tensor, segment_keys: Tensor) -> Tensor:
         config = self.builder.masking
         vanilla = torch.full_like(layout.segment_row, REGIME_VANILLA)
         if not config.whole_spans:
@@ -246,7 +157,7 @@ class DeviceBuilder:
         regime_S = torch.where(place_S < config.header_share + config.value_share, REGIME_VALUE, vanilla)
         return torch.where(place_S < config.header_share, REGIME_HEADER, regime_S)
 
-    def _list_targets(self, layout: _Layout, masks: _Masks, room: Room) -> Targets:
+    def _list_targets(self, layout: DeviceLayout, masks: _Masks, room: Room) -> Targets:
         place, real = _compact(masks.masked, room.targets)
         return Targets(
             position=place,
@@ -254,7 +165,7 @@ class DeviceBuilder:
             kind=torch.where(real, masks.regime[place], -1),
         )
 
-    def _pack_attributes(self, layout: _Layout, in_batch: Tensor, room: Room) -> tuple[Tensor, Sequences, Tensor]:
+    def _pack_attributes(self, layout: DeviceLayout, in_batch: Tensor, room: Room) -> tuple[Tensor, Sequences, Tensor]:
         """Return the slot of each attribute of the corpus, the tokens of those of the batch, and which these are."""
         attribute_S = torch.where(
             layout.segment_real, self._segment_attribute[layout.segment_id].long(), self._num_attributes
@@ -268,7 +179,7 @@ class DeviceBuilder:
         first = self._attribute_offsets[ids]
         length = (self._attribute_offsets[ids + 1] - first) * real
         end = length.cumsum(0)
-        owner, within, inside = self._spread(end, length, room.attribute_tokens)
+        owner, within, inside = spread(end, length, room.attribute_tokens)
         tokens = self._attribute_tokens[torch.where(inside, first[owner] + within, 0)].long()
         attributes = Sequences(
             token_ids=torch.where(inside, tokens, 0),
@@ -277,13 +188,15 @@ class DeviceBuilder:
         )
         return used.cumsum(0) - 1 + FIRST_SLOT, attributes, torch.where(real, ids, -1)
 
-    def _pack(self, layout: _Layout, masks: _Masks, slot_A: Tensor, attributes: Sequences, ids_A: Tensor) -> Rows:
+    def _pack(self, layout: DeviceLayout, masks: _Masks, slot_A: Tensor, attributes: Sequences, ids_A: Tensor) -> Rows:
         """Put the masked and, when aligning, the plain copy one after the other."""
         slot_S = torch.where(layout.segment_real, slot_A[self._segment_attribute[layout.segment_id].long()], SLOT_NONE)
         copies = [(masks.token_ids, torch.where(masks.unknown & layout.segment_real, SLOT_UNKNOWN, slot_S))]
         if self.builder.align:
             copies.append((layout.token_ids, slot_S))
-        num_segments, num_tokens, num_rows = len(slot_S), len(layout.token_ids), len(layout.starts) - 1
+        num_segments, num_tokens = len(slot_S), len(layout.token_ids)
+        starts = _fill_starts(layout.row_starts, layout.end, num_tokens)
+        local_starts = _fill_starts(layout.unit_starts, layout.end, num_tokens)
         none = 2 * num_segments * len(copies)
         own_T, inside_T = layout.token_segment.clamp(min=0), layout.token_segment >= 0
         spans = [
@@ -295,20 +208,20 @@ class DeviceBuilder:
             token_position=layout.token_position.repeat(len(copies)),
             token_slot=torch.cat([torch.where(inside_T, slots[own_T], SLOT_NONE) for _, slots in copies]),
             token_span=torch.cat(spans),
-            starts=_repeat_starts(layout.starts, num_tokens, len(copies)),
-            local_starts=_repeat_starts(layout.local_starts, num_tokens, len(copies)),
+            starts=_repeat_starts(starts, num_tokens, len(copies)),
+            local_starts=_repeat_starts(local_starts, num_tokens, len(copies)),
             segment_slot=torch.cat([slots for _, slots in copies]),
-            segment_row=torch.cat([layout.segment_row + num_rows * number for number in range(len(copies))]),
+            segment_row=torch.cat([layout.segment_row + (len(starts) - 1) * number for number in range(len(copies))]),
             attributes=attributes,
             attribute_ids=ids_A,
         )
 
-    def _find_columns(self, layout: _Layout, table_R: Tensor) -> Tensor:
-        header_S = self._segment_header[layout.segment_id].long()
+    def _find_columns(self, layout: DeviceLayout, table_R: Tensor) -> Tensor:
+        header_S = self._arrays.segment_header[layout.segment_id].long()
         column_S = torch.searchsorted(self._column_key, table_R[layout.segment_row] * self._num_headers + header_S)
         return torch.where(layout.segment_real, column_S, 0).clamp(max=max(len(self._column_key) - 1, 0))
 
-    def _align(self, layout: _Layout, column_S: Tensor, in_batch: Tensor, slot_A: Tensor, room: Room) -> Alignment:
+    def _align(self, layout: DeviceLayout, column_S: Tensor, in_batch: Tensor, slot_A: Tensor, room: Room) -> Alignment:
         rank_of_table = in_batch.long().cumsum(0) - 1
         chosen_G = in_batch[self._anchor_table]
         anchor, real_anchor = _compact(chosen_G, room.anchors)
@@ -327,7 +240,7 @@ class DeviceBuilder:
             anchor_first=self._find_first(attribute, real_anchor),
             high_segment=torch.where(real_high, high + len(layout.segment_id), 0),
             high_column=torch.where(real_high, column_S[high], -1),
-            high_value=torch.where(real_high, self._segment_value[layout.segment_id[high]].long(), -1),
+            high_value=torch.where(real_high, self._arrays.segment_value[layout.segment_id[high]].long(), -1),
             high_table=torch.where(real_high, rank_of_table[table_of[high]], room.tables),
             num_tables=room.tables,
         )
@@ -343,7 +256,7 @@ class DeviceBuilder:
         earliest = earliest.scatter_reduce(0, attribute, place, "amin")
         return ((earliest[attribute] == place) & real).long()
 
-    def _relate(self, layout: _Layout, column_S: Tensor, room: Room) -> Columns:
+    def _relate(self, layout: DeviceLayout, column_S: Tensor, room: Room) -> Columns:
         assert self._related is not None
         related_S = layout.segment_real & (self._related[column_S] >= 0)
         segment, real = _compact(related_S, room.related)
@@ -374,15 +287,6 @@ def _compact(chosen: Tensor, size: int) -> tuple[Tensor, Tensor]:
     places = places.scatter(0, target, torch.arange(len(chosen), device=chosen.device))[:size]
     real = torch.arange(size, device=chosen.device) < chosen.sum()
     return torch.where(real, places, 0), real
-
-
-def _scatter(size: int, fill: int, *parts: tuple[Tensor, Tensor]) -> Tensor:
-    """Return an axis of `size` with numbers put in their places; those at `size` are for nothing."""
-    device = parts[0][0].device
-    axis = torch.full((size + 1,), fill, dtype=torch.int64, device=device)
-    for places, numbers in parts:
-        axis = axis.scatter(0, places, numbers)
-    return axis[:size]
 
 
 def _fill_starts(starts: Tensor, end: Tensor, num_tokens: int) -> Tensor:

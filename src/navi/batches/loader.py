@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ Made = TypeVar("Made")
 
 
 def prefetch(
-    tasks: Sequence[Task], make: Callable[[Task], Made], *, workers: int = 1, ahead: int = 4
+    tasks: Iterable[Task], make: Callable[[Task], Made], *, workers: int = 1, ahead: int = 4
 ) -> Iterator[Made]:
     """Yield `make(task)` for each task in order, up to `ahead` of them made before they are asked for.
 

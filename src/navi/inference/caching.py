@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navi.batches.batch import FIRST_SLOT, Rows, Sequences
+from navi.batches.batch import FIRST_SLOT, Sequences
 from navi.batches.layout import count_up, gather_ranges
 from navi.model import NaviModel
 from navi.model.runner import Runner
@@ -20,12 +21,13 @@ MAX_ATTRIBUTES = 100_000
 
 
 class AttributeCache:
-    """Attribute vectors by the tokens of the attribute; the model must not change while the cache lives."""
+    """Attribute vectors by the tokens of the attribute, for all threads; the model must not change meanwhile."""
 
     def __init__(self, model: NaviModel, device: torch.device) -> None:
         self._model, self._device = model, device
         self._vectors: dict[bytes, Tensor] = {}
         self._first: Tensor | None = None
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._vectors)
@@ -34,6 +36,10 @@ class AttributeCache:
         """Return the attribute table of some packed attributes, (A + 2, D), encoding those alone that are new."""
         tokens, starts = attributes.token_ids.cpu().numpy(), attributes.starts.cpu().numpy().astype(np.int64)
         keys = [tokens[begin:end].tobytes() for begin, end in itertools.pairwise(starts)]
+        with self._lock:
+            return self._look_up(keys, tokens, starts)
+
+    def _look_up(self, keys: list[bytes], tokens: NDArray[np.int64], starts: NDArray[np.int64]) -> Tensor:
         if len(self._vectors) > MAX_ATTRIBUTES:
             self._vectors = {}
         new = np.flatnonzero([key not in self._vectors for key in keys])
@@ -51,8 +57,8 @@ class CachingRunner(Runner):
         super().__init__(*args, **kwargs)
         self.attributes = AttributeCache(self.model, self.device)
 
-    def _find_attributes(self, rows: Rows) -> Tensor:
-        return self.attributes.embed(rows.attributes)
+    def _embed_attributes(self, attributes: Sequences) -> Tensor:
+        return self.attributes.embed(attributes)
 
 
 def pack_texts(offsets: NDArray[np.int64], tokens: NDArray[np.integer[Any]], chosen: NDArray[np.int64]) -> Sequences:

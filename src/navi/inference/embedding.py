@@ -37,7 +37,7 @@ Chunks = dict[str, list[Chunk]]
 ATTRIBUTES_AT_ONCE = 4096
 ROWS_AT_ONCE = 2048
 """Rows whose cells are in memory at a time while they are averaged."""
-BLOCK_ROWS, FIRST_ROWS = 8192, 1024
+BLOCK_ROWS, FIRST_ROWS = 16384, 2048
 """Rows that are tokenised at a time beside a GPU, and those of the first block: until it is done, the GPU waits."""
 
 
@@ -116,12 +116,20 @@ def embed_rows(navi: Navi, tables: Tables, config: EmbedConfig, progress: Progre
 def embed_blocks(
     navi: Navi, tables: Tables, blocks: Sequence[Chunks], config: EmbedConfig, progress: Progress | None = None
 ) -> Floats:
-    """Return what `embed_rows` does, block by block."""
+    """Return what `embed_rows` does, block by block: one is tokenised while two are encoded.
+
+    Two, because the GPU would wait while the vectors of one are collected and the next is sent.
+    """
     array = np.zeros((sum(tables.num_rows.values()), navi.hidden_size), np.float32)
-    for encoded in prefetch(blocks, navi.encode_chunks, ahead=1):
+
+    def embed(encoded: Encoded) -> int:
         array[place_rows(tables, encoded)] = pool_rows(navi, encoded, config)
+        return encoded.arrays.num_rows
+
+    tokenised = prefetch(blocks, navi.make_encoder().encode, ahead=1)
+    for num_rows in prefetch(tokenised, embed, workers=2, ahead=1):
         if progress is not None:
-            progress(encoded.arrays.num_rows, len(array))
+            progress(num_rows, len(array))
     return array
 
 

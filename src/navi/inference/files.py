@@ -93,6 +93,7 @@ class FileEmbedder:
 
     def __init__(self, navi: Navi, sources: Sequence[Source], kind: str, config: EmbedConfig) -> None:
         self._navi, self._sources, self._kind = navi, sources, kind
+        self._encoder = navi.make_encoder()
         self._config = replace(config, output="numpy")
         self._read_config = replace(navi.read_config, chunk_rows=ROWS_AT_ONCE[kind])
         self._roles: dict[tuple[str, str], str] = {}
@@ -108,12 +109,12 @@ class FileEmbedder:
                 self._survey_roles(source)
             for chunk in read_chunks(source, self.losses[source.name], self._read_config):
                 if group and num_rows + chunk.num_rows > ROWS_AT_ONCE[self._kind]:
-                    yield self._navi.encode_chunks(group)
+                    yield self._encoder.encode(group)
                     group, num_rows = {}, 0
                 group.setdefault(source.name, []).append(chunk)
                 num_rows += chunk.num_rows
         if group:
-            yield self._navi.encode_chunks(group)
+            yield self._encoder.encode(group)
 
     def embed(self, encoded: Encoded) -> pa.Table:
         """Return the lines of some encoded rows: what they are of, and the vectors."""
@@ -137,7 +138,7 @@ class FileEmbedder:
 
     def _survey_roles(self, source: Source) -> None:
         """Tell the roles of a table's columns from its first rows: its cells are written before its end is read."""
-        encoded = self._navi.encode_chunks(
+        encoded = self._encoder.encode(
             {source.name: _take_rows(read_chunks(source, Losses(), self._read_config), ROLE_ROWS)}
         )
         arrays = encoded.arrays

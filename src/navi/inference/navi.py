@@ -26,7 +26,7 @@ from navi.inference.embedding import (
 from navi.inference.frames import Tables, read_tables
 from navi.inference.loading import find_prepare_config, fingerprint_model, open_model
 from navi.inference.pool import RunnerPool
-from navi.segments import Encoded, PrepareConfig, encode_tables
+from navi.segments import Encoded, PrepareConfig, RowEncoder
 from navi.tables import Chunk, ReadConfig
 from navi.training import Domain
 from navi.training.vocabulary import find_special_tokens
@@ -124,11 +124,11 @@ class Navi:
 
     def encode_tables(self, tables: Tables) -> Encoded:
         """Return tables that were read as the model sees them."""
-        return self.encode_chunks(tables.chunks)
+        return self.make_encoder().encode(tables.chunks)
 
-    def encode_chunks(self, chunks: Mapping[str, Sequence[Chunk]]) -> Encoded:
-        """Return some rows of tables as the model sees them."""
-        return encode_tables(chunks, self.tokenizer, self.prepare_config)
+    def make_encoder(self) -> RowEncoder:
+        """Return what makes rows into what the model sees, for one thread; it remembers words from call to call."""
+        return RowEncoder(self.tokenizer, self.prepare_config)
 
     def embed_rows(
         self,

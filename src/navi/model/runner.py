@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navi.batches import BatchBuilder, Layout, Masks, Rows, SpecialTokens, lay_out, prefetch
+from navi.batches import BatchBuilder, Layout, Masks, Rows, Sequences, SpecialTokens, lay_out, prefetch
+from navi.batches.device_packer import DevicePacker, is_worth_moving
 from navi.errors import ConfigError, ModelError
 from navi.model.encoder import NaviModel, NaviOutput
 from navi.model.quantized import quantize_layers
@@ -33,6 +35,7 @@ PRECISIONS = {
 """Arithmetic of weights and states; with int8 only the layers' matrix products leave float32."""
 Read = Callable[[NaviOutput, Rows, Layout], dict[str, Tensor]]
 Mask = Callable[[Layout], Masks]
+Found = dict[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +44,15 @@ class Pass:
 
     places: NDArray[np.int64]
     """Where the batch's rows stand in the order asked for."""
-    layout: Layout
-    """Their tokens before masking."""
-    rows: Rows
-    """What the encoder takes."""
+    num_tokens: int
+    """Their tokens."""
+    layout: Layout | None
+    """Where these stand, before masking; None where the device finds it out."""
+    load: Callable[[], tuple[Rows, Tensor]]
+    """Gives what the encoder takes, on the device: the rows, and their attribute table."""
+
+
+Make = Callable[[NDArray[np.int64]], Pass]
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class Landing:
     landed: torch.cuda.Event | None
     """Tells when that is; None where nothing has to be waited for."""
 
-    def fetch(self) -> dict[str, NDArray[np.float32]]:
+    def fetch(self) -> Found:
         """Wait, and return what was read."""
         if self.landed is not None:
             self.landed.synchronize()
@@ -86,40 +94,52 @@ class Runner:
         self.special = special
         self.tokens_per_batch = tokens_per_batch or (131072 if self.device.type == "cuda" else 4096)
         self.workers = workers
+        self.packs_on_device = self.device.type == "cuda"
+        """Whether the device packs rows of which the embeddings alone are asked for."""
 
     def run(
         self,
         arrays: SegmentArrays,
         rows: NDArray[np.int64],
-        read: Read | None,
+        read: Read,
         *,
         mask: Mask | None = None,
         batch_size: int | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> Iterable[tuple[NDArray[np.int64], Layout, dict[str, NDArray[np.float32]]]]:
+    ) -> Iterable[tuple[NDArray[np.int64], Layout, Found]]:
         """Yield (places in `rows`, layout, what `read` took from the output) for batches of rows of like length.
 
-        With None to read, the rows' own embeddings are computed and nothing else.
         `mask` may mask a layout before it is encoded. A batch that does not fit in memory is tried again in halves.
         A GPU has begun the next batch before the host takes what came of the last.
         """
-        builder = BatchBuilder(arrays, self.special, align=False)
+        for one, found in self._run(arrays, rows, read, mask, batch_size, progress):
+            assert one.layout is not None, "rows that are read from are laid out on the host"
+            yield one.places, one.layout, found
+
+    def _run(
+        self,
+        arrays: SegmentArrays,
+        rows: NDArray[np.int64],
+        read: Read | None,
+        mask: Mask | None,
+        batch_size: int | None,
+        progress: Callable[[int], None] | None,
+    ) -> Iterable[tuple[Pass, Found]]:
+        """Yield each batch and what was read from it; with None to read, the rows' own embeddings."""
         lengths = arrays.count_row_tokens()[rows]
+        rows_alone = read is None and mask is None
+        on_device = self.packs_on_device and rows_alone and is_worth_moving(arrays, int(lengths.sum()))
+        make = self._make_there(arrays, rows, lengths) if on_device else self._make_here(arrays, rows, mask)
 
-        def make(places: NDArray[np.int64]) -> Pass:
-            layout = lay_out(arrays, rows[places], self.special)
-            packed = builder.pack_layout(layout, mask(layout) if mask else None)
-            return Pass(places=places, layout=layout, rows=packed.pin() if self.device.type == "cuda" else packed)
-
-        def finish(part: Pass, landing: Landing) -> tuple[NDArray[np.int64], Layout, dict[str, NDArray[np.float32]]]:
+        def finish(one: Pass, landing: Landing) -> tuple[Pass, Found]:
             found = landing.fetch()
             if progress:
-                progress(len(part.places))
-            return part.places, part.layout, found
+                progress(len(one.places))
+            return one, found
 
         groups = group_by_length(lengths, self.tokens_per_batch, batch_size)
         last: tuple[Pass, Landing] | None = None
-        for one in prefetch(groups, make, workers=self.workers):
+        for one in prefetch(groups, make, workers=0 if on_device else self.workers):
             for current in self._encode(one, make, read):
                 if last is not None:
                     yield finish(*last)
@@ -127,9 +147,38 @@ class Runner:
         if last is not None:
             yield finish(*last)
 
-    def _encode(
-        self, one: Pass, make: Callable[[NDArray[np.int64]], Pass], read: Read | None
-    ) -> Iterable[tuple[Pass, Landing]]:
+    def _make_here(self, arrays: SegmentArrays, rows: NDArray[np.int64], mask: Mask | None) -> Make:
+        """Return what makes batches on the host."""
+        builder = BatchBuilder(arrays, self.special, align=False)
+
+        def make(places: NDArray[np.int64]) -> Pass:
+            layout = lay_out(arrays, rows[places], self.special)
+            packed = builder.pack_layout(layout, mask(layout) if mask else None)
+            packed = packed.pin() if self.device.type == "cuda" else packed
+
+            def load() -> tuple[Rows, Tensor]:
+                return packed.to(self.device), self._embed_attributes(packed.attributes)
+
+            return Pass(places=places, num_tokens=packed.num_tokens, layout=layout, load=load)
+
+        return make
+
+    def _make_there(self, arrays: SegmentArrays, rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> Make:
+        """Return what makes batches on the device; they come to be when they are loaded, in the caller's thread."""
+        packer = DevicePacker(arrays, rows, self.special, self.device)
+        find_table = cache(lambda: self._embed_attributes(packer.attributes))
+
+        def make(places: NDArray[np.int64]) -> Pass:
+            num_tokens = int(lengths[places].sum())
+
+            def load() -> tuple[Rows, Tensor]:
+                return packer.pack_rows(rows[places], num_tokens), find_table()
+
+            return Pass(places=places, num_tokens=num_tokens, layout=None, load=load)
+
+        return make
+
+    def _encode(self, one: Pass, make: Make, read: Read | None) -> Iterable[tuple[Pass, Landing]]:
         waiting = [one]
         while waiting:
             current = waiting.pop()
@@ -139,7 +188,7 @@ class Runner:
                 count = len(current.places)
                 if count == 1:
                     raise ModelError(
-                        f"One row of {current.rows.num_tokens} tokens does not fit in the memory of {self.device}. "
+                        f"One row of {current.num_tokens} tokens does not fit in the memory of {self.device}. "
                         "Lower max_tokens, or use another device."
                     ) from error
                 logger.warning("Out of memory with %d rows; trying again with half as many.", count)
@@ -151,10 +200,11 @@ class Runner:
 
     @torch.inference_mode()
     def _forward(self, one: Pass, read: Read | None) -> Landing:
-        rows, attributes = one.rows.to(self.device), self._find_attributes(one.rows)
+        rows, attributes = one.load()
         if read is None:
             found = {"rows": self.model.embed_rows(rows, attributes)}
         else:
+            assert one.layout is not None, "rows that are read from are laid out on the host"
             found = read(self.model(rows, attributes), rows, one.layout)
         if self.device.type != "cuda":
             return Landing({name: tensor.float().cpu() for name, tensor in found.items()}, None)
@@ -163,10 +213,10 @@ class Runner:
         landed.record(torch.cuda.current_stream(self.device))
         return Landing(tensors, landed)
 
-    def _find_attributes(self, rows: Rows) -> Tensor | None:
-        """Return the attribute table of some rows if it is known already."""
-        del rows
-        return None
+    def _embed_attributes(self, attributes: Sequences) -> Tensor:
+        """Return the attribute table of some packed attributes."""
+        table: Tensor = self.model.embed_attributes(attributes.to(self.device))
+        return table
 
     def embed(
         self,
@@ -191,12 +241,9 @@ class Runner:
         sizes = {part: len(distinct) if part in ROW_PARTS else int(counts_R.sum()) for part in parts}
         gathered = {part: np.zeros((size, width), dtype=np.float32) for part, size in sizes.items()}
         read = None if tuple(parts) == ("rows",) else self._reader(parts)
-        for places, layout, found in self.run(
-            arrays, distinct, read, mask=mask, batch_size=batch_size, progress=progress
-        ):
-            segment_places = first_R[places][layout.segment_row] + layout.segment_rank
+        for one, found in self._run(arrays, distinct, read, mask, batch_size, progress):
             for part, embedded in found.items():
-                gathered[part][places if part in ROW_PARTS else segment_places] = embedded
+                gathered[part][one.places if part in ROW_PARTS else _place_segments(one, first_R)] = embedded
         return gathered if inverse is None else {part: array[inverse] for part, array in gathered.items()}
 
     def _reader(self, parts: Sequence[str]) -> Read:
@@ -220,6 +267,13 @@ class Runner:
             return {part: found[part] for part in parts}
 
         return read
+
+
+def _place_segments(one: Pass, first_R: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where the segments of a batch stand among those of all rows, given each row's first."""
+    assert one.layout is not None, "segments are laid out on the host"
+    places: NDArray[np.int64] = first_R[one.places][one.layout.segment_row] + one.layout.segment_rank
+    return places
 
 
 def group_by_length(

@@ -4,7 +4,7 @@ from navi.segments.arrays import ROLE_HIGH, ROLE_LOW, ROLE_MID, ROLES, SegmentAr
 from navi.segments.attributes import AttributeMapping, canonicalise, load_attributes
 from navi.segments.config import PrepareConfig
 from navi.segments.corpus import Corpus
-from navi.segments.encode import encode_tables
+from navi.segments.encode import RowEncoder, encode_tables
 from navi.segments.encoded import Encoded
 from navi.segments.inspection import inspect_corpus, inspect_paths
 from navi.segments.pieces import Piece, encode_chunk
@@ -25,6 +25,7 @@ __all__ = [
     "Piece",
     "PrepareConfig",
     "ProgressEvent",
+    "RowEncoder",
     "SegmentArrays",
     "canonicalise",
     "encode_chunk",

@@ -20,17 +20,28 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
+class RowEncoder:
+    """Turns rows of tables into segments, without disk, splits or workers, and remembers words from call to call."""
+
+    def __init__(self, tokenizer: Tokenizer, config: PrepareConfig | None = None) -> None:
+        # The vocabulary check is for choosing what to learn from; here every table is wanted.
+        self._config = replace(config or PrepareConfig(), max_unknown_share=None)
+        self._tokenizer = tokenizer
+        self._encoder = ChunkEncoder(tokenizer, self._config)
+
+    def encode(self, tables: Mapping[str, Iterable[Chunk]]) -> Encoded:
+        """Return tables as segments; roles come from all the rows given."""
+        merger = Merger(GrowingMemory, self._tokenizer, self._config)
+        for name, chunks in tables.items():
+            merger.begin_table(name)
+            for chunk in chunks:
+                merger.add(self._encoder.encode(chunk), np.full(chunk.num_rows, TRAIN, np.int8))
+            merger.end_table()
+        return merger.finish()
+
+
 def encode_tables(
     tables: Mapping[str, Iterable[Chunk]], tokenizer: Tokenizer, config: PrepareConfig | None = None
 ) -> Encoded:
-    """Return tables as segments, without disk, splits or workers; roles come from all the rows given."""
-    # The vocabulary check is for choosing what to learn from; here every table is wanted.
-    config = replace(config or PrepareConfig(), max_unknown_share=None)
-    encoder = ChunkEncoder(tokenizer, config)
-    merger = Merger(GrowingMemory, tokenizer, config)
-    for name, chunks in tables.items():
-        merger.begin_table(name)
-        for chunk in chunks:
-            merger.add(encoder.encode(chunk), np.full(chunk.num_rows, TRAIN, np.int8))
-        merger.end_table()
-    return merger.finish()
+    """Return tables as segments; for lots of rows one after the other, a `RowEncoder` is quicker."""
+    return RowEncoder(tokenizer, config).encode(tables)

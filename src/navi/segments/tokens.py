@@ -53,12 +53,13 @@ class TextTokenizer:
         Text that spells a special token, such as `[SEP]`, is read as plain text.
         """
         limit = max_tokens * _CHARACTERS_A_TOKEN
-        heads = [text if len(text) <= limit else _take_head(text, limit) for text in texts]
+        heads = list(texts)
+        cut = [place for place, text in enumerate(texts) if len(text) > limit]
+        for place in cut:
+            heads[place] = _take_head(texts[place], limit)
         lengths, tokens = self._encode(heads)
         # Where the head gave too few tokens, the rest matters after all.
-        short = [
-            place for place in np.flatnonzero(lengths <= max_tokens).tolist() if len(heads[place]) < len(texts[place])
-        ]
+        short = [place for place in cut if lengths[place] <= max_tokens and len(heads[place]) < len(texts[place])]
         if short:
             more_lengths, more_tokens = self._encode([texts[place] for place in short])
             which = np.arange(len(texts))

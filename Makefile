@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := minilm,excel,curves,index,report,eval,docs,dev
+EXTRAS := minilm,excel,curves,index,int8,report,eval,docs,dev
 
 .PHONY: help install demo test test-all lint format types bench docs constraints clean
 

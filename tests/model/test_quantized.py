@@ -1,4 +1,4 @@
-"""Tests of int8 layers: near the float32 ones, in order, whatever the batches, and refused where they cannot be."""
+"""Tests of layers in int8: near the float32 ones, in order, whatever the batches, and refused where they cannot be."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ import copy
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from navi.errors import ConfigError, ModelError
 from navi.model import load_backbone
-from navi.model.quantized import QuantizedLayer, QuantizedLinear, Reach, check_support, make_trial_rows, quantize_layers
+from navi.model.quantized import (
+    TOKENS_AT_ONCE,
+    QuantizedLayers,
+    QuantizedLinear,
+    check_support,
+    group_alike,
+    quantize_layers,
+)
+from navi.model.reach import Reach, make_trial_rows
 from navi.model.runner import Runner
 
 PARTS = ("rows", "headers", "values", "segments", "means")
@@ -62,9 +72,35 @@ def test_a_row_does_not_depend_on_the_other_rows_of_its_batch(eight, arrays, bat
 def test_a_second_runner_takes_layers_that_are_in_int8_already(eight, special, arrays):
     layers = list(eight.model.layers)
     again = Runner(eight.model, special, device="cpu", precision="int8", workers=0)
-    assert all(isinstance(layer, QuantizedLayer) for layer in layers)
+    assert [type(layer) for layer in layers] == [QuantizedLayers]
     assert list(again.model.layers) == layers
     np.testing.assert_array_equal(again.embed(arrays)["rows"], eight.embed(arrays)["rows"])
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_heads_may_all_see_the_row_or_all_their_segment(tiny_backbone, special, arrays, share):
+    runners = []
+    for precision in ("float32", "int8"):
+        model = load_backbone(tiny_backbone)
+        model.config.local_head_share = share
+        runners.append(Runner(model, special, device="cpu", precision=precision, workers=0))
+    for part in ("rows", "values"):
+        expected, found = (runner.embed(arrays, parts=(part,))[part] for runner in runners)
+        assert measure_cosines(found, expected).min() >= 0.99
+
+
+def test_local_heads_see_their_segment_alone(tiny_backbone, special, make_arrays):
+    model = load_backbone(tiny_backbone)
+    model.config.local_head_share = 1.0
+    model.config.attribute_embedding = False
+    eight = Runner(model, special, device="cpu", precision="int8", workers=0)
+    arrays = make_arrays(seed=5, num_rows=30, cells=(2, 6))
+    together = eight.embed(arrays, parts=("values",))["values"]
+    segments = arrays.row_segments
+    first, second = next(
+        (i, j) for i in range(len(segments)) for j in range(i) if segments[i] == segments[j]
+    )  # the same segment in two rows
+    np.testing.assert_allclose(together[first], together[second], atol=0.05)
 
 
 def test_the_same_weights_give_the_same_embeddings(exact, eight, special, arrays):
@@ -72,23 +108,52 @@ def test_the_same_weights_give_the_same_embeddings(exact, eight, special, arrays
     np.testing.assert_array_equal(other.embed(arrays)["rows"], eight.embed(arrays)["rows"])
 
 
+def compute(make, states):
+    import openvino as ov
+    from openvino import opset13 as ops
+
+    given = ops.parameter([-1, states.shape[1]], np.float32)
+    return ov.Core().compile_model(ov.Model([make(given)], [given]), "CPU")(states.numpy())[0]
+
+
 def test_a_linear_map_is_met_within_the_steps_of_its_ranges():
     torch.manual_seed(0)
     linear, states = torch.nn.Linear(16, 24), torch.randn(50, 16) * torch.linspace(0.1, 10, 16)
     eight = QuantizedLinear([linear], Reach(*torch.aminmax(states, dim=0)))
-    with torch.inference_mode():
-        expected = linear(states)
-        found = eight(eight.quantize(states))
-        added = eight(eight.quantize(states), torch.ones(50, 24))
-    assert (found - expected).abs().max() < 0.02 * expected.abs().max()
-    torch.testing.assert_close(added, found + 1)
+    expected = linear(states).detach().numpy()
+    found = compute(lambda given: eight(eight.quantize(eight.divide(given))), states)
+    some = compute(lambda given: eight(eight.quantize(eight.divide(given)), slice(3, 7)), states)
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
+    np.testing.assert_allclose(some, found[:, 3:7], atol=1e-5)
+
+
+def test_a_linear_map_can_give_its_outputs_times_a_factor():
+    torch.manual_seed(0)
+    linear, states, factor = torch.nn.Linear(8, 6), torch.randn(20, 8), np.linspace(0.5, 3, 6, dtype=np.float32)
+    plain, multiplied = (QuantizedLinear([linear], Reach(*torch.aminmax(states, dim=0))) for _ in range(2))
+    multiplied.multiply(factor)
+    found, expected = (
+        compute(lambda given, each=each: each(each.quantize(each.divide(given))), states)
+        for each in (multiplied, plain)
+    )
+    np.testing.assert_allclose(found, expected * factor, rtol=1e-4, atol=1e-5)
 
 
 def test_states_beyond_the_range_that_was_seen_get_its_ends():
     linear = torch.nn.Linear(4, 4)
     eight = QuantizedLinear([linear], Reach(torch.full((4,), -1.0), torch.full((4,), 2.0)), smoothing=None)
-    assert eight.quantize(torch.tensor([[-50.0, -1.0, 2.0, 50.0]])).tolist() == [[0, 0, 255, 255]]
-    assert eight.quantize(torch.zeros(1, 4)).tolist() == [[85] * 4]
+    found = compute(eight.quantize, torch.tensor([[-50.0, -1.0, 2.0, 50.0]]))
+    np.testing.assert_allclose(found, [[-1, -1, 2, 2]], atol=1e-6)
+
+
+@given(lengths=st.lists(st.integers(0, 700), max_size=60))
+def test_rows_of_like_length_go_together_each_once_and_little_padded(lengths):
+    groups = [group.tolist() for group in group_alike(torch.tensor(lengths, dtype=torch.int64))]
+    assert sorted(row for group in groups for row in group) == [row for row, length in enumerate(lengths) if length]
+    for group in groups:
+        own = [lengths[row] for row in group]
+        assert len(group) == 1 or len(group) * max(own) <= TOKENS_AT_ONCE
+        assert len(group) * max(own) - sum(own) <= max(128, len(group) * max(own) // 32)
 
 
 def test_trial_rows_are_always_the_same(special):
@@ -110,7 +175,7 @@ def test_an_activation_that_has_no_int8_form_is_refused(tiny_backbone, special):
         quantize_layers(model, special)
 
 
-def test_a_torch_without_onednn_is_refused(tiny_backbone, monkeypatch):
-    monkeypatch.setattr("navi.model.quantized.has_onednn", lambda: False)
-    with pytest.raises(ModelError, match=r"has no oneDNN, which precision int8 needs. Use float32"):
+def test_what_to_install_is_told_where_openvino_is_missing(tiny_backbone, monkeypatch):
+    monkeypatch.setattr("navi.model.quantized.has_openvino", lambda: False)
+    with pytest.raises(ModelError, match=r"needs OpenVINO, which is not installed. Install it with pip install"):
         check_support(load_backbone(tiny_backbone))

@@ -27,7 +27,7 @@ from navi.inference.frames import Tables, read_tables
 from navi.inference.loading import find_prepare_config, fingerprint_model, open_model
 from navi.inference.pool import RunnerPool
 from navi.segments import Encoded, PrepareConfig, RowEncoder
-from navi.tables import Chunk, ReadConfig
+from navi.tables import ReadConfig
 from navi.training import Domain
 from navi.training.vocabulary import find_special_tokens
 

@@ -1,8 +1,11 @@
-"""Encoder layers in int8 for the CPU: weights by output channel, states by ranges seen on rows of random tokens."""
+"""Encoder layers in int8 for the CPU, all of them one OpenVINO graph over rows that are padded to a like length."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import importlib.util
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,50 +13,47 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers.models.bert.modeling_bert import BertLayer
 
-from navi.batches import BatchBuilder, SpecialTokens, lay_out
+from navi.batches import SpecialTokens
 from navi.errors import ConfigError, ModelError
-from navi.model.attention import Packing, attend_first, packed_attention
+from navi.model.attention import Packing
 from navi.model.encoder import NaviModel
-from navi.segments.arrays import SegmentArrays
+from navi.model.reach import SMOOTHING, Reach, observe
 
-# Shape suffixes: T tokens (packed), D width of what comes in, O width of what goes out, H heads, E width of a head.
+# Shape suffixes: T tokens (packed), R rows, B rows of one padded length L, D width of what comes in, O width of what
+# goes out.
 
-SMOOTHING = 0.4
-"""How much of a channel's reach moves from the states to the weights, where it costs less; 1 would be all of it."""
-ACTIVATIONS = {"gelu": ("gelu", "none"), "gelu_new": ("gelu", "tanh"), "relu": ("relu", "")}
-"""What oneDNN can do to a product before it is written, by the name that a configuration gives it."""
-TRIAL_ROWS, TRIAL_COLUMNS, TRIAL_LENGTH = 64, 8, 12
-"""Rows, columns and longest value of the random rows; fewer rows were seen to miss outliers."""
-NUM_LEVELS = 255
-
-
-class Reach(NamedTuple):
-    """The lowest and the highest number of each channel, (D,) each."""
-
-    low: Tensor
-    high: Tensor
+Node = Any
+"""What a graph is made of: OpenVINO's own nodes."""
+ACTIVATIONS = {"gelu": ("gelu", "erf"), "gelu_new": ("gelu", "tanh"), "relu": ("relu",)}
+"""What the graph calls an activation, by the name that a configuration gives it."""
+NUM_STEPS = 256
+HIDDEN = -1e9
+"""What is added to the score of a token that may not be seen."""
+TOKENS_AT_ONCE, PADDING = 2048, 128
+"""Tokens that go through the graph together, padding and all, or one row; and padding that is worth a call less."""
 
 
 def quantize_layers(model: NaviModel, special: SpecialTokens) -> None:
-    """Put int8 layers in the place of a model's encoder layers; attribute encoder, projection and head stay.
+    """Put one graph in int8 in the place of a model's encoder layers; attribute encoder, projection and head stay.
 
     States are written as eight bits over ranges that the float32 layers show on rows of random tokens. No batch decides
     on them, so a row's embedding does not depend on its neighbours.
     """
-    if any(isinstance(layer, QuantizedLayer) for layer in model.layers):
+    if any(isinstance(layer, QuantizedLayers) for layer in model.layers):
         return
     check_support(model)
-    reaches = observe(model, special)
-    activation = ACTIVATIONS[model.config.hidden_act]
-    model.layers = nn.ModuleList(QuantizedLayer(layer, reaches, activation) for layer in model.layers)
+    model.layers = nn.ModuleList([QuantizedLayers(model, observe(model, special))])
 
 
 def check_support(model: NaviModel) -> None:
     """Raise unless int8 layers can be made of a model's layers, here."""
     if model.device.type != "cpu":
         raise ConfigError(f"Precision int8 is for the CPU, got the device '{model.device}'. Use bfloat16 there.")
-    if not has_onednn():
-        raise ModelError("This build of torch has no oneDNN, which precision int8 needs. Use float32.")
+    if not has_openvino():
+        raise ModelError(
+            "Precision int8 needs OpenVINO, which is not installed. "
+            "Install it with pip install 'navi-tables[int8]', or use float32."
+        )
     if model.config.hidden_act not in ACTIVATIONS:
         raise ModelError(
             f"No int8 layers for the activation '{model.config.hidden_act}'. "
@@ -61,162 +61,230 @@ def check_support(model: NaviModel) -> None:
         )
 
 
-def has_onednn() -> bool:
-    """Tell whether this build of torch has the products that int8 layers need."""
-    return hasattr(torch.ops.onednn, "qlinear_pointwise")
+def has_openvino() -> bool:
+    """Tell whether OpenVINO is installed."""
+    return importlib.util.find_spec("openvino") is not None
 
 
-@torch.inference_mode()
-def observe(model: NaviModel, special: SpecialTokens) -> dict[nn.Module, Reach]:
-    """Return the reach of what each linear map of the layers is given, over rows of random tokens."""
-    reaches: dict[nn.Module, Reach] = {}
+class QuantizedLayers(nn.Module):
+    """All layers of an encoder, in the place of one; attention, residuals and norms stay in float32."""
 
-    def look(module: nn.Module, given: tuple[Tensor, ...]) -> None:
-        reaches[module] = Reach(*torch.aminmax(given[0].reshape(-1, given[0].shape[-1]), dim=0))
-
-    hooks = [
-        module.register_forward_pre_hook(look) for module in model.layers.modules() if isinstance(module, nn.Linear)
-    ]
-    try:
-        arrays = make_trial_rows(special)
-        layout = lay_out(arrays, np.arange(TRIAL_ROWS), special)
-        model(BatchBuilder(arrays, special, align=False).pack_layout(layout))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return reaches
-
-
-def make_trial_rows(special: SpecialTokens) -> SegmentArrays:
-    """Return rows of random tokens, every tenth of them [MASK]; always the same ones."""
-    generator = np.random.default_rng(0)
-    num_cells = TRIAL_ROWS * TRIAL_COLUMNS
-
-    def draw(number: int, longest: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        lengths = generator.integers(1, longest + 1, number)
-        tokens = generator.choice(special.regular, lengths.sum()).astype(np.int32)
-        tokens[generator.random(len(tokens)) < 0.1] = special.mask
-        return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), tokens
-
-    header = np.tile(np.arange(TRIAL_COLUMNS, dtype=np.int32), TRIAL_ROWS)
-    columns = np.arange(TRIAL_COLUMNS, dtype=np.int32)
-    header_offsets, header_tokens = draw(TRIAL_COLUMNS, 4)
-    value_offsets, value_tokens = draw(num_cells, TRIAL_LENGTH)
-    return SegmentArrays(
-        row_offsets=np.arange(TRIAL_ROWS + 1, dtype=np.int64) * TRIAL_COLUMNS,
-        row_segments=np.arange(num_cells, dtype=np.int32),
-        row_table=np.zeros(TRIAL_ROWS, dtype=np.int32),
-        segment_attribute=header,
-        segment_header=header,
-        segment_value=np.arange(num_cells, dtype=np.int32),
-        header_offsets=header_offsets,
-        header_tokens=header_tokens,
-        value_offsets=value_offsets,
-        value_tokens=value_tokens,
-        attribute_offsets=header_offsets,
-        attribute_tokens=header_tokens,
-        column_table=np.zeros(TRIAL_COLUMNS, dtype=np.int32),
-        column_header=columns,
-        column_attribute=columns,
-        column_role=np.zeros(TRIAL_COLUMNS, dtype=np.int8),
-    )
-
-
-class QuantizedLinear:
-    """A linear map with weights and states in eight bits; products are summed in 32, then scaled to float32."""
-
-    def __init__(self, linears: list[nn.Linear], reach: Reach, *, smoothing: float | None = SMOOTHING) -> None:
-        weight_OD = torch.cat([linear.weight.detach().float() for linear in linears])
-        spread_D = _share_reach(reach, weight_OD, smoothing)
-        weight_OD = weight_OD * spread_D
-        low = min(float((reach.low / spread_D).min()), 0.0)
-        high = max(float((reach.high / spread_D).max()), 0.0)
-        self.scale = max(high - low, 1e-5) / NUM_LEVELS
-        self.zero = round(-low / self.scale)
-        self.factor_D = 1 / (spread_D * self.scale)
-        self.shift = torch.tensor(self.zero + 0.5)
-        self.weight_scale_O = weight_OD.abs().amax(dim=1).clamp(min=1e-9) / _count_weight_levels()
-        self.weight_zero_O = torch.zeros(len(weight_OD), dtype=torch.int64)
-        rounded = (weight_OD / self.weight_scale_O[:, None]).round().to(torch.int8)
-        self.packed = torch.ops.onednn.qlinear_prepack(rounded, None)
-        self.bias_O = torch.cat([linear.bias.detach().float() for linear in linears])
-
-    def quantize(self, states_TD: Tensor) -> Tensor:
-        """Return states as eight bits; those beyond the range that was seen get its ends."""
-        return torch.addcmul(self.shift, states_TD, self.factor_D).clamp_(0, NUM_LEVELS).to(torch.uint8)
-
-    def __call__(self, eight_TD: Tensor, added_TO: Tensor | None = None) -> Tensor:
-        """Return W x + b, and what is added to it, in float32: (T, O)."""
-        given = (eight_TD, self.scale, self.zero, self.packed, self.weight_scale_O, self.weight_zero_O)
-        written = (self.bias_O, 1.0, 0, torch.float32)
-        if added_TO is None:
-            product: Tensor = torch.ops.onednn.qlinear_pointwise(*given, *written, "none", [], "")
-        else:
-            product = torch.ops.onednn.qlinear_pointwise.binary(
-                *given, added_TO, *written, 1.0, 0, "add", 1.0, "none", [], ""
-            )
-        return product
-
-    def activate(self, eight_TD: Tensor, following: QuantizedLinear, activation: tuple[str, str]) -> Tensor:
-        """Return act(W x + b) as the eight bits that the following map takes: (T, O)."""
-        activated: Tensor = torch.ops.onednn.qlinear_pointwise(
-            eight_TD, self.scale, self.zero, self.packed, self.weight_scale_O, self.weight_zero_O, self.bias_O,
-            following.scale, following.zero, torch.uint8, activation[0], [], activation[1],
-        )  # fmt: skip
-        return activated
-
-
-class QuantizedLayer(nn.Module):
-    """A BERT layer whose matrix products are in int8; attention, residuals and norms stay in float32."""
-
-    def __init__(self, layer: BertLayer, reaches: dict[nn.Module, Reach], activation: tuple[str, str]) -> None:
+    def __init__(self, model: NaviModel, reaches: dict[nn.Module, Reach]) -> None:
         super().__init__()
+        num_local = model.config.num_local_heads
+        layers = [QuantizedLayer(layer, reaches, ACTIVATIONS[model.config.hidden_act]) for layer in model.layers]
+        self._graphs = {first: draw_layers(layers, num_local, first=first) for first in (False, True)}
+
+    def forward(self, hidden: Tensor, *, packing: Packing) -> Tensor:
+        """Return the states after all layers: (1, T, D) in and out."""
+        hidden_TD, units_T = hidden.squeeze(0), _number_units(packing)
+        states_TD = torch.zeros_like(hidden_TD)
+        for rows in group_alike(packing.wide.starts.diff()):
+            places_BL, real_BL = _pad(packing.wide.starts, rows)
+            states_TD[places_BL[real_BL]] = _infer(self._whole, hidden_TD, units_T, places_BL, real_BL)[real_BL]
+        return states_TD.unsqueeze(0)
+
+    def embed_first(self, hidden: Tensor, packing: Packing) -> Tensor:
+        """Return the states of the first token of each row alone, after all layers: (R, D)."""
+        hidden_TD, units_T = hidden.squeeze(0), _number_units(packing)
+        states_RD = hidden_TD.new_zeros(len(packing.wide.starts) - 1, hidden_TD.shape[1])
+        for rows in group_alike(packing.wide.starts.diff()):
+            places_BL, real_BL = _pad(packing.wide.starts, rows)
+            states_RD[rows] = _infer(self._first, hidden_TD, units_T, places_BL, real_BL).squeeze(1)
+        return states_RD
+
+    @cached_property
+    def _whole(self) -> Any:
+        return _compile(self._graphs.pop(False))
+
+    @cached_property
+    def _first(self) -> Any:
+        return _compile(self._graphs.pop(True))
+
+
+def group_alike(lengths_R: Tensor) -> list[Tensor]:
+    """Return groups of rows of like length, within `TOKENS_AT_ONCE` when padded; empty rows are in none.
+
+    >>> [group.tolist() for group in group_alike(torch.tensor([3, 900, 0, 4, 880]))]
+    [[1, 4], [3, 0]]
+    """
+    lengths, order = torch.sort(lengths_R, descending=True, stable=True)
+    lengths = lengths[lengths > 0]
+    groups: list[Tensor] = []
+    begin, real = 0, 0
+    for place, length in enumerate(lengths.tolist()):
+        padded = (place + 1 - begin) * int(lengths[begin])
+        if place > begin and (padded > TOKENS_AT_ONCE or padded - real - length > max(PADDING, padded // 32)):
+            groups.append(order[begin:place])
+            begin, real = place, 0
+        real += length
+    return [*groups, order[begin : len(lengths)]] if len(lengths) else []
+
+
+def _pad(starts: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where the tokens of rows stand, (B, L), any token where there is none; and which are real."""
+    first, lengths = starts[rows, None].long(), starts.diff()[rows, None].long()
+    steps = torch.arange(int(lengths.max()))
+    return first + torch.minimum(steps, lengths - 1), steps < lengths
+
+
+def _number_units(packing: Packing) -> Tensor:
+    """Return (T,) a number for each token that those of its segment share; 0 for [CLS]."""
+    row_first = packing.wide.limits[0]
+    return (row_first if packing.local is None else packing.local.limits[0]) - row_first
+
+
+def _infer(graph: Any, hidden_TD: Tensor, units_T: Tensor, places_BL: Tensor, real_BL: Tensor) -> Tensor:
+    """Return what the graph makes of padded rows, in memory that its next run writes anew."""
+    flat = places_BL.reshape(-1)
+    states = hidden_TD.index_select(0, flat).view(*places_BL.shape, -1)
+    units = torch.where(real_BL, units_T[flat].view(places_BL.shape), -1).int()
+    found = graph.infer([states.numpy(), units.numpy()], share_inputs=True, share_outputs=True)
+    return torch.from_numpy(found[0])
+
+
+def _compile(graph: Any) -> Any:
+    import openvino as ov
+
+    settings = {
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        "INFERENCE_PRECISION_HINT": "f32",
+        "PERFORMANCE_HINT": "LATENCY",
+        "ENABLE_CPU_PINNING": False,
+    }
+    return ov.Core().compile_model(graph, "CPU", settings).create_infer_request()
+
+
+def draw_layers(layers: Sequence[QuantizedLayer], num_local: int, *, first: bool) -> Any:
+    """Return the graph of all layers, to the states of all tokens or of the first of each row.
+
+    It takes padded states, (B, L, D), and the number of each token's segment, (B, L), -1 where there is no token.
+    """
+    import openvino as ov
+    from openvino import opset13 as ops
+
+    given = states = ops.parameter([-1, -1, layers[0].num_heads * layers[0].head_width], np.float32)
+    units = ops.parameter([-1, -1], np.int32)
+    row, segment = _hide(units)
+    num_wide = layers[0].num_heads - num_local
+    groups = [(0, num_wide, row), (num_wide, layers[0].num_heads, segment)]
+    groups = [group for group in groups if group[0] < group[1]]
+    for layer in layers[:-1]:
+        states = layer.draw(states, groups)
+    if first:  # [CLS] sees its row in every head
+        groups = [(0, layers[0].num_heads, row)]
+    return ov.Model([layers[-1].draw(states, groups, first=first)], [given, units])
+
+
+def _hide(units: Node) -> tuple[Node, Node]:
+    """Return what is added to scores: it hides padding, (B, 1, 1, L), and other segments as well, (B, 1, L, L)."""
+    from openvino import opset13 as ops
+
+    asked, asking = ops.unsqueeze(units, [1, 2]), ops.unsqueeze(units, [1, 3])
+    real = ops.greater_equal(asked, np.int32(0))
+    own = ops.logical_or(ops.equal(asked, asking), ops.equal(asking, np.int32(0)))
+    row, segment = (
+        ops.select(visible, np.float32(0), np.float32(HIDDEN)) for visible in (real, ops.logical_and(own, real))
+    )
+    return row, segment
+
+
+class QuantizedLayer:
+    """A BERT layer whose matrix products are in int8, ready to be drawn into a graph."""
+
+    def __init__(self, layer: BertLayer, reaches: dict[nn.Module, Reach], activation: Sequence[str]) -> None:
         attention, mixing, narrow = layer.attention.self, layer.attention.output.dense, layer.output.dense
         wide = layer.intermediate.dense
         self.num_heads: int = attention.num_attention_heads
-        self.scaling: float = attention.scaling
+        self.head_width: int = attention.attention_head_size
         self.activation = activation
         self.look = QuantizedLinear([attention.query, attention.key, attention.value], reaches[attention.query])
         self.mix = QuantizedLinear([mixing], reaches[mixing])
         self.widen = QuantizedLinear([wide], reaches[wide])
-        # What the activation gives is written as eight bits by the product itself, with one scale for all channels.
+        # What the activation gives is written as eight bits by the product itself, with one range for all channels.
         self.narrow = QuantizedLinear([narrow], reaches[narrow], smoothing=None)
         self.attention_norm = layer.attention.output.LayerNorm
         self.output_norm = layer.output.LayerNorm
+        # Attention is linear in the values, so they are divided where they are made for the map that takes them.
+        scaling = np.full(mixing.in_features, attention.scaling, np.float32)
+        self.look.multiply(np.concatenate([scaling, np.ones_like(scaling), 1 / self.mix.spread_D]))
 
-    def forward(self, hidden: Tensor, *, packing: Packing) -> Tensor:
-        """Return the states after the layer: (1, T, D) in and out, as the layer it stands for."""
-        hidden_TD = hidden.squeeze(0)
-        query, key, value = self._look(hidden_TD).permute(1, 2, 0, 3).unsqueeze(1)  # (1, H, T, E) each
-        seen = packed_attention(self, query, key, value, None, packing=packing, scaling=self.scaling)[0]
-        return self._finish(seen.reshape(hidden_TD.shape), hidden_TD).unsqueeze(0)
+    def draw(self, states: Node, groups: Sequence[tuple[int, int, Node]], *, first: bool = False) -> Node:
+        """Return the states after the layer, of all tokens or of the first of each row.
 
-    def embed_first(self, hidden: Tensor, packing: Packing) -> Tensor:
-        """Return the states of the first token of each row alone: (R, D)."""
-        hidden_TD, first_R = hidden.squeeze(0), packing.wide.starts[:-1].long()
-        query, key, value = self._look(hidden_TD).unbind(1)
-        seen = attend_first(query.index_select(0, first_R), key, value, packing, self.scaling)
-        return self._finish(seen.flatten(1), hidden_TD.index_select(0, first_R))
+        A group is its first head, the end of its heads, and what hides from them what they may not see.
+        """
+        from openvino import opset13 as ops
 
-    def _look(self, hidden_TD: Tensor) -> Tensor:
-        """Return queries, keys and values: (T, 3, H, E)."""
-        return self.look(self.look.quantize(hidden_TD)).view(len(hidden_TD), 3, self.num_heads, -1)
+        eight = asking = self.look.quantize(self.look.divide(states))
+        if first:
+            asking, states = (ops.slice(node, [0], [1], [1], [1]) for node in (eight, states))
+        seen = ops.concat([self._attend(asking, eight, *group) for group in groups], 2)
+        attended = _normalize(ops.add(self.mix(self.mix.quantize(seen)), states), self.attention_norm)
+        inner = self.widen(self.widen.quantize(self.widen.divide(attended)))
+        active = getattr(ops, self.activation[0])(inner, *self.activation[1:])
+        return _normalize(ops.add(self.narrow(self.narrow.quantize(active)), attended), self.output_norm)
 
-    def _finish(self, seen_TD: Tensor, hidden_TD: Tensor) -> Tensor:
-        """Return the states after attention has been given: (T, D)."""
-        attended_TD = self.attention_norm(self.mix(self.mix.quantize(seen_TD), hidden_TD))
-        inner = self.widen.activate(self.widen.quantize(attended_TD), self.narrow, self.activation)
-        states: Tensor = self.output_norm(self.narrow(inner, attended_TD))
-        return states
+    def _attend(self, asking: Node, eight: Node, begin: int, end: int, hiding: Node) -> Node:
+        """Return what some heads take from the states, side by side."""
+        from openvino import opset13 as ops
+
+        def look(states: Node, kind: int) -> Node:
+            heads = slice(*((kind * self.num_heads + edge) * self.head_width for edge in (begin, end)))
+            flat = self.look(states, heads)
+            return ops.transpose(ops.reshape(flat, [0, 0, end - begin, self.head_width], True), [0, 2, 1, 3])
+
+        scores = ops.add(ops.matmul(look(asking, 0), look(eight, 1), False, True), hiding)
+        mixed = ops.matmul(ops.softmax(scores, -1), look(eight, 2), False, False)
+        return ops.reshape(ops.transpose(mixed, [0, 2, 1, 3]), [0, 0, (end - begin) * self.head_width], True)
 
 
-def _share_reach(reach: Reach, weight_OD: Tensor, smoothing: float | None) -> Tensor:
-    """Return (D,) what each channel of the states is divided by, and its weights multiplied with."""
-    if smoothing is None:
-        return torch.ones(weight_OD.shape[1])
-    states_D = torch.maximum(reach.low.abs(), reach.high.abs()).clamp(min=1e-5)
-    weights_D = weight_OD.abs().amax(dim=0).clamp(min=1e-5)
-    return states_D**smoothing / weights_D ** (1 - smoothing)
+class QuantizedLinear:
+    """A linear map, or several of the same states, with weights and states in eight bits."""
+
+    def __init__(self, linears: Sequence[nn.Linear], reach: Reach, *, smoothing: float | None = SMOOTHING) -> None:
+        weight_OD = torch.cat([linear.weight.detach().float() for linear in linears])
+        spread_D = reach.spread(weight_OD, smoothing)
+        weight_OD = weight_OD * spread_D
+        self.low = np.float32(min(float((reach.low / spread_D).min()), -1e-5))
+        self.high = np.float32(max(float((reach.high / spread_D).max()), 1e-5))
+        self.spread_D: NDArray[np.float32] = spread_D.numpy()
+        scale_O = weight_OD.abs().amax(dim=1, keepdim=True).clamp(min=1e-9) / _count_weight_levels()
+        self.weight_OD: NDArray[np.int8] = (weight_OD / scale_O).round().to(torch.int8).numpy()
+        self.scale_O: NDArray[np.float32] = scale_O.numpy()
+        self.bias_O: NDArray[np.float32] = torch.cat([linear.bias.detach().float() for linear in linears]).numpy()
+
+    def multiply(self, factor_O: NDArray[np.float32]) -> None:
+        """Have the map give its outputs times a factor."""
+        self.scale_O = self.scale_O * factor_O[:, None]
+        self.bias_O = self.bias_O * factor_O
+
+    def divide(self, states: Node) -> Node:
+        """Return states as the map takes them: each channel divided by what its weights were multiplied with."""
+        from openvino import opset13 as ops
+
+        return ops.multiply(states, ops.constant(1 / self.spread_D))
+
+    def quantize(self, states: Node) -> Node:
+        """Return divided states in the steps of their range; those beyond it get its ends."""
+        from openvino import opset13 as ops
+
+        return ops.fake_quantize(states, self.low, self.high, self.low, self.high, NUM_STEPS)
+
+    def __call__(self, eight: Node, outputs: slice = slice(None)) -> Node:
+        """Return W x + b, or some of its outputs."""
+        from openvino import opset13 as ops
+
+        whole = ops.convert(ops.constant(self.weight_OD[outputs]), "f32")
+        weight = ops.multiply(whole, ops.constant(self.scale_O[outputs]))
+        return ops.add(ops.matmul(eight, weight, False, True), ops.constant(self.bias_O[outputs]))
+
+
+def _normalize(states: Node, norm: nn.LayerNorm) -> Node:
+    from openvino import opset13 as ops
+
+    weight, bias = (parameter.detach().float().numpy() for parameter in (norm.weight, norm.bias))
+    return ops.add(ops.multiply(ops.mvn(states, [-1], True, norm.eps, "inside_sqrt"), weight), bias)
 
 
 def _count_weight_levels() -> int:

@@ -33,6 +33,8 @@ PRECISIONS = {
     "int8": torch.float32,
 }
 """Arithmetic of weights and states; with int8 only the layers' matrix products leave float32."""
+TOKENS_PER_BATCH = {"cuda": 131072, "int8": 16384, "cpu": 4096}
+"""Token budget of a batch, by precision or else by device; int8 makes its own groups of like length of it."""
 Read = Callable[[NaviOutput, Rows, Layout], dict[str, Tensor]]
 Mask = Callable[[Layout], Masks]
 Found = dict[str, NDArray[np.float32]]
@@ -92,7 +94,8 @@ class Runner:
         if self.precision == "int8":
             quantize_layers(self.model, special)
         self.special = special
-        self.tokens_per_batch = tokens_per_batch or (131072 if self.device.type == "cuda" else 4096)
+        kind = "int8" if self.precision == "int8" else "cuda" if self.device.type == "cuda" else "cpu"
+        self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH[kind]
         self.workers = workers
         self.packs_on_device = self.device.type == "cuda"
         """Whether the device packs rows of which the embeddings alone are asked for."""

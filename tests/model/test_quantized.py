@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -101,6 +102,13 @@ def test_local_heads_see_their_segment_alone(tiny_backbone, special, make_arrays
         (i, j) for i in range(len(segments)) for j in range(i) if segments[i] == segments[j]
     )  # the same segment in two rows
     np.testing.assert_allclose(together[first], together[second], atol=0.05)
+
+
+def test_threads_may_share_the_layers(eight, arrays):
+    expected = eight.embed(arrays)["rows"]
+    with ThreadPoolExecutor(3) as pool:
+        for found in pool.map(lambda _: eight.embed(arrays)["rows"], range(6)):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_the_same_weights_give_the_same_embeddings(exact, eight, special, arrays):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -73,6 +74,7 @@ class QuantizedLayers(nn.Module):
         super().__init__()
         num_local = model.config.num_local_heads
         layers = [QuantizedLayer(layer, reaches, ACTIVATIONS[model.config.hidden_act]) for layer in model.layers]
+        self._lock = threading.Lock()
         self._graphs = {first: draw_layers(layers, num_local, first=first) for first in (False, True)}
 
     def forward(self, hidden: Tensor, *, packing: Packing) -> Tensor:
@@ -81,7 +83,8 @@ class QuantizedLayers(nn.Module):
         states_TD = torch.zeros_like(hidden_TD)
         for rows in group_alike(packing.wide.starts.diff()):
             places_BL, real_BL = _pad(packing.wide.starts, rows)
-            states_TD[places_BL[real_BL]] = _infer(self._whole, hidden_TD, units_T, places_BL, real_BL)[real_BL]
+            with self._lock:
+                states_TD[places_BL[real_BL]] = _infer(self._whole, hidden_TD, units_T, places_BL, real_BL)[real_BL]
         return states_TD.unsqueeze(0)
 
     def embed_first(self, hidden: Tensor, packing: Packing) -> Tensor:
@@ -90,7 +93,8 @@ class QuantizedLayers(nn.Module):
         states_RD = hidden_TD.new_zeros(len(packing.wide.starts) - 1, hidden_TD.shape[1])
         for rows in group_alike(packing.wide.starts.diff()):
             places_BL, real_BL = _pad(packing.wide.starts, rows)
-            states_RD[rows] = _infer(self._first, hidden_TD, units_T, places_BL, real_BL).squeeze(1)
+            with self._lock:
+                states_RD[rows] = _infer(self._first, hidden_TD, units_T, places_BL, real_BL).squeeze(1)
         return states_RD
 
     @cached_property

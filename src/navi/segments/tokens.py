@@ -54,7 +54,7 @@ class TextTokenizer:
         """
         limit = max_tokens * _CHARACTERS_A_TOKEN
         heads = list(texts)
-        cut = [place for place, text in enumerate(texts) if len(text) > limit]
+        cut = np.flatnonzero(np.fromiter(map(len, texts), np.int64, len(texts)) > limit).tolist()
         for place in cut:
             heads[place] = _take_head(texts[place], limit)
         lengths, tokens = self._encode(heads)

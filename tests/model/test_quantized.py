@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from navi.errors import ConfigError, ModelError
 from navi.model import load_backbone
 from navi.model.quantized import (
+    PADDING,
     TOKENS_AT_ONCE,
     QuantizedLayers,
     QuantizedLinear,
@@ -97,11 +98,12 @@ def test_local_heads_see_their_segment_alone(tiny_backbone, special, make_arrays
     eight = Runner(model, special, device="cpu", precision="int8", workers=0)
     arrays = make_arrays(seed=5, num_rows=30, cells=(2, 6))
     together = eight.embed(arrays, parts=("values",))["values"]
-    segments = arrays.row_segments
-    first, second = next(
-        (i, j) for i in range(len(segments)) for j in range(i) if segments[i] == segments[j]
-    )  # the same segment in two rows
-    np.testing.assert_allclose(together[first], together[second], atol=0.05)
+    row_S = np.repeat(np.arange(arrays.num_rows), np.diff(arrays.row_offsets))
+    segment_S = arrays.row_segments
+    pairs = [(i, j) for i in range(len(segment_S)) for j in range(i) if segment_S[i] == segment_S[j]]
+    apart = [np.abs(together[i] - together[j]).max() for i, j in pairs if row_S[i] != row_S[j]]
+    assert apart
+    assert max(apart) < 0.05
 
 
 def test_threads_may_share_the_layers(eight, arrays):
@@ -161,7 +163,7 @@ def test_rows_of_like_length_go_together_each_once_and_little_padded(lengths):
     for group in groups:
         own = [lengths[row] for row in group]
         assert len(group) == 1 or len(group) * max(own) <= TOKENS_AT_ONCE
-        assert len(group) * max(own) - sum(own) <= max(128, len(group) * max(own) // 32)
+        assert len(group) * max(own) - sum(own) <= max(PADDING, len(group) * max(own) // 32)
 
 
 def test_trial_rows_are_always_the_same(special):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -111,6 +113,31 @@ def test_threads_may_share_the_layers(eight, arrays):
     with ThreadPoolExecutor(3) as pool:
         for found in pool.map(lambda _: eight.embed(arrays)["rows"], range(6)):
             np.testing.assert_array_equal(found, expected)
+
+
+SIGNAL_AFTER_TWO_GRAPHS = """
+import signal
+import numpy as np
+import openvino as ov
+from openvino import opset13 as ops
+from navi.model.quantized import _compile
+
+def make_graph():
+    given = ops.parameter([-1], np.float32)
+    return ov.Model([ops.relu(given)], [given])
+
+first, second = _compile(make_graph()), _compile(make_graph())
+del first
+del second
+signal.signal(signal.SIGINT, lambda number, frame: print("noted"))
+signal.raise_signal(signal.SIGINT)
+"""
+
+
+def test_a_signal_can_be_taken_when_two_graphs_are_gone():
+    """In a process of its own: where signals have lost their stack, it ends by a fault."""
+    done = subprocess.run([sys.executable, "-c", SIGNAL_AFTER_TWO_GRAPHS], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "noted\n"), done.stderr
 
 
 def test_the_same_weights_give_the_same_embeddings(exact, eight, special, arrays):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -148,15 +148,25 @@ def _infer(graph: Any, hidden_TD: Tensor, units_T: Tensor, places_BL: Tensor, re
 
 
 def _compile(graph: Any) -> Any:
-    import openvino as ov
-
     settings = {
         "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         "INFERENCE_PRECISION_HINT": "f32",
         "PERFORMANCE_HINT": "LATENCY",
         "ENABLE_CPU_PINNING": False,
     }
-    return ov.Core().compile_model(graph, "CPU", settings).create_infer_request()
+    return _open_core().compile_model(graph, "CPU", settings).create_infer_request()
+
+
+@cache
+def _open_core() -> Any:
+    """Return OpenVINO's core, one for the process and kept to its end.
+
+    A core gives signals a stack of its own and, when it goes, puts back the one it found. Of two cores the later would
+    put back what the earlier took along, and the next signal, Ctrl-C too, would end the process with a fault.
+    """
+    import openvino as ov
+
+    return ov.Core()
 
 
 def draw_layers(layers: Sequence[QuantizedLayer], num_local: int, *, first: bool) -> Any:

@@ -16,13 +16,17 @@ from hypothesis import strategies as st
 from navi.errors import ConfigError, ModelError
 from navi.model import load_backbone
 from navi.model.quantized import (
-    PADDING,
+    FEWEST_TOKENS,
+    PADDING_SHARE,
     TOKENS_AT_ONCE,
+    Normed,
     QuantizedLayers,
     QuantizedLinear,
+    _open_core,
     check_support,
     group_alike,
     quantize_layers,
+    round_up,
 )
 from navi.model.reach import Reach, make_trial_rows
 from navi.model.runner import Runner
@@ -145,12 +149,14 @@ def test_the_same_weights_give_the_same_embeddings(exact, eight, special, arrays
     np.testing.assert_array_equal(other.embed(arrays)["rows"], eight.embed(arrays)["rows"])
 
 
-def compute(make, states):
+def compute(make, states, gain=1.0, bias=0.0):
     import openvino as ov
     from openvino import opset13 as ops
 
-    given = ops.parameter([-1, states.shape[1]], np.float32)
-    return ov.Core().compile_model(ov.Model([make(given)], [given]), "CPU")(states.numpy())[0]
+    width = states.shape[1]
+    given = ops.parameter([-1, width], np.float32)
+    normed = Normed(given, np.full(width, gain, np.float32), np.full(width, bias, np.float32))
+    return _open_core().compile_model(ov.Model([make(normed)], [given]), "CPU")(states.numpy())[0]
 
 
 def test_a_linear_map_is_met_within_the_steps_of_its_ranges():
@@ -162,6 +168,16 @@ def test_a_linear_map_is_met_within_the_steps_of_its_ranges():
     some = compute(lambda given: eight(eight.quantize(eight.divide(given)), slice(3, 7)), states)
     assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
     np.testing.assert_allclose(some, found[:, 3:7], atol=1e-5)
+
+
+def test_a_linear_map_applies_the_gain_and_bias_of_the_norm_before_it():
+    torch.manual_seed(0)
+    linear, states = torch.nn.Linear(16, 16), torch.randn(50, 16)
+    normed = 3 * states + 0.5
+    eight = QuantizedLinear([linear], Reach(*torch.aminmax(normed, dim=0)))
+    expected = (linear(normed) + normed).detach().numpy()
+    found = compute(lambda given: eight.add_to(given, eight.quantize(eight.divide(given))), states, gain=3, bias=0.5)
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
 
 
 def test_a_linear_map_can_give_its_outputs_times_a_factor():
@@ -179,18 +195,31 @@ def test_a_linear_map_can_give_its_outputs_times_a_factor():
 def test_states_beyond_the_range_that_was_seen_get_its_ends():
     linear = torch.nn.Linear(4, 4)
     eight = QuantizedLinear([linear], Reach(torch.full((4,), -1.0), torch.full((4,), 2.0)), smoothing=None)
-    found = compute(eight.quantize, torch.tensor([[-50.0, -1.0, 2.0, 50.0]]))
+    found = compute(lambda given: eight.quantize(given.node), torch.tensor([[-50.0, -1.0, 2.0, 50.0]]))
     np.testing.assert_allclose(found, [[-1, -1, 2, 2]], atol=1e-6)
 
 
-@given(lengths=st.lists(st.integers(0, 700), max_size=60))
-def test_rows_of_like_length_go_together_each_once_and_little_padded(lengths):
-    groups = [group.tolist() for group in group_alike(torch.tensor(lengths, dtype=torch.int64))]
+@given(lengths=st.lists(st.integers(0, 700), max_size=60), num_threads=st.integers(1, 8))
+def test_rows_of_like_length_go_together_each_once_and_little_padded(lengths, num_threads):
+    groups = group_alike(np.array(lengths, np.int64), num_threads)
     assert sorted(row for group in groups for row in group) == [row for row, length in enumerate(lengths) if length]
     for group in groups:
-        own = [lengths[row] for row in group]
-        assert len(group) == 1 or len(group) * max(own) <= TOKENS_AT_ONCE
-        assert len(group) * max(own) - sum(own) <= max(PADDING, len(group) * max(own) // 32)
+        own = round_up(np.array(lengths)[group])
+        assert len(group) == 1 or len(group) * own.max() <= TOKENS_AT_ONCE
+        assert len(group) * own.max() - own.sum() <= PADDING_SHARE * len(group) * own.max()
+
+
+def test_few_rows_are_shared_among_the_threads():
+    groups = group_alike(np.full(16, 64), num_threads=2)
+    assert [len(group) for group in groups] == [FEWEST_TOKENS // 64] * 4
+
+
+def test_rows_of_many_groups_come_back_in_order(eight, exact, make_arrays):
+    arrays = make_arrays(seed=44, num_rows=600, cells=(0, 12))
+    assert len(group_alike(arrays.count_row_tokens(), torch.get_num_threads())) > 10
+    for part in ("rows", "values"):
+        found, expected = (runner.embed(arrays, parts=(part,))[part] for runner in (eight, exact))
+        assert measure_cosines(found, expected).min() >= 0.95  # of other rows it is about 0
 
 
 def test_trial_rows_are_always_the_same(special):

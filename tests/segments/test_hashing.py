@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -40,12 +42,13 @@ def test_hash_of_a_row_depends_on_every_cell():
     assert len(set(hash_rows(cells, np.array([0, 3, 6, 8])).tolist())) == 3
 
 
-@given(st.lists(st.lists(st.integers(0, 40), unique=True, max_size=30), max_size=8))
-def test_index_numbers_hashes_in_order_of_first_use(batches):
+@given(st.lists(st.lists(st.integers(0, 40), unique=True, max_size=30), max_size=8), st.sampled_from([1, 25, 1000]))
+def test_index_numbers_hashes_in_order_of_first_use(batches, buckets_from):
     index, expected = HashIndex(), {}
     for batch in batches:
         hashes = mix(np.array(batch, np.uint64), np.uint64(0))
-        ids, new = index.add(hashes)
+        with mock.patch.object(hashing, "_BUCKETS_FROM", buckets_from):
+            ids, new = index.add(hashes)
         known = len(expected)
         assert ids.tolist() == [expected.setdefault(key, len(expected)) for key in batch]
         assert [place for place, key in enumerate(batch) if expected[key] >= known] == new.tolist()

@@ -17,8 +17,9 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 PACKED_ATTENTION = "navi_packed"
 TILED_WIDTHS = (16, 32, 64, 128)
 """Widths of a head that Triton's matrix products take; others attend padded."""
-SHORT, LINE = 16, 32
-"""Sequences up to the first length share lines of the second: one product of 32 x 32 is quicker than four of 8 x 8."""
+SHORT, LINE, STEP = 16, 32, 16
+"""Sequences up to the first length share lines of the second: one product of 32 x 32 is quicker than four of 8 x 8.
+The lines of longer ones are a multiple of the third: there the CPU's vectors leave no rest."""
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
@@ -64,7 +65,7 @@ class Boundaries:
         found = [line_up(starts[short], lengths[short])] if bool(short.any()) else []
         for level in torch.unique(level_N[lengths > SHORT]).tolist():
             chosen = level_N == level
-            steps = torch.arange(int(lengths[chosen].max()), device=starts.device)
+            steps = torch.arange(-(-int(lengths[chosen].max()) // STEP) * STEP, device=starts.device)
             real = steps < lengths[chosen, None]
             places = starts[chosen, None] + torch.minimum(steps, lengths[chosen, None] - 1)
             hidden = None if bool(real.all()) else ~real[:, None, None, :]

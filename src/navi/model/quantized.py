@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,8 +30,12 @@ ACTIVATIONS = {"gelu": ("gelu", "erf"), "gelu_new": ("gelu", "tanh"), "relu": ("
 NUM_STEPS = 256
 HIDDEN = -1e9
 """What is added to the score of a token that may not be seen."""
-TOKENS_AT_ONCE, PADDING = 2048, 128
-"""Tokens that go through the graph together, padding and all, or one row; and padding that is worth a call less."""
+TOKENS_AT_ONCE, FEWEST_TOKENS = 1024, 256
+"""Tokens that go through the graph together, padding and all, or one row; and those of a small group."""
+PADDING_SHARE = 1 / 32
+"""Most of a group that is padding, beyond what the length step adds."""
+LENGTH_STEP = 16
+"""What rows are padded to a multiple of: other lengths are slower in attention, and each new one takes preparing."""
 
 
 def quantize_layers(model: NaviModel, special: SpecialTokens) -> None:
@@ -68,7 +72,11 @@ def has_openvino() -> bool:
 
 
 class QuantizedLayers(nn.Module):
-    """All layers of an encoder, in the place of one; attention, residuals and norms stay in float32."""
+    """All layers of an encoder, in the place of one; attention, residuals and norms stay in float32.
+
+    Groups of rows go through the graph side by side, each in one thread: products of a group split among threads take
+    longer, and a group as small as this stays in the cache of its core.
+    """
 
     def __init__(self, model: NaviModel, reaches: dict[nn.Module, Reach]) -> None:
         super().__init__()
@@ -79,23 +87,27 @@ class QuantizedLayers(nn.Module):
 
     def forward(self, hidden: Tensor, *, packing: Packing) -> Tensor:
         """Return the states after all layers: (1, T, D) in and out."""
-        hidden_TD, units_T = hidden.squeeze(0), _number_units(packing)
-        states_TD = torch.zeros_like(hidden_TD)
-        for rows in group_alike(packing.wide.starts.diff()):
-            places_BL, real_BL = _pad(packing.wide.starts, rows)
-            with self._lock:
-                states_TD[places_BL[real_BL]] = _infer(self._whole, hidden_TD, units_T, places_BL, real_BL)[real_BL]
-        return states_TD.unsqueeze(0)
+        hidden_TD = hidden.squeeze(0).numpy()
+        states_TD = np.zeros_like(hidden_TD)
+
+        def keep(group: Group, found_BLD: NDArray[np.float32]) -> None:
+            states_TD[group.places[group.real]] = found_BLD[group.real]
+
+        with self._lock:
+            _infer(self._whole, hidden_TD, packing, keep)
+        return torch.from_numpy(states_TD).unsqueeze(0)
 
     def embed_first(self, hidden: Tensor, packing: Packing) -> Tensor:
         """Return the states of the first token of each row alone, after all layers: (R, D)."""
-        hidden_TD, units_T = hidden.squeeze(0), _number_units(packing)
-        states_RD = hidden_TD.new_zeros(len(packing.wide.starts) - 1, hidden_TD.shape[1])
-        for rows in group_alike(packing.wide.starts.diff()):
-            places_BL, real_BL = _pad(packing.wide.starts, rows)
-            with self._lock:
-                states_RD[rows] = _infer(self._first, hidden_TD, units_T, places_BL, real_BL).squeeze(1)
-        return states_RD
+        hidden_TD = hidden.squeeze(0).numpy()
+        states_RD = np.zeros((len(packing.wide.starts) - 1, hidden_TD.shape[1]), np.float32)
+
+        def keep(group: Group, found_BLD: NDArray[np.float32]) -> None:
+            states_RD[group.rows] = found_BLD[:, 0]
+
+        with self._lock:
+            _infer(self._first, hidden_TD, packing, keep)
+        return torch.from_numpy(states_RD)
 
     @cached_property
     def _whole(self) -> Any:
@@ -106,30 +118,54 @@ class QuantizedLayers(nn.Module):
         return _compile(self._graphs.pop(True))
 
 
-def group_alike(lengths_R: Tensor) -> list[Tensor]:
+class Group(NamedTuple):
+    """Rows padded to one length, to go through the graph together."""
+
+    rows: NDArray[np.int64]
+    """(B,) which rows."""
+    places: NDArray[np.int64]
+    """(B, L) where each place's token stands on the token axis; any token where there is none."""
+    real: NDArray[np.bool_]
+    """(B, L) which places hold a token."""
+
+
+def group_alike(lengths_R: NDArray[np.int64], num_threads: int) -> list[NDArray[np.int64]]:
     """Return groups of rows of like length, within `TOKENS_AT_ONCE` when padded; empty rows are in none.
 
-    >>> [group.tolist() for group in group_alike(torch.tensor([3, 900, 0, 4, 880]))]
-    [[1, 4], [3, 0]]
+    The last groups are smaller, so that the threads end at about the same time.
+
+    >>> [group.tolist() for group in group_alike(np.array([3, 900, 0, 4, 880]), num_threads=1)]
+    [[1], [4], [3, 0]]
     """
-    lengths, order = torch.sort(lengths_R, descending=True, stable=True)
-    lengths = lengths[lengths > 0]
-    groups: list[Tensor] = []
+    order = np.argsort(-lengths_R, kind="stable")[: np.count_nonzero(lengths_R)]
+    padded_R = round_up(lengths_R[order]).tolist()
+    left, limit = sum(padded_R), 0
+    groups: list[NDArray[np.int64]] = []
     begin, real = 0, 0
-    for place, length in enumerate(lengths.tolist()):
-        padded = (place + 1 - begin) * int(lengths[begin])
-        if place > begin and (padded > TOKENS_AT_ONCE or padded - real - length > max(PADDING, padded // 32)):
-            groups.append(order[begin:place])
-            begin, real = place, 0
+    for end, length in enumerate(padded_R):
+        whole = (end + 1 - begin) * padded_R[begin]
+        if end > begin and (whole > limit or whole - real - length > PADDING_SHARE * whole):
+            groups.append(order[begin:end])
+            begin, left, real = end, left - real, 0
+        if end == begin:
+            limit = min(TOKENS_AT_ONCE, max(FEWEST_TOKENS, left // (2 * num_threads)))
         real += length
-    return [*groups, order[begin : len(lengths)]] if len(lengths) else []
+    return [*groups, order[begin:]] if len(order) else []
 
 
-def _pad(starts: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where the tokens of rows stand, (B, L), any token where there is none; and which are real."""
-    first, lengths = starts[rows, None].long(), starts.diff()[rows, None].long()
-    steps = torch.arange(int(lengths.max()))
-    return first + torch.minimum(steps, lengths - 1), steps < lengths
+def round_up(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return lengths that attention takes without a rest.
+
+    >>> round_up(np.array([1, 16, 17])).tolist()
+    [16, 16, 32]
+    """
+    return -(-lengths // LENGTH_STEP) * LENGTH_STEP
+
+
+def _pad(starts: NDArray[np.int64], rows: NDArray[np.int64]) -> Group:
+    first, lengths = starts[rows, None], np.diff(starts)[rows, None]
+    steps = np.arange(int(round_up(lengths).max()))
+    return Group(rows, first + np.minimum(steps, lengths - 1), steps < lengths)
 
 
 def _number_units(packing: Packing) -> Tensor:
@@ -138,23 +174,34 @@ def _number_units(packing: Packing) -> Tensor:
     return (row_first if packing.local is None else packing.local.limits[0]) - row_first
 
 
-def _infer(graph: Any, hidden_TD: Tensor, units_T: Tensor, places_BL: Tensor, real_BL: Tensor) -> Tensor:
-    """Return what the graph makes of padded rows, in memory that its next run writes anew."""
-    flat = places_BL.reshape(-1)
-    states = hidden_TD.index_select(0, flat).view(*places_BL.shape, -1)
-    units = torch.where(real_BL, units_T[flat].view(places_BL.shape), -1).int()
-    found = graph.infer([states.numpy(), units.numpy()], share_inputs=True, share_outputs=True)
-    return torch.from_numpy(found[0])
+def _infer(
+    queue: Any,
+    hidden_TD: NDArray[np.float32],
+    packing: Packing,
+    keep: Callable[[Group, NDArray[np.float32]], None],
+) -> None:
+    """Send all rows through the graph; what it makes of a group lies in memory that its next run writes anew."""
+    starts, units_T = packing.wide.starts.numpy().astype(np.int64), _number_units(packing).numpy()
+    queue.set_callback(lambda request, given: keep(given[0], request.get_output_tensor().data))
+    for rows in group_alike(np.diff(starts), torch.get_num_threads()):
+        group = _pad(starts, rows)
+        inputs = [hidden_TD[group.places], np.where(group.real, units_T[group.places], -1).astype(np.int32)]
+        queue.start_async(inputs, (group, inputs), share_inputs=True)  # which keeps them until the callback
+    queue.wait_all()
 
 
 def _compile(graph: Any) -> Any:
+    import openvino as ov
+
+    num_threads = torch.get_num_threads()
     settings = {
-        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        "NUM_STREAMS": num_threads,
+        "INFERENCE_NUM_THREADS": num_threads,
         "INFERENCE_PRECISION_HINT": "f32",
-        "PERFORMANCE_HINT": "LATENCY",
         "ENABLE_CPU_PINNING": False,
     }
-    return _open_core().compile_model(graph, "CPU", settings).create_infer_request()
+    # One more than run at a time, so that no thread waits for its next rows.
+    return ov.AsyncInferQueue(_open_core().compile_model(graph, "CPU", settings), num_threads + 1)
 
 
 @cache
@@ -177,7 +224,9 @@ def draw_layers(layers: Sequence[QuantizedLayer], num_local: int, *, first: bool
     import openvino as ov
     from openvino import opset13 as ops
 
-    given = states = ops.parameter([-1, -1, layers[0].num_heads * layers[0].head_width], np.float32)
+    width = layers[0].num_heads * layers[0].head_width
+    given = ops.parameter([-1, -1, width], np.float32)
+    states = Normed(given, np.ones(width, np.float32), np.zeros(width, np.float32))
     units = ops.parameter([-1, -1], np.int32)
     row, segment = _hide(units)
     num_wide = layers[0].num_heads - num_local
@@ -187,7 +236,8 @@ def draw_layers(layers: Sequence[QuantizedLayer], num_local: int, *, first: bool
         states = layer.draw(states, groups)
     if first:  # [CLS] sees its row in every head
         groups = [(0, layers[0].num_heads, row)]
-    return ov.Model([layers[-1].draw(states, groups, first=first)], [given, units])
+    node, gain_D, bias_D = layers[-1].draw(states, groups, first=first)
+    return ov.Model([ops.add(ops.multiply(node, gain_D), bias_D)], [given, units])
 
 
 def _hide(units: Node) -> tuple[Node, Node]:
@@ -201,6 +251,16 @@ def _hide(units: Node) -> tuple[Node, Node]:
         ops.select(visible, np.float32(0), np.float32(HIDDEN)) for visible in (real, ops.logical_and(own, real))
     )
     return row, segment
+
+
+class Normed(NamedTuple):
+    """What a layer norm gives before its gain and bias: who takes it applies them beside its own work."""
+
+    node: Node
+    gain: NDArray[np.float32]
+    """(D,)"""
+    bias: NDArray[np.float32]
+    """(D,)"""
 
 
 class QuantizedLayer:
@@ -223,7 +283,7 @@ class QuantizedLayer:
         scaling = np.full(mixing.in_features, attention.scaling, np.float32)
         self.look.multiply(np.concatenate([scaling, np.ones_like(scaling), 1 / self.mix.spread_D]))
 
-    def draw(self, states: Node, groups: Sequence[tuple[int, int, Node]], *, first: bool = False) -> Node:
+    def draw(self, states: Normed, groups: Sequence[tuple[int, int, Node]], *, first: bool = False) -> Normed:
         """Return the states after the layer, of all tokens or of the first of each row.
 
         A group is its first head, the end of its heads, and what hides from them what they may not see.
@@ -232,12 +292,13 @@ class QuantizedLayer:
 
         eight = asking = self.look.quantize(self.look.divide(states))
         if first:
-            asking, states = (ops.slice(node, [0], [1], [1], [1]) for node in (eight, states))
+            asking, node = (ops.slice(node, [0], [1], [1], [1]) for node in (eight, states.node))
+            states = states._replace(node=node)
         seen = ops.concat([self._attend(asking, eight, *group) for group in groups], 2)
-        attended = _normalize(ops.add(self.mix(self.mix.quantize(seen)), states), self.attention_norm)
+        attended = _normalize(self.mix.add_to(states, self.mix.quantize(seen)), self.attention_norm)
         inner = self.widen(self.widen.quantize(self.widen.divide(attended)))
         active = getattr(ops, self.activation[0])(inner, *self.activation[1:])
-        return _normalize(ops.add(self.narrow(self.narrow.quantize(active)), attended), self.output_norm)
+        return _normalize(self.narrow.add_to(attended, self.narrow.quantize(active)), self.output_norm)
 
     def _attend(self, asking: Node, eight: Node, begin: int, end: int, hiding: Node) -> Node:
         """Return what some heads take from the states, side by side."""
@@ -273,11 +334,11 @@ class QuantizedLinear:
         self.scale_O = self.scale_O * factor_O[:, None]
         self.bias_O = self.bias_O * factor_O
 
-    def divide(self, states: Node) -> Node:
+    def divide(self, states: Normed) -> Node:
         """Return states as the map takes them: each channel divided by what its weights were multiplied with."""
         from openvino import opset13 as ops
 
-        return ops.multiply(states, ops.constant(1 / self.spread_D))
+        return ops.add(ops.multiply(states.node, states.gain / self.spread_D), states.bias / self.spread_D)
 
     def quantize(self, states: Node) -> Node:
         """Return divided states in the steps of their range; those beyond it get its ends."""
@@ -289,16 +350,27 @@ class QuantizedLinear:
         """Return W x + b, or some of its outputs."""
         from openvino import opset13 as ops
 
+        return ops.add(self._multiply(eight, outputs), self.bias_O[outputs])
+
+    def add_to(self, states: Normed, eight: Node) -> Node:
+        """Return W x + b + states, both biases as one."""
+        from openvino import opset13 as ops
+
+        mapped = ops.add(self._multiply(eight), self.bias_O + states.bias)
+        return ops.add(ops.multiply(states.node, states.gain), mapped)
+
+    def _multiply(self, eight: Node, outputs: slice = slice(None)) -> Node:
+        from openvino import opset13 as ops
+
         whole = ops.convert(ops.constant(self.weight_OD[outputs]), "f32")
-        weight = ops.multiply(whole, ops.constant(self.scale_O[outputs]))
-        return ops.add(ops.matmul(eight, weight, False, True), ops.constant(self.bias_O[outputs]))
+        return ops.matmul(eight, ops.multiply(whole, self.scale_O[outputs]), False, True)
 
 
-def _normalize(states: Node, norm: nn.LayerNorm) -> Node:
+def _normalize(states: Node, norm: nn.LayerNorm) -> Normed:
     from openvino import opset13 as ops
 
-    weight, bias = (parameter.detach().float().numpy() for parameter in (norm.weight, norm.bias))
-    return ops.add(ops.multiply(ops.mvn(states, [-1], True, norm.eps, "inside_sqrt"), weight), bias)
+    gain, bias = (parameter.detach().float().numpy() for parameter in (norm.weight, norm.bias))
+    return Normed(ops.mvn(states, [-1], True, norm.eps, "inside_sqrt"), gain, bias)
 
 
 def _count_weight_levels() -> int:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from navi.errors import CorpusError
 
-_NUM_BUCKETS = 16
-_BUCKET_BEGINS = np.arange(_NUM_BUCKETS, dtype=np.uint64) << np.uint64(60)
+_BUCKET_BEGINS = np.arange(16, dtype=np.uint64) << np.uint64(60)
+_BUCKETS_FROM = 1 << 18
+"""Hashes from which an index has buckets: for fewer, sixteen small steps take longer than one."""
 _MOST_IDS = np.iinfo(np.int32).max
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -57,7 +58,7 @@ class HashIndex:
     """Numbers 64-bit hashes in order of first use: 12 bytes a hash, and n log n steps for n hashes overall."""
 
     def __init__(self) -> None:
-        self._buckets = [_Bucket() for _ in range(_NUM_BUCKETS)]
+        self._buckets = [_Bucket()]
         self._size = 0
 
     def __len__(self) -> int:
@@ -68,8 +69,7 @@ class HashIndex:
         order = np.argsort(hashes)
         ordered = hashes[order]
         ids = np.full(len(hashes), -1, np.int32)
-        bounds = np.searchsorted(ordered, _BUCKET_BEGINS).tolist()
-        slices = [slice(*each) for each in pairwise([*bounds, len(hashes)])]
+        slices = _cut(ordered) if len(self._buckets) > 1 else [slice(None)]
         for bucket, part in zip(self._buckets, slices, strict=True):
             ids[order[part]] = bucket.find(ordered[part])
         new = np.flatnonzero(ids < 0)
@@ -80,7 +80,15 @@ class HashIndex:
         self._size += len(new)
         if self._size > _MOST_IDS:
             raise CorpusError(f"More than {_MOST_IDS} distinct values or segments; set total_rows or largest_tables.")
+        if len(self._buckets) == 1 and self._size >= _BUCKETS_FROM:
+            self._buckets = self._buckets[0].split()
         return ids, new
+
+
+def _cut(ordered: NDArray[np.uint64]) -> list[slice]:
+    """Return where the hashes of each bucket stand among sorted ones."""
+    bounds = np.searchsorted(ordered, _BUCKET_BEGINS).tolist()
+    return [slice(*each) for each in pairwise([*bounds, len(ordered)])]
 
 
 class _Bucket:
@@ -91,6 +99,14 @@ class _Bucket:
 
     def __init__(self) -> None:
         self._runs: list[tuple[NDArray[np.uint64], NDArray[np.int32]]] = []
+
+    def split(self) -> list[_Bucket]:
+        """Return buckets that hold the same hashes, each those of its range."""
+        buckets = [_Bucket() for _ in _BUCKET_BEGINS]
+        for hashes, ids in self._runs:
+            for bucket, part in zip(buckets, _cut(hashes), strict=True):
+                bucket.add(hashes[part], ids[part])
+        return buckets
 
     def find(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the number of each hash, -1 where it is not known."""

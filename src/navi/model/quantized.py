@@ -74,8 +74,7 @@ def has_openvino() -> bool:
 class QuantizedLayers(nn.Module):
     """All layers of an encoder, in the place of one; attention, residuals and norms stay in float32.
 
-    Groups of rows go through the graph side by side, each in one thread: products of a group split among threads take
-    longer, and a group as small as this stays in the cache of its core.
+    Groups of rows go through the graph side by side, each in one thread: products that threads share take longer.
     """
 
     def __init__(self, model: NaviModel, reaches: dict[nn.Module, Reach]) -> None:
@@ -183,11 +182,13 @@ def _infer(
     """Send all rows through the graph; what it makes of a group lies in memory that its next run writes anew."""
     starts, units_T = packing.wide.starts.numpy().astype(np.int64), _number_units(packing).numpy()
     queue.set_callback(lambda request, given: keep(given[0], request.get_output_tensor().data))
-    for rows in group_alike(np.diff(starts), torch.get_num_threads()):
-        group = _pad(starts, rows)
-        inputs = [hidden_TD[group.places], np.where(group.real, units_T[group.places], -1).astype(np.int32)]
-        queue.start_async(inputs, (group, inputs), share_inputs=True)  # which keeps them until the callback
-    queue.wait_all()
+    try:
+        for rows in group_alike(np.diff(starts), torch.get_num_threads()):
+            group = _pad(starts, rows)
+            inputs = [hidden_TD[group.places], np.where(group.real, units_T[group.places], -1).astype(np.int32)]
+            queue.start_async(inputs, (group, inputs), share_inputs=True)  # which keeps them until the callback
+    finally:  # also of an interrupt: what is under way must not meet the next callback
+        queue.wait_all()
 
 
 def _compile(graph: Any) -> Any:

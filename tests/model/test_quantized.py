@@ -214,12 +214,12 @@ def test_few_rows_are_shared_among_the_threads():
     assert [len(group) for group in groups] == [FEWEST_TOKENS // 64] * 4
 
 
-def test_rows_of_many_groups_come_back_in_order(eight, exact, make_arrays):
+def test_rows_of_many_groups_come_back_in_order(eight, make_arrays):
     arrays = make_arrays(seed=44, num_rows=600, cells=(0, 12))
     assert len(group_alike(arrays.count_row_tokens(), torch.get_num_threads())) > 10
     for part in ("rows", "values"):
-        found, expected = (runner.embed(arrays, parts=(part,))[part] for runner in (eight, exact))
-        assert measure_cosines(found, expected).min() >= 0.95  # of other rows it is about 0
+        found, expected = (eight.embed(arrays, parts=(part,), batch_size=size)[part] for size in (600, 4))
+        np.testing.assert_allclose(found, expected, atol=0.05)
 
 
 def test_trial_rows_are_always_the_same(special):

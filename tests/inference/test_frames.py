@@ -4,8 +4,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import navi.inference.frames as module
 from navi.errors import TableError
-from navi.inference.frames import find_headers, keep_columns, name_frames, read_files, read_tables
+from navi.inference.frames import find_headers, keep_columns, name_frames, read_files, read_tables, stream_tables
 from navi.tables import ReadConfig, to_arrow
 
 ROWS = [{"title": "king", "cast": [{"name": "love"}]}, {"year": "1999"}]
@@ -27,6 +28,35 @@ def test_rows_without_cells_are_counted():
     tables = read_tables([{}, *ROWS, {"title": None}], ReadConfig())
     assert tables.num_rows == {"table": 4}
     assert sum(chunk.num_rows for chunk in tables.chunks["table"]) == 2
+
+
+@pytest.mark.parametrize("columns", [None, ["title"]])
+def test_tables_that_are_streamed_are_those_that_are_read(columns):
+    frames = {"a": pd.DataFrame(ROWS), "b": pa.table({"title": ["queen", None]}), "c": ROWS}
+    for some in (frames, {"a": frames["a"], "b": frames["b"]}):
+        num_rows, chunks = stream_tables(some, ReadConfig(), columns)
+        whole = read_tables(some, ReadConfig(), columns)
+        assert num_rows == whole.num_rows
+        pairs = [(name, chunk) for name, own in whole.chunks.items() for chunk in own]
+        for (name, chunk), (expected_name, expected) in zip(chunks, pairs, strict=True):
+            assert name == expected_name
+            assert to_arrow([chunk]).equals(to_arrow([expected]))
+
+
+def test_frames_that_tell_their_length_are_read_when_their_chunks_are_taken(monkeypatch):
+    read = []
+    monkeypatch.setattr(module, "read_frame", lambda frame, **_: read.append(frame) or iter([frame]))
+    first, second = pa.table({"a": [1]}), pd.DataFrame({"a": [1, 2]})
+    num_rows, chunks = stream_tables({"first": first, "second": second}, ReadConfig())
+    assert num_rows == {"first": 1, "second": 2}
+    assert not read
+    assert next(chunks) == ("first", first)
+    assert len(read) == 1
+
+
+def test_a_table_without_rows_is_refused_before_any_is_read():
+    with pytest.raises(TableError, match=r"The table 'b' has no rows"):
+        stream_tables({"a": pd.DataFrame(ROWS), "b": pd.DataFrame({"title": []})}, ReadConfig())
 
 
 def test_columns_keep_their_cells_and_rows_without_any_of_them_go():

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from navi.batches import BatchBuilder
 from navi.errors import ConfigError, TableError
 from navi.inference import EmbedConfig, Navi
-from navi.inference.embedding import embed_blocks, split_tables
-from navi.inference.frames import read_tables
+from navi.inference.embedding import cut_blocks, embed_blocks
+from navi.inference.frames import stream_tables
 
 ROWS = [
     {"title": "the king", "year": 1999, "cast": [{"name": "love"}, {"name": "war"}]},
@@ -99,9 +99,10 @@ def test_equal_rows_are_encoded_once(navi, monkeypatch):
 
 def test_blocks_of_rows_give_what_all_rows_give_at_once(navi, world):
     frames = {catalogue.name: [{}, *catalogue.rows[:7]] for catalogue in world.catalogues[:3]}
-    tables, told = navi.read(frames), []
-    blocks = split_tables(tables, 10, first_rows=3)
-    found = embed_blocks(navi, tables, blocks, EmbedConfig(), lambda *done: told.append(done))
+    told = []
+    num_rows, chunks = stream_tables(frames, navi.read_config)
+    blocks = cut_blocks(chunks, 10, first_rows=3)
+    found = embed_blocks(navi, num_rows, blocks, EmbedConfig(), lambda *done: told.append(done))
     np.testing.assert_allclose(found, navi.embed_rows(frames), **CLOSE)
     assert told == [(3, 24), (4, 24), (7, 24), (7, 24)]
 
@@ -109,15 +110,15 @@ def test_blocks_of_rows_give_what_all_rows_give_at_once(navi, world):
 def test_tables_are_split_between_chunks_and_after_the_first_rows(navi):
     config = dataclasses.replace(navi.read_config, chunk_rows=2)
     rows = [{"title": f"Alien {number}"} for number in range(5)]
-    tables = read_tables({"a": rows, "b": rows[:1]}, config)
+    frames = {"a": rows, "b": rows[:1]}
     for first, expected in (
         (1, [{"a": [1]}, {"a": [1, 2, 1]}, {"b": [1]}]),
         (9, [{"a": [2]}, {"a": [2, 1], "b": [1]}]),
     ):
-        blocks = split_tables(tables, 4, first)
+        blocks = cut_blocks(stream_tables(frames, config)[1], 4, first)
         sizes = [{name: [chunk.num_rows for chunk in chunks] for name, chunks in block.items()} for block in blocks]
         assert sizes == expected
-    assert split_tables(read_tables({}, config), 4) == []
+    assert list(cut_blocks([], 4)) == []
 
 
 def test_equal_rows_share_their_segments_whatever_the_order_of_their_cells(navi, monkeypatch):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from navi.batches import prefetch
 from navi.batches.batch import FIRST_SLOT
 from navi.errors import ConfigError
 from navi.inference.caching import CachingRunner, pack_texts
-from navi.inference.frames import Tables
+from navi.inference.frames import stream_tables
 from navi.inference.pool import Floats, Ints, Progress, RunnerPool, find_distinct
 from navi.segments import ROLES, Encoded, SegmentArrays
 from navi.tables import Chunk
@@ -100,57 +101,78 @@ def embed_parts(
     )
 
 
-def embed_rows(navi: Navi, tables: Tables, config: EmbedConfig, progress: Progress | None = None) -> Floats:
-    """Return (R, D): a vector for each row of the tables, one table after the other; of rows without cells, zeros.
+def embed_rows(
+    navi: Navi,
+    frames: Any,
+    columns: Sequence[str] | None,
+    config: EmbedConfig,
+    progress: Progress | None = None,
+) -> Floats:
+    """Return (R, D): a vector for each row of the frames, one after the other; of rows without cells, zeros.
 
-    Beside a GPU, the next rows are tokenised while the model runs on the last; equal rows then run once in each block.
+    Beside a GPU, the next rows are read and tokenised while the model runs on the last; equal rows then run once in
+    each block.
     """
-    if navi.runner.device.type == "cuda" and sum(tables.num_rows.values()) > BLOCK_ROWS:
-        return embed_blocks(navi, tables, split_tables(tables, BLOCK_ROWS), config, progress)
-    encoded = navi.encode_tables(tables)
-    array = np.zeros((sum(tables.num_rows.values()), navi.hidden_size), np.float32)
-    array[place_rows(tables, encoded)] = pool_rows(navi, encoded, config, progress)
+    num_rows, chunks = stream_tables(frames, navi.read_config, columns)
+    if navi.runner.device.type == "cuda" and sum(num_rows.values()) > BLOCK_ROWS:
+        return embed_blocks(navi, num_rows, cut_blocks(chunks, BLOCK_ROWS), config, progress)
+    whole: Chunks = {}
+    for name, chunk in chunks:
+        whole.setdefault(name, []).append(chunk)
+    encoded = navi.make_encoder().encode(whole)
+    array = np.zeros((sum(num_rows.values()), navi.hidden_size), np.float32)
+    array[place_rows(num_rows, encoded)] = pool_rows(navi, encoded, config, progress)
     return array
 
 
 def embed_blocks(
-    navi: Navi, tables: Tables, blocks: Sequence[Chunks], config: EmbedConfig, progress: Progress | None = None
+    navi: Navi,
+    num_rows: dict[str, int],
+    blocks: Iterable[Chunks],
+    config: EmbedConfig,
+    progress: Progress | None = None,
 ) -> Floats:
-    """Return what `embed_rows` does, block by block: one is tokenised while two are encoded.
+    """Return what `embed_rows` does, block by block: one is read and one tokenised while two are encoded.
 
     Two, because the GPU would wait while the vectors of one are collected and the next is sent.
     """
-    array = np.zeros((sum(tables.num_rows.values()), navi.hidden_size), np.float32)
+    array = np.zeros((sum(num_rows.values()), navi.hidden_size), np.float32)
 
     def embed(encoded: Encoded) -> int:
-        array[place_rows(tables, encoded)] = pool_rows(navi, encoded, config)
+        array[place_rows(num_rows, encoded)] = pool_rows(navi, encoded, config)
         return encoded.arrays.num_rows
 
     tokenised = prefetch(blocks, navi.make_encoder().encode, ahead=1)
-    for num_rows in prefetch(tokenised, embed, workers=2, ahead=1):
+    for done in prefetch(tokenised, embed, workers=2, ahead=1):
         if progress is not None:
-            progress(num_rows, len(array))
+            progress(done, len(array))
     return array
 
 
-def split_tables(tables: Tables, num_rows: int, first_rows: int = FIRST_ROWS) -> list[Chunks]:
-    """Return the chunks of the tables in blocks of so many rows, or of one chunk, in their order.
+def cut_blocks(chunks: Iterable[tuple[str, Chunk]], num_rows: int, first_rows: int = FIRST_ROWS) -> Iterator[Chunks]:
+    """Yield the chunks of tables in blocks of so many rows, or of one chunk, in their order.
 
     The first block has the first rows of the first chunk alone.
     """
-    chunks = [(name, chunk) for name, own in tables.chunks.items() for chunk in own]
-    if chunks and chunks[0][1].num_rows > first_rows:
-        name, whole = chunks[0]
-        chunks[:1] = [(name, part) for part in whole.cut(first_rows)]
-    blocks: list[Chunks] = []
-    room = -1
-    for name, chunk in chunks:
-        if chunk.num_rows > room:
-            room = num_rows if blocks else 0
-            blocks.append({})
-        blocks[-1].setdefault(name, []).append(chunk)
+    block: Chunks = {}
+    room = 0
+    for name, chunk in _cut_first(chunks, first_rows):
+        if block and chunk.num_rows > room:
+            yield block
+            block, room = {}, num_rows
+        block.setdefault(name, []).append(chunk)
         room -= chunk.num_rows
-    return blocks
+    if block:
+        yield block
+
+
+def _cut_first(chunks: Iterable[tuple[str, Chunk]], num_rows: int) -> Iterator[tuple[str, Chunk]]:
+    """Yield the chunks, the first of them in two if it has more than so many rows."""
+    whole = iter(chunks)
+    for name, chunk in islice(whole, 1):
+        parts = chunk.cut(num_rows) if chunk.num_rows > num_rows else (chunk,)
+        yield from ((name, part) for part in parts)
+    yield from whole
 
 
 def pool_rows(navi: Navi, encoded: Encoded, config: EmbedConfig, progress: Progress | None = None) -> Floats:
@@ -199,10 +221,9 @@ def average_cells(cells_SD: Floats, num_cells_R: Ints) -> Floats:
     return means.astype(np.float32)
 
 
-def place_rows(tables: Tables, encoded: Encoded) -> Ints:
-    """Return where each encoded row stands among all rows of the tables, those without cells counted."""
-    ends = np.cumsum(list(tables.num_rows.values()))
-    starts = dict(zip(tables.num_rows, ends - list(tables.num_rows.values()), strict=True))
+def place_rows(num_rows: dict[str, int], encoded: Encoded) -> Ints:
+    """Return where each encoded row stands among all rows of so many in each table, those without cells counted."""
+    starts = dict(zip(num_rows, accumulate(num_rows.values(), initial=0), strict=False))
     first = np.array([starts[name] for name in encoded.tables], np.int64)
     places: Ints = first[encoded.arrays.row_table] + encoded.row_number - 1
     return places

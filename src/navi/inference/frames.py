@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -58,11 +58,38 @@ def read_tables(frames: Any, config: ReadConfig, columns: Sequence[str] | None =
     for name, frame in name_frames(frames).items():
         losses[name] = Losses()
         chunks[name] = list(read_frame(frame, losses[name], config))
-        if not losses[name].read:
-            raise TableError(f"The table '{name}' has no rows. Give one with at least one row.")
+        _check_rows(name, losses[name].read)
         if columns is not None:
             chunks[name] = keep_columns(chunks[name], columns, name)
     return Tables(chunks=chunks, num_rows={name: each.read for name, each in losses.items()}, losses=losses)
+
+
+def stream_tables(
+    frames: Any, config: ReadConfig, columns: Sequence[str] | None = None
+) -> tuple[dict[str, int], Iterator[tuple[str, Chunk]]]:
+    """Return what `read_tables` reads: how many rows each table has, and its chunks, read as they are taken.
+
+    Frames that do not tell their length are read at once, and so are those of which some columns alone are wanted.
+    """
+    named = name_frames(frames)
+    num_rows = {name: number for name, frame in named.items() if (number := _count_rows(frame)) is not None}
+    if columns is not None or len(num_rows) < len(named):
+        tables = read_tables(frames, config, columns)
+        return tables.num_rows, ((name, chunk) for name, chunks in tables.chunks.items() for chunk in chunks)
+    for name, number in num_rows.items():
+        _check_rows(name, number)
+    return num_rows, ((name, chunk) for name, frame in named.items() for chunk in read_frame(frame, config=config))
+
+
+def _count_rows(frame: Any) -> int | None:
+    """Return how many rows a frame says it has, None where it does not know."""
+    shape = getattr(frame, "shape", None) if hasattr(frame, "columns") else None
+    return shape[0] if isinstance(shape, tuple) and isinstance(shape[0], int) else None
+
+
+def _check_rows(name: str, number: int) -> None:
+    if not number:
+        raise TableError(f"The table '{name}' has no rows. Give one with at least one row.")
 
 
 def read_files(paths: Sequence[str | Path], config: ReadConfig) -> Tables:

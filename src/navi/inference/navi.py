@@ -157,9 +157,8 @@ class Navi:
             output=output,
             pooling=pooling,
         )
-        tables = self.read(frame, columns)
         with progress_bar("Embedding rows", show=show_progress_bar) as progress:
-            return config.finish(embed_rows(self, tables, config, progress))
+            return config.finish(embed_rows(self, frame, columns, config, progress))
 
     def embed_segments(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
         """Return (cells, D): the segment embedding of each cell that holds something, row after row.

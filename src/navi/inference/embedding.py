@@ -49,7 +49,7 @@ class EmbedConfig:
     batch_size: int | None = None
     """Most rows of a batch; None leaves it to the token budget."""
     tokens_per_batch: int | None = None
-    """Token budget of a batch; None for the device's own (4,096 on a CPU, 16,384 in int8, 131,072 on a GPU)."""
+    """Token budget of a batch; None for the device's own (4,096 on a CPU, 16,384 in int8, 262,144 on a GPU)."""
     normalize: bool = False
     """Scale each vector to length 1."""
     dtype: str = "float32"

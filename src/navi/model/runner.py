@@ -33,7 +33,7 @@ PRECISIONS = {
     "int8": torch.float32,
 }
 """Arithmetic of weights and states; with int8 only the layers' matrix products leave float32."""
-TOKENS_PER_BATCH = {"cuda": 131072, "int8": 16384, "cpu": 4096}
+TOKENS_PER_BATCH = {"cuda": 262144, "int8": 16384, "cpu": 4096}
 """Token budget of a batch, by precision or else by device; int8 makes its own groups of like length of it."""
 Read = Callable[[NaviOutput, Rows, Layout], dict[str, Tensor]]
 Mask = Callable[[Layout], Masks]

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from navi.errors import ConfigError
@@ -14,6 +15,7 @@ from navi.errors import ConfigError
 _SEPARATORS = re.compile(r"[\s_./\\\-\u2010-\u2015]+")
 
 
+@lru_cache(maxsize=1 << 16)
 def canonicalise(header: str) -> str:
     """Return the words of a header in small letters, list indices left out.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +13,15 @@ from navi.segments.columns import GrowingMemory
 from navi.segments.config import PrepareConfig
 from navi.segments.encoded import Encoded
 from navi.segments.merge import Merger
-from navi.segments.pieces import ChunkEncoder
+from navi.segments.pieces import ChunkEncoder, Piece
 from navi.segments.splits import TRAIN
 from navi.tables import Chunk
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+CELLS_AT_ONCE = 1 << 16
+"""Cells of chunks that are tokenised together, or of one chunk."""
 
 
 class RowEncoder:
@@ -32,12 +36,26 @@ class RowEncoder:
     def encode(self, tables: Mapping[str, Iterable[Chunk]]) -> Encoded:
         """Return tables as segments; roles come from all the rows given."""
         merger = Merger(GrowingMemory, self._tokenizer, self._config)
-        for name, chunks in tables.items():
+        held = {name: list(chunks) for name, chunks in tables.items()}
+        pieces = self._encode_chunks(chain.from_iterable(held.values()))
+        for name, chunks in held.items():
             merger.begin_table(name)
-            for chunk in chunks:
-                merger.add(self._encoder.encode(chunk), np.full(chunk.num_rows, TRAIN, np.int8))
+            for piece in islice(pieces, len(chunks)):
+                merger.add(piece, np.full(piece.num_rows, TRAIN, np.int8))
             merger.end_table()
         return merger.finish()
+
+    def _encode_chunks(self, chunks: Iterable[Chunk]) -> Iterator[Piece]:
+        """Yield the piece of each chunk; those of small tables are made together."""
+        waiting: list[Chunk] = []
+        num_cells = 0
+        for chunk in chunks:
+            num_cells += chunk.num_cells
+            if waiting and num_cells > CELLS_AT_ONCE:
+                yield from self._encoder.encode_all(waiting)
+                waiting, num_cells = [], chunk.num_cells
+            waiting.append(chunk)
+        yield from self._encoder.encode_all(waiting)
 
 
 def encode_tables(

@@ -38,6 +38,16 @@ class TokenLists:
         """(N,) number of tokens of each text."""
         return np.diff(self.offsets)
 
+    def take(self, part: slice) -> TokenLists:
+        """Return the tokens of some texts, one after another."""
+        begin, end = self.offsets[part.start], self.offsets[part.stop]
+        return TokenLists(
+            offsets=self.offsets[part.start : part.stop + 1] - begin,
+            tokens=self.tokens[begin:end],
+            unknown=self.unknown[part],
+            cut=self.cut[part],
+        )
+
 
 class TextTokenizer:
     """Tokenises texts in bulk, and remembers the words it has met where that is possible."""

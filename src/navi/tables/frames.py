@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,7 +31,10 @@ def read_frame(frame: Any, losses: Losses | None = None, config: ReadConfig = DE
         frame = [frame]
     if isinstance(frame, (list, tuple)):
         return _read_rows([_check_row(row, number) for number, row in enumerate(frame, 1)], config, ledger)
-    return _read_native(_open(_name_apart(frame, ledger)), config, ledger)
+    frame = _name_apart(frame, ledger)
+    if isinstance(frame, pa.Table) and not _has_foreign(frame.columns):
+        return _read_arrow(frame.combine_chunks(), config, ledger)
+    return _read_native(_open(frame), config, ledger)
 
 
 def _check_row(row: Any, number: int) -> list[tuple[str, Any]]:
@@ -92,10 +95,14 @@ def _read_native(frame: nw.DataFrame[Any], config: ReadConfig, ledger: Ledger) -
         rows = [list(zip(headers, cells, strict=True)) for cells in zip(*columns, strict=True)]
         yield from _read_rows(rows, config, ledger)
         return
+    yield from _read_arrow(table, config, ledger)
+
+
+def _read_arrow(table: pa.Table, config: ReadConfig, ledger: Ledger) -> Iterator[Chunk]:
     whole: frozenset[str] = frozenset()
     if any(may_be_whole(field.type) for field in table.schema):
         whole = find_whole(table.to_batches(), config)
-    reader = ColumnReader(headers, whole, config, ledger)
+    reader = ColumnReader(table.column_names, whole, config, ledger)
     for batch in table.to_batches():
         yield from reader.read(batch)
 
@@ -110,6 +117,9 @@ def _to_arrow(frame: nw.DataFrame[Any], headers: list[str]) -> pa.Table | None:
         columns = [series.to_arrow() for series in frame.iter_columns()]
     except _NOT_COLUMNAR:
         return None
-    if any(getattr(column.type, "extension_name", "").startswith("pandas.") for column in columns):
-        return None
-    return pa.table(columns, names=headers)
+    return None if _has_foreign(columns) else pa.table(columns, names=headers)
+
+
+def _has_foreign(columns: Iterable[pa.Array]) -> bool:
+    """Tell whether a column has a type of pandas' own, as its periods have."""
+    return any(getattr(column.type, "extension_name", "").startswith("pandas.") for column in columns)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navi.batches.batch import IGNORED
 from navi.objectives import predict_masked
 
 
@@ -27,3 +30,20 @@ def test_half_precision_logits_are_summed_in_float32():
     found = predict_masked(logits, tokens).loss
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, predict_masked(logits.float(), tokens).loss)
+
+
+@pytest.mark.parametrize("num_targets", [0, 1, 64, 150])
+def test_loss_gradient_and_hits_are_those_of_torch(num_targets):
+    generator = torch.Generator().manual_seed(num_targets)
+    logits = 3 * torch.randn(num_targets, 11, generator=generator)
+    tokens = torch.randint(11, (num_targets,), generator=generator)
+    tokens[::4] = IGNORED
+    own, other = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    found = predict_masked(own, tokens)
+    expected = F.cross_entropy(other, tokens, reduction="sum", ignore_index=IGNORED)
+    (found.loss / 7).backward()
+    (expected / 7).backward()
+    torch.testing.assert_close(found.loss, expected)
+    torch.testing.assert_close(own.grad, other.grad)
+    assert torch.equal(found.hit, logits.argmax(dim=1) == tokens)
+    assert torch.equal(own.detach(), logits)

@@ -16,6 +16,7 @@ from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer, Be
 from navi.batches.batch import Rows, Sequences
 from navi.model.attention import PACKED_ATTENTION, Boundaries, Packing, attend_first
 from navi.model.config import NaviConfig
+from navi.model.dropout import replace_dropout
 from navi.model.pooling import pool_sequences, pool_spans
 
 # Shape suffixes: R rows, S segments, T tokens (packed), A attributes, M targets, D hidden size, V vocabulary.
@@ -106,6 +107,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         self.head = BertLMPredictionHead(config)
         self.unknown_attribute = nn.Parameter(torch.zeros(config.hidden_size))
         self.attribute_scale = nn.Parameter(torch.ones(()))
+        replace_dropout(self)
         self.post_init()
 
     @classmethod

@@ -162,19 +162,23 @@ def main(num_rows: int, num_steps: int, prepared: str | None) -> None:
         plan = plan_epoch(corpus.rows_of("train"), corpus.arrays.row_table, sampler, seed=0, epoch=0)[: num_steps + 1]
         builder = BatchBuilder(corpus.arrays, find_special_tokens(corpus.tokenizer), masking=config.masking)
         stepper = Stepper(load_backbone("minilm", **config.model.as_settings()), builder, config, 100)
-        plain = PlainWay(corpus)
-        found = {}
-        for name, step in (
-            ("navi", lambda rows: stepper.update(stepper.accumulate(stepper.build([rows], 0, None), 0), 0)),
-            ("plain", plain.step),
-        ):
+        ways = {
+            "navi": lambda rows: stepper.update(stepper.accumulate(stepper.build([rows], 0, None), 0), 0),
+            "plain": PlainWay(corpus).step,
+        }
+        for step in ways.values():
             step(plan[0])
-            begun = time.perf_counter()
-            for rows in plan[1:]:
+        took = dict.fromkeys(ways, 0.0)
+        for rows in plan[1:]:  # in turn: the machine is not equally fast from minute to minute
+            for name, step in ways.items():
+                begun = time.perf_counter()
                 step(rows)
-            found[name] = sum(map(len, plan[1:])) / (time.perf_counter() - begun)
+                took[name] += time.perf_counter() - begun
+        found = {name: sum(map(len, plan[1:])) / seconds for name, seconds in took.items()}
+        tokens = np.mean([corpus.arrays.count_row_tokens()[rows].mean() for rows in plan[1:]])
     print(
-        f"training_cpu rows_per_step={num_rows} threads={torch.get_num_threads()} "
+        f"training_cpu rows_per_step={num_rows} steps={num_steps} tokens_per_row={tokens:.1f} "
+        f"threads={torch.get_num_threads()} "
         f"navi_rows_per_s={found['navi']:.2f} plain_rows_per_s={found['plain']:.2f} "
         f"ratio={found['navi'] / found['plain']:.2f}"
     )

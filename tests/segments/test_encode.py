@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,3 +144,17 @@ def test_tables_without_rows_and_no_tables_are_empty(tokenizer, config, make_chu
         encoded = encode_tables(tables, tokenizer, config)
         assert encoded.tables == tuple(tables)
         assert encoded.arrays.num_rows == encoded.arrays.num_segments == len(encoded.columns.table) == 0
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 1 << 16])
+def test_tables_that_are_tokenised_together_are_as_each_alone(at_once, make_chunk, tokenizer, config, monkeypatch):
+    monkeypatch.setattr("navi.segments.encode.CELLS_AT_ONCE", at_once)
+    rows = [{"title": "the king", "year": "1999"}, {"title": "love"}, {"year": "war of love"}, {"genre": "drama"}]
+    tables = {"amber": [make_chunk(rows[:1]), make_chunk(rows[1:])], "birch": [], "cedar": [make_chunk(rows[::-1])]}
+    whole = encode_tables(tables, tokenizer, config)
+    assert whole.tables == ("amber", "birch", "cedar")
+    for number, name in enumerate(whole.tables):
+        alone = encode_tables({name: tables[name]}, tokenizer, config)
+        own = np.flatnonzero(whole.arrays.row_table == number)
+        assert whole.arrays.count_row_tokens()[own].tolist() == alone.arrays.count_row_tokens().tolist()
+        assert whole.row_hash[own].tolist() == alone.row_hash.tolist()

@@ -5,7 +5,7 @@
 The straightforward way, written here once as the thing to compare with: every cell is tokenised by string in every
 step, rows are padded to the longest, logits are computed at all positions, the masked and the plain copy take a pass
 each, attributes are encoded row by row, and alignment loops over headers in Python. Same backbone, same rows:
-those of a prepared corpus, or simulated ones.
+those of a prepared corpus, or simulated ones. Each way has a process of its own; their steps are taken in turn.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ import dataclasses
 import random
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,6 +33,7 @@ from navi.model import load_backbone
 from navi.segments import ROLE_HIGH, ROLE_LOW, Corpus
 from navi.simulator import write_catalogues
 from navi.training import make_preset
+from navi.training.memory import kept_memory
 from navi.training.step import Stepper
 from navi.training.vocabulary import find_special_tokens
 
@@ -152,30 +158,51 @@ def simulate(folder: str) -> Corpus:
     return prepare([f"{folder}/tables"], f"{folder}/corpus")
 
 
-def main(num_rows: int, num_steps: int, prepared: str | None) -> None:
+def plan_steps(corpus: Corpus, num_rows: int, num_steps: int) -> list[np.ndarray]:
+    sampler = dataclasses.replace(make_preset("paper").sampler, rows_per_batch=num_rows)
+    return plan_epoch(corpus.rows_of("train"), corpus.arrays.row_table, sampler, seed=0, epoch=0)[:num_steps]
+
+
+def make_step(way: str, corpus: Corpus) -> Callable[[np.ndarray], object]:
+    if way == "plain":
+        return PlainWay(corpus).step
+    config = make_preset("paper")
+    builder = BatchBuilder(corpus.arrays, find_special_tokens(corpus.tokenizer), masking=config.masking)
+    stepper = Stepper(load_backbone("minilm", **config.model.as_settings()), builder, config, 100)
+    return lambda rows: stepper.update(stepper.accumulate(stepper.build([rows], 0, None), 0), 0)
+
+
+def take_steps(way: str, folder: Path, pipe: Connection) -> None:
+    """Take a step with the rows that come through the pipe, and send back its seconds."""
     torch.manual_seed(0)
     random.seed(0)
+    step = make_step(way, Corpus.open(folder))
+    with kept_memory(torch.device("cpu")) if way == "navi" else nullcontext():  # as `pretrain` does it
+        while (rows := pipe.recv()) is not None:
+            begun = time.perf_counter()
+            step(rows)
+            pipe.send(time.perf_counter() - begun)
+
+
+def main(num_rows: int, num_steps: int, prepared: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         corpus = Corpus.open(prepared) if prepared else simulate(folder)
-        config = make_preset("paper")
-        sampler = dataclasses.replace(config.sampler, rows_per_batch=num_rows)
-        plan = plan_epoch(corpus.rows_of("train"), corpus.arrays.row_table, sampler, seed=0, epoch=0)[: num_steps + 1]
-        builder = BatchBuilder(corpus.arrays, find_special_tokens(corpus.tokenizer), masking=config.masking)
-        stepper = Stepper(load_backbone("minilm", **config.model.as_settings()), builder, config, 100)
-        ways = {
-            "navi": lambda rows: stepper.update(stepper.accumulate(stepper.build([rows], 0, None), 0), 0),
-            "plain": PlainWay(corpus).step,
-        }
-        for step in ways.values():
-            step(plan[0])
-        took = dict.fromkeys(ways, 0.0)
-        for rows in plan[1:]:  # in turn: the machine is not equally fast from minute to minute
-            for name, step in ways.items():
-                begun = time.perf_counter()
-                step(rows)
-                took[name] += time.perf_counter() - begun
-        found = {name: sum(map(len, plan[1:])) / seconds for name, seconds in took.items()}
-        tokens = np.mean([corpus.arrays.count_row_tokens()[rows].mean() for rows in plan[1:]])
+        warm_up, *plan = plan_steps(corpus, num_rows, num_steps + 1)
+        context, workers, took = get_context("spawn"), {}, {}
+        for way in ("navi", "plain"):
+            workers[way], end = context.Pipe()
+            context.Process(target=take_steps, args=(way, corpus.path, end), daemon=True).start()
+            workers[way].send(warm_up)
+            workers[way].recv()
+            took[way] = 0.0
+        for rows in plan:  # in turn: the machine is not equally fast from minute to minute
+            for way, worker in workers.items():
+                worker.send(rows)
+                took[way] += worker.recv()
+        for worker in workers.values():
+            worker.send(None)
+        found = {way: sum(map(len, plan)) / seconds for way, seconds in took.items()}
+        tokens = np.mean([corpus.arrays.count_row_tokens()[rows].mean() for rows in plan])
     print(
         f"training_cpu rows_per_step={num_rows} steps={num_steps} tokens_per_row={tokens:.1f} "
         f"threads={torch.get_num_threads()} "

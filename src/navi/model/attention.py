@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.bert.modeling_bert import BertSelfAttention
 
 # Shape suffixes: T tokens (packed), H heads, E width of a head, N sequences, P padded length.
 
@@ -19,7 +20,7 @@ TILED_WIDTHS = (16, 32, 64, 128)
 """Widths of a head that Triton's matrix products take; others attend padded."""
 SHORT, LINE, STEP = 16, 32, 16
 """Sequences up to the first length share lines of the second: one product of 32 x 32 is quicker than four of 8 x 8.
-The lines of longer ones are a multiple of the third: there the CPU's vectors leave no rest."""
+Longer ones are padded to a multiple of the third: there the CPU's vectors leave no rest."""
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
@@ -54,23 +55,25 @@ class Boundaries:
 
     @cached_property
     def shelves(self) -> list[Shelf]:
-        """Sequences padded to be attended together: short ones several to a line, the others by like length.
-
-        Lengths are rounded up to a power of two, so that at most half of a shelf is padding.
-        """
+        """Sequences padded to be attended together: short ones several to a line, the others by like length."""
         starts = self.starts[:-1]
         lengths = self.starts[1:] - starts
-        level_N = torch.ceil(torch.log2(lengths.double())).long()
+        padded_N = -(-lengths // STEP) * STEP
         short = (lengths > 0) & (lengths <= SHORT)
         found = [line_up(starts[short], lengths[short])] if bool(short.any()) else []
-        for level in torch.unique(level_N[lengths > SHORT]).tolist():
-            chosen = level_N == level
-            steps = torch.arange(-(-int(lengths[chosen].max()) // STEP) * STEP, device=starts.device)
+        for padded in torch.unique(padded_N[lengths > SHORT]).tolist():
+            chosen = padded_N == padded
+            steps = torch.arange(padded, device=starts.device)
             real = steps < lengths[chosen, None]
             places = starts[chosen, None] + torch.minimum(steps, lengths[chosen, None] - 1)
             hidden = None if bool(real.all()) else ~real[:, None, None, :]
             found.append(Shelf(places, real, make_bias(hidden)))
         return found
+
+    @cached_property
+    def places(self) -> Tensor:
+        """Where the tokens of the shelves, laid end to end, stand on the token axis."""
+        return torch.cat([shelf.places.reshape(-1) for shelf in self.shelves])
 
     @cached_property
     def order(self) -> Tensor:
@@ -126,20 +129,44 @@ def packed_attention(
     scaling: float,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Attend within the sequences of each head group; takes (1, H, T, E) tensors, gives (1, T, H, E)."""
+    """Attend as transformers asks for it: takes (1, H, T, E) tensors, gives (1, T, H, E)."""
     query, key, value = (tensor.squeeze(0).transpose(0, 1) for tensor in (query, key, value))
+    return attend(query, key, value, packing, scaling).unsqueeze(0), None
+
+
+class JoinedSelfAttention(BertSelfAttention):  # type: ignore[misc]
+    """BERT's attention over packed sequences, with queries, keys and values made by one product instead of three."""
+
+    def forward(self, hidden_states: Tensor, *_: Any, packing: Packing, **__: Any) -> tuple[Tensor, None]:
+        """Return what each token takes from those that it sees, (1, T, D), and no weights."""
+        maps = (self.query, self.key, self.value)
+        weight, bias = (torch.cat([getattr(each, name) for each in maps]) for name in ("weight", "bias"))
+        joined = F.linear(hidden_states.squeeze(0), weight, bias)
+        query, key, value = joined.view(len(joined), 3, self.num_attention_heads, -1).unbind(1)
+        return attend(query, key, value, packing, self.scaling).flatten(1).unsqueeze(0), None
+
+
+def join_attention(model: nn.Module) -> None:
+    """Have all of a model's BERT layers attend in this way; their parameters stay as they are."""
+    for module in model.modules():
+        if type(module) is BertSelfAttention:
+            module.__class__ = JoinedSelfAttention
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, packing: Packing, scaling: float) -> Tensor:
+    """Attend within the sequences of each head group; (T, H, E) in and out."""
     if use_triton(query):
         from navi.model.kernels import packed_attention as attend_tiles
 
         mixed: Tensor = attend_tiles(query, key, value, *packing.limits, packing.num_wide, scaling)[0]
-        return mixed.unsqueeze(0), None
+        return mixed
     if packing.local is None:
-        return attend_padded(query, key, value, packing.wide, scaling).unsqueeze(0), None
+        return attend_padded(query, key, value, packing.wide, scaling)
     wide, local = (tuple(state[:, some] for state in (query, key, value)) for some in packing.heads)
     broad = attend_padded(wide[0], wide[1], wide[2], packing.wide, scaling)
     narrow = attend_padded(local[0], local[1], local[2], packing.local, scaling)
     narrow = _lead(narrow, local[0], local[1], local[2], packing, scaling)
-    return torch.cat([broad, narrow], dim=1).unsqueeze(0), None
+    return torch.cat([broad, narrow], dim=1)
 
 
 def _lead(mixed: Tensor, query: Tensor, key: Tensor, value: Tensor, packing: Packing, scaling: float) -> Tensor:
@@ -163,17 +190,35 @@ def is_for_triton(states: Tensor) -> bool:
 
 def attend_padded(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundaries, scaling: float) -> Tensor:
     """Attend shelf by shelf, each padded to its longest sequence; (T, H, E) in and out."""
-    width = query.shape[1:]
+    shelves = boundaries.shelves
+    if not shelves:
+        return query
+    sizes = [shelf.places.numel() for shelf in shelves]
+    laid = [_LayOut.apply(state, boundaries).split(sizes) for state in (query, key, value)]
     mixed = []
-    for places_NP, _, bias in boundaries.shelves:
-        flat = places_NP.reshape(-1)
-        query_P, key_P, value_P = (
-            state.index_select(0, flat).view(*places_NP.shape, *width).transpose(1, 2) for state in (query, key, value)
-        )
+    for (places_NP, _, bias), *states in zip(shelves, *laid, strict=True):
+        query_P, key_P, value_P = (state.view(*places_NP.shape, *query.shape[1:]).transpose(1, 2) for state in states)
         mask = None if bias is None else bias.to(query.dtype)
         out = F.scaled_dot_product_attention(query_P, key_P, value_P, attn_mask=mask, scale=scaling)
         mixed.append(out.transpose(1, 2).flatten(0, 1))
-    return torch.cat(mixed).index_select(0, boundaries.order) if mixed else query
+    return torch.cat(mixed).index_select(0, boundaries.order)
+
+
+class _LayOut(torch.autograd.Function):
+    """The states of tokens on all shelves, end to end.
+
+    Places without a token send no gradient back, so each token takes that of its one place; torch would add up those
+    of all places, shelf by shelf.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, boundaries: Boundaries) -> Tensor:
+        ctx.boundaries = boundaries
+        return states.index_select(0, boundaries.places)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0].index_select(0, ctx.boundaries.order), None
 
 
 def attend_first(query_N: Tensor, key: Tensor, value: Tensor, packing: Packing, scaling: float) -> Tensor:

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel
 from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer, BertLMPredictionHead
 
 from navi.batches.batch import Rows, Sequences
-from navi.model.attention import PACKED_ATTENTION, Boundaries, Packing, attend_first
+from navi.model.attention import Boundaries, Packing, attend_first, join_attention
 from navi.model.config import NaviConfig
 from navi.model.dropout import replace_dropout
 from navi.model.pooling import pool_sequences, pool_spans
@@ -98,7 +98,6 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
     }
 
     def __init__(self, config: NaviConfig) -> None:
-        config._attn_implementation = PACKED_ATTENTION
         super().__init__(config)
         self.embeddings = BertEmbeddings(config)
         self.layers = nn.ModuleList(BertLayer(config, layer_idx=i) for i in range(config.num_hidden_layers))
@@ -107,6 +106,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         self.head = BertLMPredictionHead(config)
         self.unknown_attribute = nn.Parameter(torch.zeros(config.hidden_size))
         self.attribute_scale = nn.Parameter(torch.ones(()))
+        join_attention(self)
         replace_dropout(self)
         self.post_init()
 
@@ -116,15 +116,23 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         model: Self = super().from_pretrained(*args, **{**kwargs, "use_safetensors": True})
         return model
 
-    def forward(self, rows: Rows, attribute_table: Tensor | None = None) -> NaviOutput:
-        """Encode packed rows; a table of attribute embeddings made earlier saves encoding them again."""
+    def forward(
+        self, rows: Rows, attribute_table: Tensor | None = None, read_tokens: Tensor | None = None
+    ) -> NaviOutput:
+        """Encode packed rows; a table of attribute embeddings made earlier saves encoding them again.
+
+        With `read_tokens`, in their order, all other tokens come out as zeros: most of the last layer's work is saved.
+        """
         if attribute_table is None:
             attribute_table = self.embed_attributes(rows.attributes)
         hidden = self._embed(rows, attribute_table).unsqueeze(0)
         packing = self._pack(rows)
-        for layer in self.layers:
+        for layer in self.layers if read_tokens is None else self.layers[:-1]:
             hidden = layer(hidden, packing=packing)
-        tokens_TD = hidden.squeeze(0)
+        if read_tokens is None:
+            tokens_TD = hidden.squeeze(0)
+        else:
+            tokens_TD = embed_some(self.layers[-1], hidden, packing, read_tokens)
         spans = pool_spans(tokens_TD, rows.token_span, 2 * rows.num_segments)
         return NaviOutput(
             tokens=tokens_TD,
@@ -242,6 +250,16 @@ def embed_tokens(embeddings: Any, token_ids: Tensor, token_position: Tensor, add
         summed = summed + added_TD.to(summed.dtype)
     embedded: Tensor = embeddings.dropout(embeddings.LayerNorm(summed))
     return embedded
+
+
+def embed_some(layer: Any, hidden: Tensor, packing: Packing, some_K: Tensor) -> Tensor:
+    """Return what a BERT layer makes of some tokens, zeros for the others: (T, D)."""
+    hidden_TD = hidden.squeeze(0)
+    mixed_TD = layer.attention.self(hidden, packing=packing)[0].squeeze(0)
+    some_KD = hidden_TD.index_select(0, some_K)
+    attended_KD = layer.attention.output(mixed_TD.index_select(0, some_K), some_KD)
+    states_KD: Tensor = layer.output(layer.intermediate(attended_KD), attended_KD)
+    return torch.zeros_like(hidden_TD, dtype=states_KD.dtype).index_copy(0, some_K, states_KD)
 
 
 def embed_first(layer: Any, hidden: Tensor, packing: Packing) -> Tensor:

@@ -273,7 +273,7 @@ class QuantizedLayer:
         self.num_heads: int = attention.num_attention_heads
         self.head_width: int = attention.attention_head_size
         self.activation = activation
-        self.look = QuantizedLinear([attention.query, attention.key, attention.value], reaches[attention.query])
+        self.look = QuantizedLinear([attention.query, attention.key, attention.value], reaches[attention])
         self.mix = QuantizedLinear([mixing], reaches[mixing])
         self.widen = QuantizedLinear([wide], reaches[wide])
         # What the activation gives is written as eight bits by the product itself, with one range for all channels.

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from transformers.models.bert.modeling_bert import BertSelfAttention
 
 from navi.batches import BatchBuilder, SpecialTokens, lay_out
 from navi.model.encoder import NaviModel
@@ -38,14 +39,16 @@ class Reach(NamedTuple):
 
 @torch.inference_mode()
 def observe(model: NaviModel, special: SpecialTokens) -> dict[nn.Module, Reach]:
-    """Return the reach of what each linear map of the layers is given, over rows of random tokens."""
+    """Return the reach of what each linear map of the layers, and attention, is given, over rows of random tokens."""
     reaches: dict[nn.Module, Reach] = {}
 
     def look(module: nn.Module, given: tuple[Tensor, ...]) -> None:
         reaches[module] = Reach(*torch.aminmax(given[0].reshape(-1, given[0].shape[-1]), dim=0))
 
     hooks = [
-        module.register_forward_pre_hook(look) for module in model.layers.modules() if isinstance(module, nn.Linear)
+        module.register_forward_pre_hook(look)
+        for module in model.layers.modules()
+        if isinstance(module, nn.Linear | BertSelfAttention)
     ]
     try:
         arrays = make_trial_rows(special)

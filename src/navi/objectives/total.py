@@ -75,6 +75,27 @@ def measure_filled(batch: Batch) -> StepSize:
     )
 
 
+def find_read_tokens(batch: Batch, config: AlignmentConfig) -> Tensor:
+    """Return the tokens whose last states `compute_losses` reads, in their order; it needs no others."""
+    rows = batch.rows
+    is_read_S = torch.zeros(rows.num_segments + 1, dtype=torch.bool, device=rows.token_span.device)
+    if batch.alignment is not None and config.weight > 0:
+        is_read_S[batch.alignment.low_segment] = True
+        is_read_S[batch.alignment.high_segment] = True
+    if batch.columns is not None and config.column_weight > 0:
+        is_read_S[batch.columns.segment] = True
+    is_read_T = is_read_S[rows.token_span // 2]  # what is in no segment has the span after the last
+    is_read_T[batch.targets.position] = True
+    if batch.has_plain and config.row_weight > 0:
+        is_read_T[_find_plain_firsts(batch)] = True
+    return is_read_T.nonzero().squeeze(1)
+
+
+def _find_plain_firsts(batch: Batch) -> Tensor:
+    """Return (R,) the [CLS] of each row's plain copy."""
+    return batch.rows.starts.index_select(0, batch.row_twin).clamp(max=batch.rows.num_tokens - 1)
+
+
 def compute_losses(
     model: NaviModel,
     output: NaviOutput,
@@ -98,9 +119,8 @@ def compute_losses(
         values_HD = output.values.index_select(0, alignment.high_segment)
         high = align_high(high_HD, values_HD, alignment, config) / size.num_tables
     if config.row_weight > 0 and batch.has_plain:
-        last = batch.rows.num_tokens - 1
-        first_R = batch.rows.starts.index_select(0, batch.row_twin).clamp(max=last)
-        rows = tell_words(model.tell_tokens(output, first_R), batch.rows, batch.row_twin) / size.num_rows
+        told_RV = model.tell_tokens(output, _find_plain_firsts(batch))
+        rows = tell_words(told_RV, batch.rows, batch.row_twin) / size.num_rows
     if config.column_weight > 0 and batch.columns is not None and affinity_AA is not None:
         related = batch.columns.segment
         views = (model.embed_segments(output, batch.rows, related), output.headers.index_select(0, related))

@@ -13,6 +13,7 @@ from navi.training.config import PretrainConfig
 from navi.training.folder import find_latest, open_folder
 from navi.training.identity import describe_run
 from navi.training.interruption import Interruption
+from navi.training.memory import kept_memory
 from navi.training.result import RECORD_FILE, TrainingResult
 from navi.training.sitting import Progress, Sitting
 from navi.training.step import make_accelerator
@@ -42,7 +43,7 @@ def pretrain(
     if resume and checkpoint is None and (folder / RECORD_FILE).is_file():
         return _recall(folder, source, settings)
     devices = list(range(torch.cuda.device_count()))
-    with torch.random.fork_rng(devices), Interruption() as interruption:
+    with torch.random.fork_rng(devices), kept_memory(accelerator.device), Interruption() as interruption:
         sitting = Sitting(source, folder, settings, accelerator, interruption, progress)
         sitting.begin(checkpoint)
         return sitting.finish()

@@ -18,7 +18,7 @@ from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
 from navi.batches.room import Room
 from navi.model import NaviModel, is_new
 from navi.objectives import AlignmentConfig, Losses, compute_losses
-from navi.objectives.total import StepSize, measure_step
+from navi.objectives.total import StepSize, find_read_tokens, measure_step
 from navi.training.config import PretrainConfig
 from navi.training.graphs import Recorder
 from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_step
@@ -48,8 +48,11 @@ class Objective(nn.Module):
 
     def forward(self, batch: Batch, size: StepSize) -> Losses:
         """Return the losses of one batch of a step."""
-        with autocast(batch.rows.token_ids.device, self.dtype):
-            output = self.model(batch.rows)
+        device = batch.rows.token_ids.device
+        # How many tokens are read is known where the host looks at them, which would hold a GPU up.
+        read = find_read_tokens(batch, self.alignment) if device.type == "cpu" else None
+        with autocast(device, self.dtype):
+            output = self.model(batch.rows, read_tokens=read)
             return compute_losses(self.model, output, batch, self.alignment, size, self.affinity)
 
 

@@ -38,39 +38,39 @@ def predict_masked(logits_MV: Tensor, token_M: Tensor) -> Predicted:
         loss_M, _, best_M = cross_entropy(logits_MV, token_M)
         return Predicted(loss_M.sum(), best_M == token_M)
     if logits_MV.device.type == "cpu":
-        loss, best_M = CrossEntropy.apply(logits_MV.float(), token_M)  # type: ignore[no-untyped-call]
-        return Predicted(loss, best_M == token_M)
+        return Predicted(*CrossEntropy.apply(logits_MV.float(), token_M))  # type: ignore[no-untyped-call]
     loss = F.cross_entropy(logits_MV.float(), token_M, reduction="sum", ignore_index=IGNORED)
     return Predicted(loss, logits_MV.detach().argmax(dim=1) == token_M)
 
 
 class CrossEntropy(torch.autograd.Function):
-    """The summed cross-entropy of tokens, and the likeliest ones, on a CPU.
+    """The summed cross-entropy of tokens on a CPU, and which of them were the likeliest.
 
-    Of what is as large as the logits it makes their gradient alone; torch's own also makes their logarithms, and the
-    gradient of these.
+    It makes one array of the size of the logits, which becomes their gradient; torch's own makes three.
     """
 
     @staticmethod
     def forward(ctx: Any, logits_MV: Tensor, token_M: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss, to which targets that are IGNORED add nothing, and the likeliest token of each target."""
-        parts = torch.split(logits_MV, TARGETS_AT_ONCE)
-        log_sum_M = torch.cat([part.logsumexp(dim=1) for part in parts])
-        best_M = torch.cat([part.argmax(dim=1) for part in parts])
+        """Return the loss, to which targets that are IGNORED add nothing, and where no token was likelier."""
+        share_MV = torch.empty_like(logits_MV)
+        highest_M, sum_M = logits_MV.new_empty(2, len(logits_MV))
+        parts = [torch.split(each, TARGETS_AT_ONCE) for each in (logits_MV, share_MV, highest_M, sum_M)]
+        for logits, share, highest, total in zip(*parts, strict=True):
+            torch.amax(logits, dim=1, out=highest)
+            torch.sub(logits, highest[:, None], out=share).exp_()
+            torch.sum(share, dim=1, out=total)
         own_M = logits_MV.gather(1, token_M.clamp(min=0)[:, None]).squeeze(1)
-        ctx.save_for_backward(logits_MV, token_M, log_sum_M)
-        ctx.mark_non_differentiable(best_M)
-        return torch.where(token_M == IGNORED, 0, log_sum_M - own_M).sum(), best_M
+        is_counted = token_M != IGNORED
+        hit_M = is_counted & (own_M == highest_M)
+        ctx.save_for_backward(share_MV, token_M, sum_M)
+        ctx.mark_non_differentiable(hit_M)
+        return torch.where(is_counted, sum_M.log() + highest_M - own_M, 0).sum(), hit_M
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None]:
         """Return the gradient of the logits: the probabilities, less 1 for the token itself."""
-        logits_MV, token_M, log_sum_M = ctx.saved_tensors
-        found_MV = torch.empty_like(logits_MV)
+        share_MV, token_M, sum_M = ctx.saved_tensors
         scale_M = torch.where(token_M == IGNORED, 0, gradient)
-        whole = (found_MV, logits_MV, token_M, log_sum_M, scale_M)
-        parts = [torch.split(each, TARGETS_AT_ONCE) for each in whole]
-        for found, logits, token, log_sum, scale in zip(*parts, strict=True):
-            torch.sub(logits, log_sum[:, None], out=found).exp_().mul_(scale[:, None])
-            found.scatter_add_(1, token.clamp(min=0)[:, None], -scale[:, None])
-        return found_MV, None
+        share_MV.mul_((scale_M / sum_M)[:, None])  # torch tells a second pass that it comes too late
+        share_MV.scatter_add_(1, token_M.clamp(min=0)[:, None], -scale_M[:, None])
+        return share_MV, None

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import BertConfig
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.bert.modeling_bert import BertSelfAttention
 
 from navi.model.attention import (
     LINE,
     PACKED_ATTENTION,
     Boundaries,
+    JoinedSelfAttention,
     Packing,
     attend_padded,
+    join_attention,
     line_up,
     packed_attention,
     use_triton,
@@ -134,6 +140,21 @@ def test_the_limits_of_a_packing_are_those_of_wide_then_of_local_heads():
     assert packing.limits[1].tolist() == [[3, 3, 3, 6, 6, 6], [3, 3, 3, 6, 5, 6]]
     alone = Packing(2, packing.wide)
     assert alone.limits[0].tolist() == [[0, 0, 0, 3, 3, 3]] * 2
+
+
+def test_one_product_for_queries_keys_and_values_gives_what_three_do():
+    config = BertConfig(hidden_size=12, num_attention_heads=3, attn_implementation=PACKED_ATTENTION)
+    apart = BertSelfAttention(config).eval()
+    joined = torch.nn.ModuleList([deepcopy(apart)])
+    join_attention(joined)
+    assert type(joined[0]) is JoinedSelfAttention
+    packing, found = pack([[1, 4, 20], [1, 3]], num_wide=2), []
+    for module in (apart, joined[0]):
+        hidden = torch.randn(1, 29, 12, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        mixed = module(hidden, packing=packing)[0].reshape(29, 12)
+        (mixed * torch.arange(12)).sum().backward()
+        found.append([mixed, hidden.grad, *(parameter.grad for parameter in module.parameters())])
+    torch.testing.assert_close(found[1], found[0], atol=1e-5, rtol=1e-4)
 
 
 def test_transformers_knows_the_packed_attention():

@@ -47,3 +47,11 @@ def test_loss_gradient_and_hits_are_those_of_torch(num_targets):
     torch.testing.assert_close(own.grad, other.grad)
     assert torch.equal(found.hit, logits.argmax(dim=1) == tokens)
     assert torch.equal(own.detach(), logits)
+
+
+def test_a_second_backward_pass_is_refused_because_the_first_used_its_array_up():
+    logits = torch.randn(3, 7).requires_grad_()
+    loss = predict_masked(logits, torch.tensor([1, 2, 3])).loss
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

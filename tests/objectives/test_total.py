@@ -12,7 +12,7 @@ from navi.batches import BatchBuilder, MaskingConfig, lay_out, mask_layout
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
 from navi.model import load_backbone
 from navi.objectives import AlignmentConfig, align_high, align_low, compute_losses
-from navi.objectives.total import StepSize, measure_step
+from navi.objectives.total import StepSize, find_read_tokens, measure_step
 
 MASKING = MaskingConfig(header_share=0.4, value_share=0.4)
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
@@ -134,6 +134,40 @@ def test_hits_count_masked_headers_and_values_predicted_right(model, builder, mo
     assert int(losses.header_hits) == sum((right & (kind == REGIME_HEADER)).tolist()) > 0
     assert int(losses.value_hits) == sum((right & (kind == REGIME_VALUE)).tolist()) > 0
     assert int(losses.header_hits) != int(losses.value_hits)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {},
+        {"weight": 0.0},
+        {"row_weight": 0.0},
+        {"column_weight": 0.0},
+        {"row_weight": 0.0, "column_weight": 0.0},
+        {"weight": 0.0, "row_weight": 0.0, "column_weight": 0.0},
+    ],
+    ids=str,
+)
+def test_states_that_no_loss_reads_may_be_left_out(model, arrays, special, weights):
+    config = AlignmentConfig(**weights)
+    num_columns = len(arrays.column_table)
+    affinity = torch.rand(num_columns, num_columns, generator=torch.Generator().manual_seed(0))
+    builder = BatchBuilder(
+        arrays, special, masking=MASKING, align=config.needs_plain, related=np.arange(num_columns) % 7 - 1
+    )
+    batch = builder.build(ROWS, epoch=0)
+    read = find_read_tokens(batch, config)
+    assert 0 < len(read) < batch.num_tokens
+    found = []
+    for some in (None, read):
+        model.zero_grad()
+        losses = compute_losses(
+            model, model(batch.rows, read_tokens=some), batch, config, measure_step([batch]), affinity
+        )
+        losses.total.backward()
+        found.append((losses, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}))
+    torch.testing.assert_close(vars(found[1][0]), vars(found[0][0]), **CLOSE)
+    torch.testing.assert_close(found[1][1], found[0][1], **CLOSE)
 
 
 def test_the_total_reaches_every_parameter(model, builder):

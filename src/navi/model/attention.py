@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -194,7 +195,8 @@ def attend_padded(query: Tensor, key: Tensor, value: Tensor, boundaries: Boundar
     if not shelves:
         return query
     sizes = [shelf.places.numel() for shelf in shelves]
-    laid = [_LayOut.apply(state, boundaries).split(sizes) for state in (query, key, value)]
+    lay_out: Callable[[Tensor, Boundaries], Tensor] = _LayOut.apply
+    laid = [torch.split(lay_out(state, boundaries), sizes) for state in (query, key, value)]
     mixed = []
     for (places_NP, _, bias), *states in zip(shelves, *laid, strict=True):
         query_P, key_P, value_P = (state.view(*places_NP.shape, *query.shape[1:]).transpose(1, 2) for state in states)

@@ -244,10 +244,11 @@ def add_alike(first_ND: Tensor, second_ND: Tensor) -> Tensor:
 
 def embed_tokens(embeddings: Any, token_ids: Tensor, token_position: Tensor, added_TD: Tensor | None = None) -> Tensor:
     """Return word + position (+ what is added), normalised as the backbone does it: (T, D)."""
-    summed = embeddings.word_embeddings(token_ids) + embeddings.position_embeddings(token_position)
-    summed = summed + embeddings.token_type_embeddings.weight[0]
+    places = embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
+    summed = embeddings.word_embeddings(token_ids)
+    summed += F.embedding(token_position, places)
     if added_TD is not None:
-        summed = summed + added_TD.to(summed.dtype)
+        summed += added_TD.to(summed.dtype)
     embedded: Tensor = embeddings.dropout(embeddings.LayerNorm(summed))
     return embedded
 

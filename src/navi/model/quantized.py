@@ -28,6 +28,10 @@ Node = Any
 ACTIVATIONS = {"gelu": ("gelu", "erf"), "gelu_new": ("gelu", "tanh"), "relu": ("relu",)}
 """What the graph calls an activation, by the name that a configuration gives it."""
 NUM_STEPS = 256
+HIGHEST = np.float32(127 / 128)
+"""The highest of eight bits with a sign, of which the lowest is -1."""
+QUERY, KEY, VALUE = range(3)
+"""What attention is made of, in the order in which one product gives it."""
 HIDDEN = -1e9
 """What is added to the score of a token that may not be seen."""
 TOKENS_AT_ONCE, FEWEST_TOKENS = 1024, 256
@@ -72,7 +76,7 @@ def has_openvino() -> bool:
 
 
 class QuantizedLayers(nn.Module):
-    """All layers of an encoder, in the place of one; attention, residuals and norms stay in float32.
+    """All layers of an encoder, in the place of one; shares of attention, residuals and norms stay in float32.
 
     Groups of rows go through the graph side by side, each in one thread: products that threads share take longer.
     """
@@ -280,9 +284,12 @@ class QuantizedLayer:
         self.narrow = QuantizedLinear([narrow], reaches[narrow], smoothing=None)
         self.attention_norm = layer.attention.output.LayerNorm
         self.output_norm = layer.output.LayerNorm
-        # Attention is linear in the values, so they are divided where they are made for the map that takes them.
-        scaling = np.full(mixing.in_features, attention.scaling, np.float32)
-        self.look.multiply(np.concatenate([scaling, np.ones_like(scaling), 1 / self.mix.spread_D]))
+        # Scores are products of queries and keys, so their channels are made to reach as far as each other. Attention is
+        # linear in the values, so they are divided where they are made for the map that takes them.
+        asked_D, known_D = (reaches[made].measure().numpy() for made in (attention.query, attention.key))
+        even_D = np.sqrt(asked_D * known_D * attention.scaling)
+        self.look.multiply(np.concatenate([even_D / asked_D, even_D / known_D, 1 / self.mix.spread_D]))
+        self.reach = np.float32(even_D.max())
 
     def draw(self, states: Normed, groups: Sequence[tuple[int, int, Node]], *, first: bool = False) -> Normed:
         """Return the states after the layer, of all tokens or of the first of each row.
@@ -308,10 +315,12 @@ class QuantizedLayer:
         def look(states: Node, kind: int) -> Node:
             heads = slice(*((kind * self.num_heads + edge) * self.head_width for edge in (begin, end)))
             flat = self.look(states, heads)
+            if kind != VALUE and torch.cpu._is_vnni_supported():  # two products of such numbers overflow 16 bits
+                flat = _quantize(flat, -self.reach, self.reach * HIGHEST)
             return ops.transpose(ops.reshape(flat, [0, 0, end - begin, self.head_width], True), [0, 2, 1, 3])
 
-        scores = ops.add(ops.matmul(look(asking, 0), look(eight, 1), False, True), hiding)
-        mixed = ops.matmul(ops.softmax(scores, -1), look(eight, 2), False, False)
+        scores = ops.add(ops.matmul(look(asking, QUERY), look(eight, KEY), False, True), hiding)
+        mixed = ops.matmul(ops.softmax(scores, -1), look(eight, VALUE), False, False)
         return ops.reshape(ops.transpose(mixed, [0, 2, 1, 3]), [0, 0, (end - begin) * self.head_width], True)
 
 
@@ -342,10 +351,8 @@ class QuantizedLinear:
         return ops.add(ops.multiply(states.node, states.gain / self.spread_D), states.bias / self.spread_D)
 
     def quantize(self, states: Node) -> Node:
-        """Return divided states in the steps of their range; those beyond it get its ends."""
-        from openvino import opset13 as ops
-
-        return ops.fake_quantize(states, self.low, self.high, self.low, self.high, NUM_STEPS)
+        """Return divided states in the steps of their range."""
+        return _quantize(states, self.low, self.high)
 
     def __call__(self, eight: Node, outputs: slice = slice(None)) -> Node:
         """Return W x + b, or some of its outputs."""
@@ -365,6 +372,13 @@ class QuantizedLinear:
 
         whole = ops.convert(ops.constant(self.weight_OD[outputs]), "f32")
         return ops.matmul(eight, ops.multiply(whole, self.scale_O[outputs]), False, True)
+
+
+def _quantize(states: Node, low: np.float32, high: np.float32) -> Node:
+    """Return states in the steps of a range; those beyond it get its ends."""
+    from openvino import opset13 as ops
+
+    return ops.fake_quantize(states, low, high, low, high, NUM_STEPS)
 
 
 def _normalize(states: Node, norm: nn.LayerNorm) -> Normed:

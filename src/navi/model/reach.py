@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers.models.bert.modeling_bert import BertSelfAttention
@@ -32,18 +33,28 @@ class Reach(NamedTuple):
         """Return (D,) what each channel of the states is divided by, and its weights multiplied with."""
         if smoothing is None:
             return torch.ones(weight_OD.shape[1])
-        states_D = torch.maximum(self.low.abs(), self.high.abs()).clamp(min=1e-5)
         weights_D = weight_OD.abs().amax(dim=0).clamp(min=1e-5)
-        return states_D**smoothing / weights_D ** (1 - smoothing)
+        return self.measure() ** smoothing / weights_D ** (1 - smoothing)
+
+    def measure(self) -> Tensor:
+        """Return (D,) the largest size of each channel."""
+        return torch.maximum(self.low.abs(), self.high.abs()).clamp(min=1e-5)
 
 
 @torch.inference_mode()
 def observe(model: NaviModel, special: SpecialTokens) -> dict[nn.Module, Reach]:
-    """Return the reach of what each linear map of the layers, and attention, is given, over rows of random tokens."""
+    """Return the reach of what attention and each linear map of the layers is given, over rows of random tokens.
+
+    Of the maps to queries and keys it is the reach of what they give.
+    """
     reaches: dict[nn.Module, Reach] = {}
 
     def look(module: nn.Module, given: tuple[Tensor, ...]) -> None:
-        reaches[module] = Reach(*torch.aminmax(given[0].reshape(-1, given[0].shape[-1]), dim=0))
+        states = given[0].reshape(-1, given[0].shape[-1])
+        reaches[module] = Reach(*torch.aminmax(states, dim=0))
+        if isinstance(module, BertSelfAttention):
+            for made in (module.query, module.key):
+                reaches[made] = Reach(*torch.aminmax(F.linear(states, made.weight, made.bias), dim=0))
 
     hooks = [
         module.register_forward_pre_hook(look)

@@ -18,6 +18,7 @@ from navi.model import load_backbone
 from navi.model.quantized import (
     FEWEST_TOKENS,
     PADDING_SHARE,
+    SHORT_ROW,
     TOKENS_AT_ONCE,
     Normed,
     QuantizedLayers,
@@ -60,6 +61,14 @@ def test_embeddings_are_near_those_of_float32_in_the_order_of_the_rows(eight, ex
     found, expected = (runner.embed(arrays, rows, parts=(part,))[part] for runner in (eight, exact))
     assert found.dtype == np.float32
     assert not np.array_equal(found, expected)
+    assert measure_cosines(found, expected).min() >= 0.99
+
+
+def test_rows_of_all_lengths_are_near_those_of_float32(eight, exact, make_arrays):
+    arrays = make_arrays(seed=47, num_rows=12, value_tokens=(1, 140), cells=(0, 6))
+    lengths = arrays.count_row_tokens()
+    assert lengths.min() < SHORT_ROW < 2 * SHORT_ROW < lengths.max()
+    found, expected = (runner.embed(arrays)["rows"] for runner in (eight, exact))
     assert measure_cosines(found, expected).min() >= 0.99
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,8 @@ HIDDEN = -1e9
 """What is added to the score of a token that may not be seen."""
 TOKENS_AT_ONCE, FEWEST_TOKENS = 1024, 256
 """Tokens that go through the graph together, padding and all, or one row; and those of a small group."""
+SHORT_ROW = 256
+"""Tokens of a row whose shares of attention are told in steps of 1/255; those of many tokens would come to nothing."""
 PADDING_SHARE = 1 / 32
 """Most of a group that is padding, beyond what the length step adds."""
 LENGTH_STEP = 16
@@ -76,7 +78,7 @@ def has_openvino() -> bool:
 
 
 class QuantizedLayers(nn.Module):
-    """All layers of an encoder, in the place of one; shares of attention, residuals and norms stay in float32.
+    """All layers of an encoder, in the place of one; residuals, norms and, in long rows, shares stay in float32.
 
     Groups of rows go through the graph side by side, each in one thread: products that threads share take longer.
     """
@@ -86,7 +88,9 @@ class QuantizedLayers(nn.Module):
         num_local = model.config.num_local_heads
         layers = [QuantizedLayer(layer, reaches, ACTIVATIONS[model.config.hidden_act]) for layer in model.layers]
         self._lock = threading.Lock()
-        self._graphs = {first: draw_layers(layers, num_local, first=first) for first in (False, True)}
+        self._open = cache(
+            lambda *, first, short: _compile(draw_layers(layers, num_local, first=first, eight_shares=short))
+        )
 
     def forward(self, hidden: Tensor, *, packing: Packing) -> Tensor:
         """Return the states after all layers: (1, T, D) in and out."""
@@ -97,7 +101,7 @@ class QuantizedLayers(nn.Module):
             states_TD[group.places[group.real]] = found_BLD[group.real]
 
         with self._lock:
-            _infer(self._whole, hidden_TD, packing, keep)
+            _infer(partial(self._open, first=False), hidden_TD, packing, keep)
         return torch.from_numpy(states_TD).unsqueeze(0)
 
     def embed_first(self, hidden: Tensor, packing: Packing) -> Tensor:
@@ -109,16 +113,8 @@ class QuantizedLayers(nn.Module):
             states_RD[group.rows] = found_BLD[:, 0]
 
         with self._lock:
-            _infer(self._first, hidden_TD, packing, keep)
+            _infer(partial(self._open, first=True), hidden_TD, packing, keep)
         return torch.from_numpy(states_RD)
-
-    @cached_property
-    def _whole(self) -> Any:
-        return _compile(self._graphs.pop(False))
-
-    @cached_property
-    def _first(self) -> Any:
-        return _compile(self._graphs.pop(True))
 
 
 class Group(NamedTuple):
@@ -178,21 +174,27 @@ def _number_units(packing: Packing) -> Tensor:
 
 
 def _infer(
-    queue: Any,
+    open_queue: Callable[..., Any],
     hidden_TD: NDArray[np.float32],
     packing: Packing,
     keep: Callable[[Group, NDArray[np.float32]], None],
 ) -> None:
     """Send all rows through the graph; what it makes of a group lies in memory that its next run writes anew."""
     starts, units_T = packing.wide.starts.numpy().astype(np.int64), _number_units(packing).numpy()
-    queue.set_callback(lambda request, given: keep(given[0], request.get_output_tensor().data))
+    queues: dict[bool, Any] = {}
     try:
         for rows in group_alike(np.diff(starts), torch.get_num_threads()):
             group = _pad(starts, rows)
+            short = group.places.shape[1] <= SHORT_ROW
+            if short not in queues:
+                queues[short] = open_queue(short=short)
+                queues[short].set_callback(lambda request, given: keep(given[0], request.get_output_tensor().data))
             inputs = [hidden_TD[group.places], np.where(group.real, units_T[group.places], -1).astype(np.int32)]
-            queue.start_async(inputs, (group, inputs), share_inputs=True)  # which keeps them until the callback
+            # The callback's arguments keep the inputs until it is called.
+            queues[short].start_async(inputs, (group, inputs), share_inputs=True)
     finally:  # also of an interrupt: what is under way must not meet the next callback
-        queue.wait_all()
+        for queue in queues.values():
+            queue.wait_all()
 
 
 def _compile(graph: Any) -> Any:
@@ -221,8 +223,10 @@ def _open_core() -> Any:
     return ov.Core()
 
 
-def draw_layers(layers: Sequence[QuantizedLayer], num_local: int, *, first: bool) -> Any:
+def draw_layers(layers: Sequence[QuantizedLayer], num_local: int, *, first: bool, eight_shares: bool) -> Any:
     """Return the graph of all layers, to the states of all tokens or of the first of each row.
+
+    With `eight_shares`, the shares that a token takes from others are in eight bits as well.
 
     It takes padded states, (B, L, D), and the number of each token's segment, (B, L), -1 where there is no token.
     """
@@ -238,10 +242,10 @@ def draw_layers(layers: Sequence[QuantizedLayer], num_local: int, *, first: bool
     groups = [(0, num_wide, row), (num_wide, layers[0].num_heads, segment)]
     groups = [group for group in groups if group[0] < group[1]]
     for layer in layers[:-1]:
-        states = layer.draw(states, groups)
+        states = layer.draw(states, groups, eight_shares=eight_shares)
     if first:  # [CLS] sees its row in every head
         groups = [(0, layers[0].num_heads, row)]
-    node, gain_D, bias_D = layers[-1].draw(states, groups, first=first)
+    node, gain_D, bias_D = layers[-1].draw(states, groups, eight_shares=eight_shares, first=first)
     return ov.Model([ops.add(ops.multiply(node, gain_D), bias_D)], [given, units])
 
 
@@ -284,14 +288,17 @@ class QuantizedLayer:
         self.narrow = QuantizedLinear([narrow], reaches[narrow], smoothing=None)
         self.attention_norm = layer.attention.output.LayerNorm
         self.output_norm = layer.output.LayerNorm
-        # Scores are products of queries and keys, so their channels are made to reach as far as each other. Attention is
-        # linear in the values, so they are divided where they are made for the map that takes them.
+        # Scores are products of queries and keys, so their channels are made to reach as far as each other.
+        # Attention is linear in the values, so they are divided where they are made for the map that takes them.
         asked_D, known_D = (reaches[made].measure().numpy() for made in (attention.query, attention.key))
         even_D = np.sqrt(asked_D * known_D * attention.scaling)
         self.look.multiply(np.concatenate([even_D / asked_D, even_D / known_D, 1 / self.mix.spread_D]))
-        self.reach = np.float32(even_D.max())
+        self.score_reach = np.float32(even_D.max())
+        self.value_reach = np.float32((reaches[attention.value].measure().numpy() / self.mix.spread_D).max())
 
-    def draw(self, states: Normed, groups: Sequence[tuple[int, int, Node]], *, first: bool = False) -> Normed:
+    def draw(
+        self, states: Normed, groups: Sequence[tuple[int, int, Node]], *, eight_shares: bool, first: bool = False
+    ) -> Normed:
         """Return the states after the layer, of all tokens or of the first of each row.
 
         A group is its first head, the end of its heads, and what hides from them what they may not see.
@@ -302,25 +309,33 @@ class QuantizedLayer:
         if first:
             asking, node = (ops.slice(node, [0], [1], [1], [1]) for node in (eight, states.node))
             states = states._replace(node=node)
-        seen = ops.concat([self._attend(asking, eight, *group) for group in groups], 2)
+        seen = ops.concat([self._attend(asking, eight, *group, eight_shares=eight_shares) for group in groups], 2)
         attended = _normalize(self.mix.add_to(states, self.mix.quantize(seen)), self.attention_norm)
         inner = self.widen(self.widen.quantize(self.widen.divide(attended)))
         active = getattr(ops, self.activation[0])(inner, *self.activation[1:])
         return _normalize(self.narrow.add_to(attended, self.narrow.quantize(active)), self.output_norm)
 
-    def _attend(self, asking: Node, eight: Node, begin: int, end: int, hiding: Node) -> Node:
+    def _attend(self, asking: Node, eight: Node, begin: int, end: int, hiding: Node, *, eight_shares: bool) -> Node:
         """Return what some heads take from the states, side by side."""
         from openvino import opset13 as ops
+
+        # Without VNNI, two products of numbers that use all of their eight bits overflow sixteen.
+        fits = torch.cpu._is_vnni_supported()
+        reaches = {QUERY: self.score_reach, KEY: self.score_reach, VALUE: self.value_reach if eight_shares else None}
 
         def look(states: Node, kind: int) -> Node:
             heads = slice(*((kind * self.num_heads + edge) * self.head_width for edge in (begin, end)))
             flat = self.look(states, heads)
-            if kind != VALUE and torch.cpu._is_vnni_supported():  # two products of such numbers overflow 16 bits
-                flat = _quantize(flat, -self.reach, self.reach * HIGHEST)
+            reach = reaches[kind]
+            if fits and reach is not None:
+                flat = _quantize(flat, -reach, reach * HIGHEST)
             return ops.transpose(ops.reshape(flat, [0, 0, end - begin, self.head_width], True), [0, 2, 1, 3])
 
         scores = ops.add(ops.matmul(look(asking, QUERY), look(eight, KEY), False, True), hiding)
-        mixed = ops.matmul(ops.softmax(scores, -1), look(eight, VALUE), False, False)
+        shares = ops.softmax(scores, -1)
+        if fits and eight_shares:
+            shares = _quantize(shares, np.float32(0), np.float32(1))
+        mixed = ops.matmul(shares, look(eight, VALUE), False, False)
         return ops.reshape(ops.transpose(mixed, [0, 2, 1, 3]), [0, 0, (end - begin) * self.head_width], True)
 
 

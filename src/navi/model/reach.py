@@ -45,7 +45,7 @@ class Reach(NamedTuple):
 def observe(model: NaviModel, special: SpecialTokens) -> dict[nn.Module, Reach]:
     """Return the reach of what attention and each linear map of the layers is given, over rows of random tokens.
 
-    Of the maps to queries and keys it is the reach of what they give.
+    Of the maps to queries, keys and values it is the reach of what they give.
     """
     reaches: dict[nn.Module, Reach] = {}
 
@@ -53,7 +53,7 @@ def observe(model: NaviModel, special: SpecialTokens) -> dict[nn.Module, Reach]:
         states = given[0].reshape(-1, given[0].shape[-1])
         reaches[module] = Reach(*torch.aminmax(states, dim=0))
         if isinstance(module, BertSelfAttention):
-            for made in (module.query, module.key):
+            for made in (module.query, module.key, module.value):
                 reaches[made] = Reach(*torch.aminmax(F.linear(states, made.weight, made.bias), dim=0))
 
     hooks = [

@@ -65,7 +65,8 @@ def test_embeddings_are_near_those_of_float32_in_the_order_of_the_rows(eight, ex
 
 
 def test_rows_of_all_lengths_are_near_those_of_float32(eight, exact, make_arrays):
-    arrays = make_arrays(seed=47, num_rows=12, value_tokens=(1, 140), cells=(0, 6))
+    wide = {"num_headers": 90, "columns_per_table": 80, "roles": (0,) * 80}
+    arrays = make_arrays(seed=47, num_rows=12, cells=(1, 80), **wide)
     lengths = arrays.count_row_tokens()
     assert lengths.min() < SHORT_ROW < 2 * SHORT_ROW < lengths.max()
     found, expected = (runner.embed(arrays)["rows"] for runner in (eight, exact))

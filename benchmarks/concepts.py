@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from navi.batches.layout import gather_ranges
-from navi.profiles.cells import shuffle_rows
-from navi.segments import Corpus
-from navi.segments.hashing import hash_texts
+from navi.columns.cells import shuffle_rows
+from navi.corpus import Corpus
+from navi.corpus.hashing import hash_texts
 
 
 def read_concepts(file: Path) -> dict[tuple[str, str], str]:

@@ -19,10 +19,10 @@ import pyarrow as pa
 import torch
 
 from navi.backbones import find_backbone
-from navi.inference import Navi
 from navi.model import load_backbone
 from navi.simulator import SimulatorConfig, simulate
 from navi.tables import Losses, find_sources, read_chunks, read_frame, to_arrow
+from navi.verbs import Navi
 
 
 def make_tables(num_rows: int) -> dict[str, pa.Table]:

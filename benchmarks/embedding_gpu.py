@@ -24,8 +24,8 @@ from growth import time_best
 from training_gpu import SHAPES
 
 from navi.backbones import find_backbone, load_tokenizer
-from navi.inference import Navi
 from navi.model import NaviConfig, NaviModel
+from navi.verbs import Navi
 
 
 def make_navi(shape: str, folder: str) -> Navi:

@@ -19,11 +19,11 @@ import torch
 from synthetic import SPECIAL, VOCABULARY, make_arrays
 
 from navi.batches import BatchBuilder
-from navi.inference.caching import CachingRunner
+from navi.losses import AlignmentConfig, compute_losses
+from navi.losses.alignment import align_high, align_low
+from navi.losses.total import measure_step
 from navi.model import NaviConfig, NaviModel
-from navi.objectives import AlignmentConfig, compute_losses
-from navi.objectives.alignment import align_high, align_low
-from navi.objectives.total import measure_step
+from navi.verbs.caching import CachingRunner
 
 SHAPES = {
     "minilm": {"num_hidden_layers": 6, "hidden_size": 384, "intermediate_size": 1536, "num_attention_heads": 12},

@@ -20,16 +20,16 @@ from pathlib import Path
 
 import numpy as np
 
-from navi.inference import Navi
-from navi.inference.calibration import Calibration, measure_reliability
-from navi.inference.guessing import Blend, GuessConfig, Guesser
-from navi.inference.guessing.evidence import NearestRows
-from navi.inference.guessing.gaps import sort_cells
-from navi.inference.guessing.generation import Generator
-from navi.inference.heldout import HiddenCells, hide_cells
-from navi.inference.settling import calibrate_model, settle
-from navi.segments import ROLES, Corpus
-from navi.segments.hashing import hash_text, mix
+from navi.corpus import ROLES, Corpus
+from navi.corpus.hashing import hash_text, mix
+from navi.verbs import Navi
+from navi.verbs.calibration import Calibration, measure_reliability
+from navi.verbs.guessing import Blend, GuessConfig, Guesser
+from navi.verbs.guessing.evidence import NearestRows
+from navi.verbs.guessing.gaps import sort_cells
+from navi.verbs.guessing.generation import Generator
+from navi.verbs.heldout import HiddenCells, hide_cells
+from navi.verbs.settling import calibrate_model, settle
 
 # needs: a prepared corpus and a model pretrained on it
 

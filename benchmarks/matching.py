@@ -25,11 +25,11 @@ import numpy as np
 from matchers import Matcher, Scores, list_headers, make_sentences, make_valentine
 from schema_tasks import TablePair, Task, draw_pairs, read_corpus_task, read_t2d_task, read_wdc_task
 
-from navi.inference import Navi
-from navi.inference.matches import Column
-from navi.inference.matching import match_profiles, score_columns, weigh_pairs
-from navi.inference.profiling import Knowledge
-from navi.profiles import DEFAULT_SCORER, Background, ColumnProfiles, PairScorer, join_profiles, profile_columns
+from navi.columns import DEFAULT_SCORER, Background, ColumnProfiles, PairScorer, join_profiles, profile_columns
+from navi.verbs import Navi
+from navi.verbs.matches import Column
+from navi.verbs.matching import match_profiles, score_columns, weigh_pairs
+from navi.verbs.profiling import Knowledge
 
 METHODS = ("navi", "st headers", "st headers+values", "coma", "coma+instances", "distribution", "jaccard")
 
@@ -153,7 +153,7 @@ def read_task(arguments: argparse.Namespace) -> Task:
         return read_wdc_task(arguments.data)
     if arguments.task == "t2d":
         return read_t2d_task(arguments.data)
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
 
     corpus = Corpus.open(arguments.corpus)
     return read_corpus_task(corpus, arguments.concepts, arguments.task, arguments.table_rows, arguments.tables)

@@ -20,14 +20,14 @@ from pathlib import Path
 import numpy as np
 from concepts import list_frames, read_concepts
 
-from navi.inference import Navi
-from navi.inference.candidates import list_candidates
-from navi.inference.naming import name_columns
-from navi.inference.profiling import Knowledge
-from navi.profiles import Background, ColumnProfiles
-from navi.profiles.bags import compare_bags
-from navi.profiles.sketches import sketch_columns
-from navi.segments import Corpus
+from navi.columns import Background, ColumnProfiles
+from navi.columns.bags import compare_bags
+from navi.columns.sketches import sketch_columns
+from navi.corpus import Corpus
+from navi.verbs import Navi
+from navi.verbs.candidates import list_candidates
+from navi.verbs.naming import name_columns
+from navi.verbs.profiling import Knowledge
 
 TOP = 5
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from navi.inference import Navi
-from navi.inference.calibration import measure_reliability
 from navi.simulator import SimulatorConfig, simulate
+from navi.verbs import Navi
+from navi.verbs.calibration import measure_reliability
 
 CATALOGUES, PAIRS_OF_TABLES, LEAST = 5, 4, 0.5
 

@@ -54,7 +54,7 @@ def run(folder: str, options: argparse.Namespace) -> dict[str, float]:
 
 
 def measure(folder: str, backbone: str, workers: int) -> dict[str, float]:
-    from navi.segments import PrepareConfig, prepare
+    from navi.corpus import PrepareConfig, prepare
 
     with tempfile.TemporaryDirectory() as scratch:
         begin = time.perf_counter()

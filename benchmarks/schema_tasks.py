@@ -14,8 +14,8 @@ from pathlib import Path
 
 from concepts import list_frames, read_concepts
 
-from navi.segments import Corpus
-from navi.segments.hashing import hash_text
+from navi.corpus import Corpus
+from navi.corpus.hashing import hash_text
 
 Rows = list[dict[str, str]]
 

@@ -31,8 +31,8 @@ def time_command(command: list[str], repeats: int) -> float:
 def main(repeats: int, device: str) -> None:
     # Imported here, so that the processes measured are the only ones that need to be quick.
     from navi.backbones import find_backbone
-    from navi.inference.loading import without_bars
     from navi.model import load_backbone
+    from navi.verbs.loading import without_bars
 
     helped = time_command([sys.executable, "-m", "navi", "--help"], repeats)
     with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from navi.batches import SpecialTokens
-from navi.segments.arrays import ROLE_HIGH, ROLE_LOW, ROLE_MID, SegmentArrays
+from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLE_MID, SegmentArrays
 
 # needs: nothing; other benchmarks import it.
 VOCABULARY = 30522

@@ -29,8 +29,8 @@ from transformers import BertForMaskedLM, BertTokenizerFast
 from navi import prepare
 from navi.backbones import find_backbone
 from navi.batches import BatchBuilder, plan_epoch
+from navi.corpus import ROLE_HIGH, ROLE_LOW, Corpus
 from navi.model import load_backbone
-from navi.segments import ROLE_HIGH, ROLE_LOW, Corpus
 from navi.simulator import write_catalogues
 from navi.training import make_preset
 from navi.training.memory import kept_memory

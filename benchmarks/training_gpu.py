@@ -18,9 +18,9 @@ import torch
 from synthetic import SPECIAL, VOCABULARY, make_arrays
 
 from navi.batches import BatchBuilder, SamplerConfig, plan_epoch, prefetch
+from navi.losses import compute_losses
+from navi.losses.masked import predict_masked
 from navi.model import NaviConfig, NaviModel
-from navi.objectives import compute_losses
-from navi.objectives.masked import predict_masked
 from navi.training import make_preset
 from navi.training.step import Stepper
 

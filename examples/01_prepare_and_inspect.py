@@ -5,7 +5,7 @@ from __future__ import annotations
 from catalogues import BACKBONE, FOLDER, make_tables
 
 import navi
-from navi.segments import PrepareConfig, inspect_corpus
+from navi.corpus import PrepareConfig, inspect_corpus
 
 corpus = navi.prepare(
     [make_tables()], FOLDER / "inspected", PrepareConfig(backbone=BACKBONE, unseen_tables=1), overwrite=True

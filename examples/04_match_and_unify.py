@@ -5,7 +5,7 @@ from __future__ import annotations
 from catalogues import load_frames, load_truth, make_model
 
 import navi
-from navi.inference.unify import unify
+from navi.verbs.unify import unify
 
 model = navi.Navi.from_pretrained(make_model())
 frames = dict(list(load_frames().items())[:3])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from catalogues import load_frames, load_truth, make_model
 
 import navi
-from navi.inference.search import index_frames
+from navi.verbs.search import index_frames
 
 model = navi.Navi.from_pretrained(make_model())
 frames = load_frames()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 import navi
-from navi.segments import PrepareConfig
+from navi.corpus import PrepareConfig
 from navi.simulator import Truth, write_catalogues
 from navi.tables import Losses, find_sources, read_chunks, to_arrow
 from navi.training import PretrainConfig

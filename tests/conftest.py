@@ -13,7 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from navi.batches import SpecialTokens
-    from navi.segments.arrays import SegmentArrays
+    from navi.corpus.arrays import SegmentArrays
 
 # Matrices here are tiny: threads that wait for each other cost more than they bring. Read when torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -107,7 +107,7 @@ def draw_arrays(
 
     `cells` and `value_tokens` are the least and the most; `roles` are dealt out anew to each table's columns.
     """
-    from navi.segments.arrays import SegmentArrays
+    from navi.corpus.arrays import SegmentArrays
 
     rng = np.random.default_rng(seed)
     row_table = rng.integers(0, num_tables, num_rows)

@@ -16,25 +16,26 @@ SOURCE = Path(navi.__file__).parent
 STAGES = (
     "version",
     "errors",
+    "files",
+    "randomness",
     "backbones",
     "simulator",
     "tables",
-    "segments",
+    "corpus",
     "batches",
     "model",
-    "objectives",
-    "profiles",
+    "losses",
+    "columns",
     "training",
-    "inference",
+    "verbs",
     "report",
     "sklearn",
-    "evaluation",
     "cli",
     "__init__",
     "__main__",
 )
 RANK = {name: rank for rank, name in enumerate(STAGES)}
-WITHOUT_TORCH = ("tables", "segments", "simulator")
+WITHOUT_TORCH = ("tables", "corpus", "simulator")
 MODULES = sorted(SOURCE.rglob("*.py"))
 PACKAGES = [module for module in MODULES if module.name == "__init__.py" and module.parent != SOURCE]
 
@@ -170,6 +171,6 @@ def test_importing_the_package_imports_nothing_heavy():
 
 
 def test_reading_tables_and_segments_does_not_import_torch():
-    code = "import sys, navi.tables, navi.segments, navi.simulator; print('torch' in sys.modules)"
+    code = "import sys, navi.tables, navi.corpus, navi.simulator; print('torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

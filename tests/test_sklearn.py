@@ -18,9 +18,9 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from navi.errors import ConfigError, ModelError
-from navi.inference import Navi
 from navi.sklearn import NaviEncoder
 from navi.training import PretrainConfig
+from navi.verbs import Navi
 
 WIDTH = 32
 EXPECTED_FAILURES = {
@@ -31,8 +31,8 @@ EXPECTED_FAILURES = {
 @pytest.fixture(scope="session")
 def model_dir(tiny_backbone, tmp_path_factory):
     """A model directory whose weights were never trained."""
+    from navi.corpus import PrepareConfig
     from navi.model import load_backbone
-    from navi.segments import PrepareConfig
 
     folder = tmp_path_factory.mktemp("untrained") / "model"
     load_backbone(tiny_backbone).save_pretrained(folder)

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from navi.version import VERSION
 
 if TYPE_CHECKING:
-    from navi.inference import Navi as Navi
-    from navi.segments import Corpus as Corpus
-    from navi.segments import prepare as prepare
+    from navi.corpus import Corpus as Corpus
+    from navi.corpus import prepare as prepare
     from navi.training import pretrain as pretrain
+    from navi.verbs import Navi as Navi
 
 __version__ = VERSION
 _HOME = {
-    "Corpus": "navi.segments",
-    "Navi": "navi.inference",
-    "prepare": "navi.segments",
+    "Corpus": "navi.corpus",
+    "Navi": "navi.verbs",
+    "prepare": "navi.corpus",
     "pretrain": "navi.training",
 }
 __all__ = ["Corpus", "Navi", "__version__", "prepare", "pretrain"]

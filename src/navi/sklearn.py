@@ -21,12 +21,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from navi.backbones import WEIGHTS_FILE
+from navi.corpus import PrepareConfig, prepare
 from navi.errors import ConfigError
-from navi.inference import Navi
-from navi.inference.loading import CONFIG_FILE, RECORD_FILE, TOKENIZER_FILE, check_folder
-from navi.segments import PrepareConfig, prepare
 from navi.tables import read_frame, to_arrow
 from navi.training import PretrainConfig, pretrain
+from navi.verbs import Navi
+from navi.verbs.loading import CONFIG_FILE, RECORD_FILE, TOKENIZER_FILE, check_folder
 
 Frame = nw.DataFrame[Any]
 Vectors = NDArray[np.float32]

@@ -13,7 +13,7 @@ from navi.batches import BatchBuilder, MaskingConfig, lay_out, mask_layout
 from navi.batches.batch import FIRST_SLOT, SLOT_NONE, SLOT_UNKNOWN
 from navi.batches.builder import shuffle_roles
 from navi.batches.layout import PART_HEADER, PART_VALUE
-from navi.segments.arrays import ROLE_HIGH, ROLE_LOW
+from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW
 
 MASKING = MaskingConfig(header_share=0.4, value_share=0.4, unknown_attribute_rate=0.5)
 SEEDS = st.integers(0, 2**16)

@@ -14,9 +14,9 @@ from navi.batches.counter import make_key
 from navi.batches.device import DeviceBuilder
 from navi.batches.keys import sign_key
 from navi.batches.room import NEEDS, Room, choose_rooms, measure_needs
+from navi.losses import AlignmentConfig, compute_losses
+from navi.losses.total import measure_filled, measure_step
 from navi.model import load_backbone
-from navi.objectives import AlignmentConfig, compute_losses
-from navi.objectives.total import measure_filled, measure_step
 
 
 def make_batches(builder, rows, epoch=2, slack=0):

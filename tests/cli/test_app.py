@@ -47,7 +47,7 @@ def test_help_comes_soon():
 
 
 def test_help_imports_nothing_heavy():
-    heavy = ("torch", "transformers", "numpy", "pyarrow", "pandas", "navi.segments", "navi.training")
+    heavy = ("torch", "transformers", "numpy", "pyarrow", "pandas", "navi.corpus", "navi.training")
     result = run_python("-c", f"import sys, navi.cli; print([name for name in {heavy!r} if name in sys.modules])")
     assert result.stdout.strip() == "[]"
 

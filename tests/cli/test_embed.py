@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from navi.cli.embed import Dtype, Kind, Pooling, Precision
-from navi.inference.embedding import DTYPES, KINDS, POOLINGS
 from navi.model.runner import PRECISIONS
+from navi.verbs.embedding import DTYPES, KINDS, POOLINGS
 
 
 def test_the_choices_are_those_of_the_library():

@@ -24,7 +24,7 @@ def read_rows(file):
 
 
 def test_the_word_for_filled_is_the_librarys():
-    from navi.inference import imputation
+    from navi.verbs import imputation
 
     assert imputation.FILLED == FILLED
 

@@ -6,8 +6,8 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from navi.cli.match import list_clusters, summarise_matches
-from navi.inference.matches import Cluster, Column, Matches, Pair
-from navi.segments import load_attributes
+from navi.corpus import load_attributes
+from navi.verbs.matches import Cluster, Column, Matches, Pair
 
 
 @pytest.fixture

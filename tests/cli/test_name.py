@@ -10,7 +10,7 @@ import pytest
 from navi.cli.console import Screen
 from navi.cli.files import TableFile
 from navi.cli.name import list_names
-from navi.inference.naming import Candidate, ColumnNames
+from navi.verbs.naming import Candidate, ColumnNames
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +25,10 @@ def export(tmp_path_factory):
 @pytest.fixture(scope="module")
 def knowing_model(model, corpus, tmp_path_factory):
     """A model directory that knows the columns it was trained on."""
-    from navi.inference import Navi
-    from navi.profiles import profile_columns
-    from navi.profiles.columns import COLUMNS_FILE
-    from navi.segments import Corpus
+    from navi.columns import profile_columns
+    from navi.columns.columns import COLUMNS_FILE
+    from navi.corpus import Corpus
+    from navi.verbs import Navi
 
     if (model / COLUMNS_FILE).is_file():
         return model

@@ -8,7 +8,7 @@ from rich.console import Console
 from navi.cli import progress
 from navi.cli.console import Screen
 from navi.cli.progress import follow_preparing, follow_training, show_progress
-from navi.segments import ProgressEvent
+from navi.corpus import ProgressEvent
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_a_row_of_the_tables_may_be_looked_for(model, films, navi_command):
 
 
 def test_an_index_is_kept_and_used_again(model, films, tmp_path, navi_command, monkeypatch):
-    from navi.inference import kept
+    from navi.verbs import kept
 
     flags = ("--like", "title=night king", "--json", "--index", tmp_path / "index")
     first = json.loads(navi_command("search", model, films, *flags).stdout)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from navi.cli.settings import make_prepare_config, make_pretrain_config, nest, parse_unseen, read_settings
+from navi.corpus import PrepareConfig
 from navi.errors import ConfigError
-from navi.segments import PrepareConfig
 
 
 @pytest.fixture

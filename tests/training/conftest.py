@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from navi.segments import Corpus, PrepareConfig, prepare
+from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.training import PretrainConfig
 
 HEADERS = (

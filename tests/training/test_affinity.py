@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from navi.segments import PrepareConfig, prepare
+from navi.corpus import PrepareConfig, prepare
 from navi.training.affinity import DOUBTFUL, SURE, pair_up, relate_columns
 
 GENRES = ("drama", "comedy", "horror", "war", "love")

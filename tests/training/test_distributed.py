@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from navi.segments import Corpus
+from navi.corpus import Corpus
 from navi.training import PretrainConfig
 
 SCRIPT = """

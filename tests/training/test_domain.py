@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from navi.corpus import Corpus
 from navi.errors import ModelError
-from navi.segments import Corpus
 from navi.training import Domain
 from navi.training.domain import count_cells, survey_domain
 

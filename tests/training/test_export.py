@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from transformers.utils import logging
 
+from navi.corpus import Corpus
 from navi.model import NaviModel, load_backbone
-from navi.segments import Corpus
 from navi.training import PretrainConfig, TrainingResult
 from navi.training.export import export_run
 

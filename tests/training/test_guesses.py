@@ -10,8 +10,8 @@ import pytest
 
 from navi.batches import SpecialTokens, lay_out, mask_layout
 from navi.batches.masking import REGIME_HEADER
-from navi.segments import Corpus
-from navi.segments.arrays import SegmentArrays
+from navi.corpus import Corpus
+from navi.corpus.arrays import SegmentArrays
 from navi.training.guesses import NO_TOKEN, find_most_frequent, measure_guesses
 from navi.training.validation import INFORMED
 from navi.training.vocabulary import find_special_tokens

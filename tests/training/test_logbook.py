@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from navi.objectives.total import StepSize
+from navi.losses.total import StepSize
 from navi.training.checkpoint import RunState
 from navi.training.logbook import Logbook
 from navi.training.step import SUMS, StepBatches, StepOutcome, make_accelerator

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.batches import SamplerConfig
+from navi.corpus.arrays import SegmentArrays
 from navi.errors import TrainingError
-from navi.segments.arrays import SegmentArrays
 from navi.training import TrainingConfig
 from navi.training.plan import RunPlan, count_tokens, group_batches, split_rows
 

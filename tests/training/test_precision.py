@@ -2,9 +2,9 @@ import numpy as np
 import torch
 
 from navi.batches import BatchBuilder
+from navi.losses import AlignmentConfig, compute_losses
+from navi.losses.total import measure_step
 from navi.model import load_backbone
-from navi.objectives import AlignmentConfig, compute_losses
-from navi.objectives.total import measure_step
 from navi.training.precision import HalfCopy
 
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from navi.segments import Corpus
+from navi.corpus import Corpus
 from navi.training import PretrainConfig, StepReport, TrainingInterrupted, pretrain
 from navi.training.checkpoint import FOLDER, list_checkpoints
 from navi.training.metrics import TIMINGS
@@ -27,7 +27,7 @@ MakeConfig = Callable[..., PretrainConfig]
 def start_process() -> Callable[..., multiprocessing.process.BaseProcess]:
     """A starter of runs in processes of their own, forked from one that has the imports done but no threads begun."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["navi.training", "navi.segments", "accelerate"])
+    context.set_forkserver_preload(["navi.training", "navi.corpus", "accelerate"])
     os.environ["OMP_NUM_THREADS"] = "1"
 
     def start(corpus: Corpus, out: Path, config: PretrainConfig, **options: object):

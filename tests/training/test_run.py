@@ -17,9 +17,9 @@ from safetensors.torch import load_file
 from transformers import AutoModel
 
 from navi.batches import BatchBuilder
+from navi.corpus import Corpus
 from navi.errors import ConfigError, ModelError, TrainingError
 from navi.model import NaviModel
-from navi.segments import Corpus
 from navi.training import Domain, PretrainConfig, StepReport, TrainingConfig, TrainingResult, pretrain
 from navi.training.checkpoint import FOLDER, list_checkpoints
 from navi.training.step import Objective

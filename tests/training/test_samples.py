@@ -10,8 +10,8 @@ import torch
 
 import navi.training.samples as samples_module
 from navi.batches import BatchBuilder
+from navi.corpus import Corpus
 from navi.model import load_backbone
-from navi.segments import Corpus
 from navi.training import PretrainConfig
 from navi.training.samples import describe_samples, guess_tokens
 from navi.training.step import Stepper

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from navi.batches import BatchBuilder
+from navi.corpus import Corpus
 from navi.model import load_backbone
-from navi.segments import Corpus
 from navi.training import PretrainConfig
 from navi.training.step import SUMS, Stepper, choose_dtype
 from navi.training.vocabulary import find_special_tokens

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from navi.batches import BatchBuilder
-from navi.objectives.total import measure_step
-from navi.segments import Corpus
+from navi.corpus import Corpus
+from navi.losses.total import measure_step
 from navi.training.step import StepBatches
 from navi.training.trouble import explain_bad_steps, explain_lack_of_memory, name_rows
 from navi.training.vocabulary import find_special_tokens

@@ -11,8 +11,8 @@ import torch
 
 import navi.training.validation as validation_module
 from navi.batches import BatchBuilder
+from navi.corpus import Corpus
 from navi.model import load_backbone
-from navi.segments import Corpus
 from navi.training import PretrainConfig
 from navi.training.step import Stepper
 from navi.training.validation import Validation, choose_rows

@@ -11,7 +11,7 @@ from navi.batches.batch import FIRST_SLOT, SLOT_NONE, SLOT_UNKNOWN, Alignment, B
 from navi.batches.counter import fold, make_key
 from navi.batches.layout import PART_NONE, PART_VALUE, Layout, SpecialTokens, count_up, gather_ranges, lay_out
 from navi.batches.masking import MaskingConfig, Masks, mask_layout
-from navi.segments.arrays import ROLE_HIGH, ROLE_LOW, SegmentArrays
+from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, SegmentArrays
 
 # Shape suffixes: R rows, S segments, T tokens (packed), A attributes, K columns.
 

@@ -30,7 +30,7 @@ from navi.batches.device_layout import DeviceArrays, DeviceLayout, spread
 from navi.batches.keys import choose_below, draw_uniform, fold_keys, order_keys
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE, REGIME_VANILLA, Purpose
 from navi.batches.room import Room
-from navi.segments.arrays import ROLE_HIGH, ROLE_LOW
+from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW
 
 # Shape suffixes: R rows, S segments, T tokens, G anchors of all tables, A attributes, K columns. All are as long as the
 # room has it; what is beyond the batch is filling.

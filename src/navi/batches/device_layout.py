@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches.layout import SpecialTokens
-from navi.segments.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays
 
 # Shape suffixes: R rows, S segments, T tokens, U units ([CLS] or a segment), N lists. All are as long as they are asked
 # for; what is beyond the rows' own is filling.

@@ -11,7 +11,7 @@ from navi.batches.batch import FIRST_SLOT, SLOT_NONE, Rows
 from navi.batches.builder import BatchBuilder
 from navi.batches.device_layout import NEEDED, DeviceArrays, move_arrays
 from navi.batches.layout import SpecialTokens, gather_ranges
-from navi.segments.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays
 
 # Shape suffixes: R rows, S segments, T tokens (packed), A attributes.
 

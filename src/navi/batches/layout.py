@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.segments.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays
 
 # Shape suffixes: R rows, S segments, T tokens (packed).
 

@@ -16,7 +16,7 @@ from navi.cli.progress import follow_rows, show_progress
 from navi.cli.render import count_things, format_count, format_duration, make_heading, tell_next
 
 if TYPE_CHECKING:
-    from navi.inference.files import EmbeddedFiles
+    from navi.verbs.files import EmbeddedFiles
 
 EXAMPLES = (
     "navi embed model films/ -o rows.parquet",
@@ -78,9 +78,9 @@ def embed(
     quiet: Quiet = False,
 ) -> None:
     """Write vectors to Parquet, with table, row and header beside each; files may be larger than memory."""
-    from navi.inference import Navi
-    from navi.inference.embedding import EmbedConfig
-    from navi.inference.files import check_parquet, embed_files
+    from navi.verbs import Navi
+    from navi.verbs.embedding import EmbedConfig
+    from navi.verbs.files import check_parquet, embed_files
 
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
     config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=str(dtype), pooling=str(pooling))

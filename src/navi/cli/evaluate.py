@@ -16,7 +16,7 @@ from navi.cli.settings import make_pretrain_config
 from navi.errors import ConfigError
 
 if TYPE_CHECKING:
-    from navi.evaluation import GridReport, GridSummary
+    from navi_paper import GridReport, GridSummary
 
 EXAMPLES = (
     "navi evaluate corpus -o results",
@@ -62,9 +62,9 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Train (or take) NAVI, its ablations and the baselines, and measure all of them; go on where it stopped."""
-    from navi.evaluation import MODELS, BenchConfig
-    from navi.evaluation import evaluate as evaluate_models
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
+    from navi_paper import MODELS, BenchConfig
+    from navi_paper import evaluate as evaluate_models
 
     screen, opened = Screen(quiet=quiet, as_json=as_json), Corpus.open(corpus)
     amounts = {key: value for key, value in (("rows", rows), ("runs", runs)) if value is not None}

@@ -58,7 +58,7 @@ def check_columns(table: TableFile, columns: Sequence[str] | None) -> None:
     """Refuse, before any work, a column that the table does not have; what is nested the library looks into."""
     import pyarrow as pa
 
-    from navi.inference.frames import find_headers
+    from navi.verbs.frames import find_headers
 
     if columns is not None and not any(pa.types.is_nested(field.type) for field in table.frame.schema):
         find_headers(table.frame.column_names, columns, table.name)

@@ -18,7 +18,7 @@ from navi.cli.render import count_things, format_count, make_heading, make_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from navi.inference.imputation import Imputation
+    from navi.verbs.imputation import Imputation
 
 EXAMPLES = (
     "navi impute model films.csv -o filled.csv",
@@ -47,7 +47,7 @@ def impute(
     quiet: Quiet = False,
 ) -> None:
     """Fill a table's empty cells where the model is sure enough; cells that hold something stay as they are."""
-    from navi.inference import Navi
+    from navi.verbs import Navi
 
     screen = Screen(quiet=quiet, as_json=as_json)
     account = cells or out.with_name(f"{out.stem}.cells.csv")

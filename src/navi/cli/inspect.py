@@ -56,7 +56,7 @@ def inspect(
 
 def look_at(screen: Screen, paths: list[Path], **settings: Any) -> dict[str, Any]:
     """Return what the library finds in a corpus or in paths."""
-    from navi.segments import Corpus, inspect_corpus, inspect_paths
+    from navi.corpus import Corpus, inspect_corpus, inspect_paths
 
     if len(paths) == 1 and (paths[0] / "corpus.json").is_file():
         return inspect_corpus(Corpus.open(paths[0]))

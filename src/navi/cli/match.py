@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.table import Table
 
-    from navi.inference.matches import Cluster, Matches
+    from navi.verbs.matches import Cluster, Matches
 
 EXAMPLES = (
     "navi match model films/",
@@ -47,7 +47,7 @@ def match(
     quiet: Quiet = False,
 ) -> None:
     """Find the columns that mean the same over all tables, and a unified name for each."""
-    from navi.inference import Navi
+    from navi.verbs import Navi
 
     screen = Screen(quiet=quiet, as_json=as_json)
     outputs = [path for path in (csv, mapping, unify) if path is not None]
@@ -126,7 +126,7 @@ def unify_tables(tables: Mapping[str, TableFile], found: Matches) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
-    from navi.inference.unify import ROW_COLUMN, unify
+    from navi.verbs.unify import ROW_COLUMN, unify
 
     unified = unify({name: table.frame for name, table in tables.items()}, found)
     # Rows without any cell are left out, so that they have to be counted by what the library says of the others.

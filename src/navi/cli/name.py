@@ -18,7 +18,7 @@ from navi.cli.render import count_things, make_table, quote, shorten, tell_next
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from navi.inference.naming import Candidate, ColumnNames
+    from navi.verbs.naming import Candidate, ColumnNames
 
 EXAMPLES = (
     "navi name model export.csv",
@@ -42,8 +42,8 @@ def name(
     quiet: Quiet = False,
 ) -> None:
     """Propose headers for a table's columns from their values, blind to their own header."""
-    from navi.inference import Navi
-    from navi.inference.naming import apply_names
+    from navi.verbs import Navi
+    from navi.verbs.naming import apply_names
 
     screen = Screen(quiet=quiet, as_json=as_json)
     if apply is not None:

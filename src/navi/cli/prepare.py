@@ -16,7 +16,7 @@ from navi.cli.render import count_things, format_count, format_duration, make_he
 from navi.cli.settings import make_prepare_config, parse_unseen
 
 if TYPE_CHECKING:
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
 
 EXAMPLES = (
     "navi prepare films/ -o corpus",
@@ -49,7 +49,7 @@ def prepare(
     quiet: Quiet = False,
 ) -> None:
     """Clean, split and tokenise tables into a corpus."""
-    from navi.segments import prepare as prepare_corpus
+    from navi.corpus import prepare as prepare_corpus
 
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
     settings = make_prepare_config(

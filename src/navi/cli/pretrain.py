@@ -87,7 +87,7 @@ def pretrain(
     quiet: Quiet = False,
 ) -> None:
     """Learn an encoder from a corpus; Ctrl-C saves a checkpoint, --resume goes on from it."""
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
     from navi.training import pretrain as pretrain_model
 
     screen, opened = Screen(quiet=quiet, as_json=as_json), Corpus.open(corpus)

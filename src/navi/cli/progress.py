@@ -13,7 +13,7 @@ from navi.cli.render import format_count, format_duration, format_loss
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from navi.segments import ProgressEvent
+    from navi.corpus import ProgressEvent
     from navi.training import StepReport
 
 SECONDS_BETWEEN_LINES = 20.0

@@ -18,8 +18,8 @@ from navi.cli.render import count_things, make_table, shorten, tell_next
 from navi.errors import ConfigError, TableError
 
 if TYPE_CHECKING:
-    from navi.inference import Navi
-    from navi.inference.search import Neighbour, SearchIndex
+    from navi.verbs import Navi
+    from navi.verbs.search import Neighbour, SearchIndex
 
 EXAMPLES = (
     "navi search model films/ --like 'title=Alien, year=1979'",
@@ -45,8 +45,8 @@ def search(
     quiet: Quiet = False,
 ) -> None:
     """Find the nearest rows of any tables, by example or by some of their cells."""
-    from navi.inference import Navi
-    from navi.inference.like import parse_like
+    from navi.verbs import Navi
+    from navi.verbs.like import parse_like
 
     screen = Screen(quiet=quiet, as_json=as_json)
     if sum((like is not None, row is not None, pairs)) != 1:
@@ -96,7 +96,7 @@ def check_tables(paths: Sequence[Path], wanted: tuple[str, int] | None) -> None:
 
 def make_index(navi: Navi, paths: Sequence[Path], folder: Path | None, meter: Meter) -> SearchIndex:
     """Return the index that is kept in a folder, made now if it is not there; one for this once without a folder."""
-    from navi.inference import kept
+    from navi.verbs import kept
 
     if folder is not None and folder.exists():
         return kept.open_index(navi, folder, paths)

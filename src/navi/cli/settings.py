@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from navi.errors import ConfigError
 
 if TYPE_CHECKING:
-    from navi.segments import PrepareConfig
+    from navi.corpus import PrepareConfig
     from navi.training import PretrainConfig
 
 PREPARE = "prepare"
@@ -38,7 +38,7 @@ def drop_unset(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def make_prepare_config(file: Path | None, **flags: Any) -> PrepareConfig:
     """Return the settings of `navi prepare`: the file's section [prepare], then flags."""
-    from navi.segments import PrepareConfig
+    from navi.corpus import PrepareConfig
 
     content = read_settings(file)
     section = {name: content[name] for name in ("backbone",) if name in content} | content.get(PREPARE, {})

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from transformers.models.bert.modeling_bert import BertSelfAttention
 
 from navi.batches import BatchBuilder, SpecialTokens, lay_out
+from navi.corpus.arrays import SegmentArrays
 from navi.model.encoder import NaviModel
-from navi.segments.arrays import SegmentArrays
 
 # Shape suffixes: D width of what comes in, O width of what goes out.
 

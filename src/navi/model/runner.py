@@ -14,10 +14,10 @@ from torch import Tensor
 
 from navi.batches import BatchBuilder, Layout, Masks, Rows, Sequences, SpecialTokens, lay_out, prefetch
 from navi.batches.device_packer import DevicePacker, is_worth_moving
+from navi.corpus.arrays import SegmentArrays
 from navi.errors import ConfigError, ModelError
 from navi.model.encoder import NaviModel, NaviOutput
 from navi.model.quantized import quantize_layers
-from navi.segments.arrays import SegmentArrays
 
 # Shape suffixes: R rows, S segments, D hidden size.
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.profiles import Background, ColumnProfiles, fit_scorer, sketch_columns
+from navi.columns import Background, ColumnProfiles, fit_scorer, sketch_columns
 
 if TYPE_CHECKING:
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
 
 # Shape suffixes: K columns, A columns with known affinities.
 

@@ -11,7 +11,7 @@ from navi.backbones import DEFAULT_BACKBONE
 from navi.batches.masking import MaskingConfig
 from navi.batches.sampler import SamplerConfig
 from navi.errors import ConfigError
-from navi.objectives.alignment import AlignmentConfig
+from navi.losses.alignment import AlignmentConfig
 from navi.training.settings import override
 
 PRECISIONS = ("auto", "float32", "bfloat16")

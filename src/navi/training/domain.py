@@ -11,11 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.batches.layout import gather_ranges
+from navi.corpus.arrays import SegmentArrays
 from navi.errors import ModelError
-from navi.segments.arrays import SegmentArrays
 
 if TYPE_CHECKING:
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
 
 # Shape suffixes: K columns, S distinct segments, C cells.
 

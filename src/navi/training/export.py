@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from navi.backbones import WEIGHTS_FILE
+from navi.columns import survey_columns
 from navi.model import NaviModel
-from navi.profiles import survey_columns
 from navi.training.card import write_card
 from navi.training.domain import survey_domain
 from navi.training.result import TrainingResult
 from navi.training.vocabulary import find_special_tokens
 
 if TYPE_CHECKING:
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
 
 TOKENIZER_FILE = "tokenizer.json"
 

@@ -15,7 +15,7 @@ from navi.batches.batch import Batch
 from navi.batches.device import DeviceBuilder
 from navi.batches.keys import sign_key
 from navi.batches.room import Room, choose_rooms, measure_needs
-from navi.objectives.total import StepSize, measure_filled
+from navi.losses.total import StepSize, measure_filled
 
 NUM_ROOMS = 4
 """Sizes that batches are filled up to; each is recorded once."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from navi.batches import SamplerConfig, plan_epoch
 from navi.batches.layout import gather_ranges
+from navi.corpus.arrays import SegmentArrays
 from navi.errors import TrainingError
-from navi.segments.arrays import SegmentArrays
 from navi.training.config import TrainingConfig
 
 Ints = NDArray[np.int64]

@@ -19,7 +19,7 @@ from navi.training.sitting import Progress, Sitting
 from navi.training.step import make_accelerator
 
 if TYPE_CHECKING:
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
 
 
 def pretrain(
@@ -70,6 +70,6 @@ def open_corpus(corpus: Corpus | str | Path) -> Corpus:
     """Return a corpus given as it is, or as its directory."""
     if not isinstance(corpus, str | Path):
         return corpus
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
 
     return Corpus.open(corpus)

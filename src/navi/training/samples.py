@@ -14,7 +14,7 @@ from navi.batches.masking import REGIME_HEADER
 from navi.training.step import Stepper, autocast
 
 if TYPE_CHECKING:
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
 
 SAMPLES_FILE = "samples.txt"
 

@@ -36,7 +36,7 @@ from navi.training.validation import Validation
 from navi.training.vocabulary import check_vocabulary, find_special_tokens
 
 if TYPE_CHECKING:
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
 
 logger = logging.getLogger(__name__)
 Progress = Callable[[StepReport], None]

@@ -16,9 +16,9 @@ from navi.batches.counter import make_key
 from navi.batches.device import DeviceBuilder
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
 from navi.batches.room import Room
+from navi.losses import AlignmentConfig, Losses, compute_losses
+from navi.losses.total import StepSize, find_read_tokens, measure_step
 from navi.model import NaviModel, is_new
-from navi.objectives import AlignmentConfig, Losses, compute_losses
-from navi.objectives.total import StepSize, find_read_tokens, measure_step
 from navi.training.config import PretrainConfig
 from navi.training.graphs import Recorder
 from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_step

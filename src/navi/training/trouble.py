@@ -9,7 +9,7 @@ import numpy as np
 from navi.training.step import StepBatches
 
 if TYPE_CHECKING:
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
 
 MAX_NAMED = 20
 """Rows of a table that a message names, at most."""

@@ -13,8 +13,8 @@ from navi.batches import BatchBuilder, MaskingConfig, SpecialTokens, prefetch
 from navi.batches.batch import Batch
 from navi.batches.counter import fold, make_key
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
-from navi.objectives import compute_losses
-from navi.objectives.total import StepSize
+from navi.losses import compute_losses
+from navi.losses.total import StepSize
 from navi.training.config import PretrainConfig
 from navi.training.guesses import measure_guesses
 from navi.training.memory import is_out_of_memory, release_memory
@@ -22,7 +22,7 @@ from navi.training.samples import describe_samples
 from navi.training.step import Stepper, autocast
 
 if TYPE_CHECKING:
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
 
 Ints = NDArray[np.int64]
 VALIDATION_EPOCH = -1

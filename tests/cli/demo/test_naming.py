@@ -8,9 +8,9 @@ from navi.cli.console import Screen
 from navi.cli.demo import Tour
 from navi.cli.demo.naming import describe_column, guess_meaning, list_learned, list_meanings
 from navi.cli.files import TableFile
-from navi.inference.naming import Candidate, ColumnNames
 from navi.simulator import Truth
 from navi.tables import Losses
+from navi.verbs.naming import Candidate, ColumnNames
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 
 from navi.cli.demo import segments
 from navi.cli.demo.segments import choose_rows, choose_segments, lay_out, map_segments
-from navi.inference import Navi
-from navi.segments import Corpus
+from navi.corpus import Corpus
+from navi.verbs import Navi
 
 
 @pytest.fixture

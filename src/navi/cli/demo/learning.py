@@ -60,8 +60,8 @@ def note_columns(tour: Tour) -> None:
     """Write profiles of the training tables' columns into the model directory, where pretraining has not done so."""
     import numpy as np
 
-    from navi.profiles import profile_columns
-    from navi.profiles.columns import COLUMNS_FILE
+    from navi.columns import profile_columns
+    from navi.columns.columns import COLUMNS_FILE
 
     if (tour.model_folder / COLUMNS_FILE).is_file():
         return

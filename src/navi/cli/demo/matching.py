@@ -14,7 +14,7 @@ from navi.cli.render import count_things
 
 if TYPE_CHECKING:
     from navi.cli.demo.page import MatchedColumns
-    from navi.inference.matches import Cluster
+    from navi.verbs.matches import Cluster
 
 Column = tuple[str, str]
 Pairs = set[tuple[Column, Column]]
@@ -22,7 +22,7 @@ Pairs = set[tuple[Column, Column]]
 
 def match_columns(tour: Tour) -> None:
     """Match the columns of all catalogues, and compare with what they mean."""
-    from navi.segments import canonicalise
+    from navi.corpus import canonicalise
 
     with show_progress(tour.screen) as meter:
         meter.wait(f"Comparing the columns of {count_things(len(tour.truth.films), 'table')}")

@@ -12,7 +12,7 @@ from navi.cli.render import make_table, shorten
 
 if TYPE_CHECKING:
     from navi.cli.demo.page import NamedColumn
-    from navi.inference.naming import ColumnNames
+    from navi.verbs.naming import ColumnNames
 
 EXAMPLES = 3
 """Values of a column that are shown."""
@@ -53,7 +53,7 @@ def list_learned(tour: Tour) -> set[str]:
 
 def list_meanings(tour: Tour, name: str) -> set[str]:
     """Return what a proposed name means in the catalogues that have it as a header, or as its words."""
-    from navi.segments import canonicalise
+    from navi.corpus import canonicalise
 
     wanted = canonicalise(name)
     return {concept for (_, header), concept in tour.truth.concepts.items() if canonicalise(header) == wanted}

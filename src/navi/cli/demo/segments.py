@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from navi.inference import Navi
-    from navi.segments import Encoded
+    from navi.corpus import Encoded
+    from navi.verbs import Navi
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float32]
@@ -46,8 +46,8 @@ def map_segments(model: Navi, corpus: Encoded, *, seed: int = 0) -> Segments:
     import numpy as np
 
     from navi.batches.layout import gather_ranges
-    from navi.inference.embedding import find_columns
-    from navi.segments import ROLES
+    from navi.corpus import ROLES
+    from navi.verbs.embedding import find_columns
 
     arrays, random = corpus.arrays, np.random.default_rng(seed)
     rows = choose_rows(np.asarray(arrays.row_table), random)

@@ -38,7 +38,7 @@ def make_tables(tour: Tour) -> None:
 
 def prepare_corpus(tour: Tour) -> None:
     """Make a corpus of the tables."""
-    from navi.segments import PrepareConfig, prepare
+    from navi.corpus import PrepareConfig, prepare
 
     config = PrepareConfig(seed=tour.seed, backbone=tour.backbone, unseen_tables=tour.num_unseen)
     started = monotonic()
@@ -50,7 +50,7 @@ def prepare_corpus(tour: Tour) -> None:
 
 def show_tables(tour: Tour) -> None:
     """Show the tables, and the columns of the first."""
-    from navi.segments import inspect_corpus
+    from navi.corpus import inspect_corpus
 
     found = inspect_corpus(tour.corpus)
     tour.screen.summarise(list_tables(found), *describe_table(found["tables"][0], tour.screen.results.width))

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from navi.cli.demo.page import Findings
-    from navi.inference import Navi
-    from navi.segments import Corpus
+    from navi.corpus import Corpus
     from navi.simulator import Truth
+    from navi.verbs import Navi
 
 TRUTH_FILE = "truth.json"
 """Marks a folder as the demo's own, and holds what the simulator knows."""
@@ -88,14 +88,14 @@ class Tour:
     @cached_property
     def corpus(self) -> Corpus:
         """The prepared corpus."""
-        from navi.segments import Corpus
+        from navi.corpus import Corpus
 
         return Corpus.open(self.corpus_folder)
 
     @cached_property
     def model(self) -> Navi:
         """The trained model, ready to be asked."""
-        from navi.inference import Navi
+        from navi.verbs import Navi
 
         return Navi.from_pretrained(self.model_folder)
 

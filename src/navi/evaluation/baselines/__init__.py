@@ -1,7 +1,0 @@
-"""The baselines that NAVI is compared with: same backbone, same rows, same number of steps."""
-
-from navi.evaluation.baselines.baseline import Baseline
-from navi.evaluation.baselines.catalogue import BASELINES, load_baseline
-from navi.evaluation.baselines.training import train_baseline
-
-__all__ = ["BASELINES", "Baseline", "load_baseline", "train_baseline"]

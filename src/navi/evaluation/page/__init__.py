@@ -1,5 +1,0 @@
-"""The page of an evaluation: the paper's tables and figures, ours beside them."""
-
-from navi.evaluation.page.whole import make_page
-
-__all__ = ["make_page"]

@@ -1,0 +1,18 @@
+"""What pretraining minimises: masked segment modelling, entropy-driven segment alignment, and what is added to them."""
+
+from navi.losses.agreement import agree_columns
+from navi.losses.alignment import AlignmentConfig, align_high, align_low
+from navi.losses.masked import predict_masked
+from navi.losses.total import Losses, compute_losses
+from navi.losses.words import tell_words
+
+__all__ = [
+    "AlignmentConfig",
+    "Losses",
+    "agree_columns",
+    "align_high",
+    "align_low",
+    "compute_losses",
+    "predict_masked",
+    "tell_words",
+]

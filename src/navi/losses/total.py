@@ -1,0 +1,141 @@
+"""The total loss of a batch: L_msm + λ L_align, and what is added to the paper's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from navi.batches.batch import IGNORED, Batch
+from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
+from navi.losses.agreement import agree_columns
+from navi.losses.alignment import AlignmentConfig, align_high, align_low
+from navi.losses.masked import predict_masked
+from navi.losses.words import tell_words
+from navi.model.encoder import NaviModel, NaviOutput
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSize:
+    """What the losses of a whole step are divided by, so that a step taken in parts has the same loss."""
+
+    num_targets: int | Tensor
+    """Masked tokens of the step."""
+    num_tables: int | Tensor
+    """Tables of the step, a table counted once in each part it appears in."""
+    num_rows: int | Tensor = 1
+    """Rows of the step."""
+    num_columns: int | Tensor = 1
+    """Columns of the step that are compared across tables, counted once in each part they appear in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Losses:
+    """The losses of a batch, each already divided by the step's size: parts of a step add up."""
+
+    total: Tensor
+    """L_msm + λ L_align and what is added to them: what is minimised."""
+    masked: Tensor
+    """L_msm."""
+    low: Tensor
+    """Mean of L_low over tables."""
+    high: Tensor
+    """Mean of L_high over tables."""
+    rows: Tensor
+    """Mean over rows of the cross-entropy of their words, told from [CLS]."""
+    columns: Tensor
+    """Mean over columns of their disagreement with columns of other tables."""
+    header_hits: Tensor
+    """Masked header tokens predicted right, a count."""
+    value_hits: Tensor
+    """Masked value tokens predicted right, a count."""
+
+
+def measure_step(batches: list[Batch]) -> StepSize:
+    """Return what the losses of a step's batches are divided by."""
+    return StepSize(
+        num_targets=max(1, sum(len(batch.targets.position) for batch in batches)),
+        num_tables=max(1, sum(batch.alignment.num_tables for batch in batches if batch.alignment is not None)),
+        num_rows=max(1, sum(len(batch.row_ids) for batch in batches)),
+        num_columns=max(1, sum(len(batch.columns.column) for batch in batches if batch.columns is not None)),
+    )
+
+
+def measure_filled(batch: Batch) -> StepSize:
+    """Return what the losses of a step of one filled-up batch are divided by, counted on the device."""
+    table_R = batch.row_table.sort().values
+    num_tables = ((table_R[1:] != table_R[:-1]) & (table_R[1:] >= 0)).sum() + (table_R[0] >= 0)
+    num_columns = torch.ones_like(num_tables) if batch.columns is None else (batch.columns.column >= 0).sum()
+    return StepSize(
+        num_targets=(batch.targets.token != IGNORED).sum().clamp(min=1),
+        num_tables=num_tables.clamp(min=1),
+        num_rows=(batch.row_ids >= 0).sum().clamp(min=1),
+        num_columns=num_columns.clamp(min=1),
+    )
+
+
+def find_read_tokens(batch: Batch, config: AlignmentConfig) -> Tensor:
+    """Return the tokens whose last states `compute_losses` reads, in their order; it needs no others."""
+    rows = batch.rows
+    is_read_S = torch.zeros(rows.num_segments + 1, dtype=torch.bool, device=rows.token_span.device)
+    if batch.alignment is not None and config.weight > 0:
+        is_read_S[batch.alignment.low_segment] = True
+        is_read_S[batch.alignment.high_segment] = True
+    if batch.columns is not None and config.column_weight > 0:
+        is_read_S[batch.columns.segment] = True
+    is_read_T = is_read_S[rows.token_span // 2]  # what is in no segment has the span after the last
+    is_read_T[batch.targets.position] = True
+    if batch.has_plain and config.row_weight > 0:
+        is_read_T[_find_plain_firsts(batch)] = True
+    return is_read_T.nonzero().squeeze(1)
+
+
+def _find_plain_firsts(batch: Batch) -> Tensor:
+    """Return (R,) the [CLS] of each row's plain copy."""
+    return batch.rows.starts.index_select(0, batch.row_twin).clamp(max=batch.rows.num_tokens - 1)
+
+
+def compute_losses(
+    model: NaviModel,
+    output: NaviOutput,
+    batch: Batch,
+    config: AlignmentConfig,
+    size: StepSize,
+    affinity_AA: Tensor | None = None,
+) -> Losses:
+    """Return all losses of one batch of a step; `affinity_AA` tells how alike the values of related columns are."""
+    targets = batch.targets
+    logits_MV = model.predict_tokens(output, targets.position)
+    predicted = predict_masked(logits_MV, targets.token)
+    masked = predicted.loss / size.num_targets
+    low = high = rows = columns = masked.new_zeros(())
+    if batch.alignment is not None and config.weight > 0:
+        alignment = batch.alignment
+        low_LD = model.embed_segments(output, batch.rows, alignment.low_segment)
+        high_HD = model.embed_segments(output, batch.rows, alignment.high_segment)
+        anchors_KD = output.attribute_table.index_select(0, alignment.anchor_slot.clamp(min=0)).float()
+        low = align_low(low_LD, anchors_KD, alignment, config) / size.num_tables
+        values_HD = output.values.index_select(0, alignment.high_segment)
+        high = align_high(high_HD, values_HD, alignment, config) / size.num_tables
+    if config.row_weight > 0 and batch.has_plain:
+        told_RV = model.tell_tokens(output, _find_plain_firsts(batch))
+        rows = tell_words(told_RV, batch.rows, batch.row_twin) / size.num_rows
+    if config.column_weight > 0 and batch.columns is not None and affinity_AA is not None:
+        related = batch.columns.segment
+        views = (model.embed_segments(output, batch.rows, related), output.headers.index_select(0, related))
+        agreed = [agree_columns(view, batch.columns, affinity_AA, config.column_temperature) for view in views]
+        columns = (agreed[0] + agreed[1]) / (2 * size.num_columns)
+    with torch.no_grad():
+        header_hits = (predicted.hit & (targets.kind == REGIME_HEADER)).sum()
+        value_hits = (predicted.hit & (targets.kind == REGIME_VALUE)).sum()
+    return Losses(
+        total=masked + config.weight * (low + high) + config.row_weight * rows + config.column_weight * columns,
+        masked=masked.detach(),
+        low=low.detach(),
+        high=high.detach(),
+        rows=rows.detach(),
+        columns=columns.detach(),
+        header_hits=header_hits,
+        value_hits=value_hits,
+    )

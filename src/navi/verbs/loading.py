@@ -1,0 +1,117 @@
+"""A model directory opened: checked, and said in one line what is wrong with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from safetensors import SafetensorError
+
+from navi.backbones import WEIGHTS_FILE
+from navi.corpus import PrepareConfig
+from navi.errors import ConfigError, ModelError
+from navi.model import NaviModel
+from navi.model.config import FORMAT_VERSION
+from navi.version import VERSION
+
+CONFIG_FILE, TOKENIZER_FILE, RECORD_FILE, CORPUS_FILE = "config.json", "tokenizer.json", "pretrain.json", "corpus.json"
+
+
+def open_model(folder: Path) -> NaviModel:
+    """Return the model of a model directory, on the CPU, ready for inference."""
+    check_folder(folder)
+    try:
+        with without_bars():
+            model = NaviModel.from_pretrained(folder)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise ModelError(f"Cannot load the model in {folder}: {error}. Pretrain it again, or copy it whole.") from error
+    return cast("NaviModel", model.eval())
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Keep transformers from drawing progress bars of its own."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def check_folder(folder: Path) -> None:
+    """Raise unless a folder holds a NAVI model that this version reads."""
+    if not folder.exists():
+        raise ModelError(f"No model at {folder}: no such directory. `navi pretrain CORPUS -o {folder}` makes one.")
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is a file, not a model. Give the directory that `navi pretrain` wrote.")
+    if (folder / CORPUS_FILE).is_file():
+        raise ModelError(
+            f"{folder} is a corpus, not a model. Learn one from it first: navi pretrain {folder} -o MODEL."
+        )
+    if (folder / "checkpoints").is_dir() and not (folder / RECORD_FILE).is_file():
+        raise ModelError(
+            f"{folder} holds a run that is not finished. Finish it first: navi pretrain CORPUS -o {folder} --resume."
+        )
+    for name in (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE):
+        if not (folder / name).is_file():
+            raise ModelError(f"{folder} is not a model: it has no {name}. Give a directory that `navi pretrain` wrote.")
+    _check_config(folder, read_json(folder / CONFIG_FILE))
+
+
+def _check_config(folder: Path, config: dict[str, Any]) -> None:
+    if config.get("model_type") != "navi":
+        raise ModelError(
+            f"{folder} holds a '{config.get('model_type')}' model, not a NAVI model. It may serve as a backbone: "
+            f"navi pretrain CORPUS -o MODEL --backbone {folder}."
+        )
+    version = config.get("format_version", 1)
+    if version > FORMAT_VERSION:
+        raise ModelError(
+            f"The model in {folder} has format version {version}, this is NAVI {VERSION} and reads up to "
+            f"{FORMAT_VERSION}. Update navi-tables: pip install -U navi-tables."
+        )
+    if version < FORMAT_VERSION:
+        raise ModelError(
+            f"The model in {folder} has format version {version}, whose encoder was another; "
+            f"this is NAVI {VERSION} and reads {FORMAT_VERSION}. Pretrain it anew: navi pretrain CORPUS -o MODEL."
+        )
+
+
+def fingerprint_model(folder: Path) -> str:
+    """Return a digest of everything that decides what a model answers."""
+    digest = hashlib.sha256()
+    for name in (CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE):
+        with (folder / name).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def find_prepare_config(folder: Path) -> PrepareConfig:
+    """Return the settings that the model's own corpus was prepared with, where the record tells, else the defaults."""
+    file = folder / RECORD_FILE
+    settings = read_json(file).get("corpus", {}).get("settings") if file.is_file() else None
+    if settings is None:
+        return PrepareConfig(backbone=str(folder))
+    try:
+        return PrepareConfig.from_settings({**settings, "backbone": str(folder)})
+    except (KeyError, TypeError, ConfigError) as error:
+        raise ModelError(f"Cannot read the corpus's settings in {file}: {error}.") from error
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the object that a JSON file of a model directory holds."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"Cannot read {file}: {error}. Copy the model again.") from error
+    if not isinstance(found, dict):
+        raise ModelError(f"Cannot read {file}: expected an object, found {type(found).__name__}. Copy the model again.")
+    return found

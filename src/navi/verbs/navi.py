@@ -1,0 +1,236 @@
+"""A trained model, ready to be asked."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from navi.backbones import load_tokenizer
+from navi.batches import SpecialTokens
+from navi.corpus import Encoded, PrepareConfig, RowEncoder
+from navi.tables import ReadConfig
+from navi.training import Domain
+from navi.training.vocabulary import find_special_tokens
+from navi.verbs.caching import CachingRunner
+from navi.verbs.devices import Devices, parse_devices
+from navi.verbs.embedding import (
+    EmbedConfig,
+    embed_attributes,
+    embed_cells,
+    embed_rows,
+    index_cells,
+    progress_bar,
+)
+from navi.verbs.frames import Tables, read_tables
+from navi.verbs.loading import find_prepare_config, fingerprint_model, open_model
+from navi.verbs.pool import RunnerPool
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from navi.verbs.search import Neighbour
+
+
+class Navi:
+    """A model directory opened for questions; frames are pandas, Polars, Arrow, lists of dictionaries, or one row."""
+
+    def __init__(
+        self, runners: Sequence[CachingRunner], tokenizer: Tokenizer, folder: Path, prepare_config: PrepareConfig
+    ) -> None:
+        self.pool = RunnerPool(runners)
+        self.tokenizer = tokenizer
+        self.folder = folder
+        self.prepare_config = prepare_config
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        path: str | Path,
+        *,
+        device: Devices = None,
+        precision: str | None = None,
+        tokens_per_batch: int | None = None,
+    ) -> Self:
+        """Load a model directory that `navi pretrain` wrote.
+
+        `device` may name several (`cuda:0,cuda:1`): rows are then shared out among them. `precision` is float32 on a
+        CPU and bfloat16 on a GPU if it is not given; int8 is quicker on a CPU, and near float32 but not the same.
+        """
+        folder = Path(path)
+        devices = parse_devices(device)
+        model = open_model(folder)
+        tokenizer = load_tokenizer(folder)
+        special = find_special_tokens(tokenizer)
+        models = [model, *(copy.deepcopy(model) for _ in devices[1:])]
+        runners = [
+            CachingRunner(each, special, device=place, precision=precision, tokens_per_batch=tokens_per_batch)
+            for each, place in zip(models, devices, strict=True)
+        ]
+        return cls(runners, tokenizer, folder, find_prepare_config(folder))
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return itself: nothing in it changes, so copies may share it."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by reference: the directory is opened again, on devices of the same names."""
+        runner = self.runner
+        devices = ",".join(str(each.device) for each in self.pool.runners)
+        return _open, (type(self), self.folder, devices, runner.precision, runner.tokens_per_batch)
+
+    @property
+    def runner(self) -> CachingRunner:
+        """The runner on the first device."""
+        return self.pool.runners[0]
+
+    @property
+    def special(self) -> SpecialTokens:
+        """The tokens that rows are put together with."""
+        return self.runner.special
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Stands for the model: weights, configuration and tokenizer."""
+        return fingerprint_model(self.folder)
+
+    @property
+    def hidden_size(self) -> int:
+        """Length of every embedding."""
+        return int(self.runner.model.config.hidden_size)
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Headers and values of the rows that the model learned from."""
+        return Domain.load(self.folder)
+
+    @property
+    def read_config(self) -> ReadConfig:
+        """How frames are flattened: as the model's own corpus was."""
+        return replace(self.prepare_config.read, strict=False, encoding=None, delimiter=None)
+
+    def read(self, frames: Any, columns: Sequence[str] | None = None) -> Tables:
+        """Read one frame, several in a list, or {name: frame}."""
+        return read_tables(frames, self.read_config, columns)
+
+    def encode(self, frames: Any) -> Encoded:
+        """Return frames as the model sees them: segments, tokens, roles. Rows without any cell are not among them."""
+        return self.encode_tables(self.read(frames))
+
+    def encode_tables(self, tables: Tables) -> Encoded:
+        """Return tables that were read as the model sees them."""
+        return self.make_encoder().encode(tables.chunks)
+
+    def make_encoder(self) -> RowEncoder:
+        """Return what makes rows into what the model sees, for one thread; it remembers words from call to call."""
+        return RowEncoder(self.tokenizer, self.prepare_config)
+
+    def embed_rows(
+        self,
+        frame: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        batch_size: int | None = None,
+        tokens_per_batch: int | None = None,
+        normalize: bool = False,
+        show_progress_bar: bool = False,
+        dtype: str = "float32",
+        output: str = "numpy",
+        pooling: str = "row",
+    ) -> Any:
+        """Return (rows, D): one vector for each row of the frame, in its order; a row without any cell has zeros.
+
+        With `columns`, only these are read. `pooling` is `row`, `cls`, `mean` or `values`, as in `EmbedConfig`.
+        Batches, neighbours and devices change the result by rounding alone, less than 1e-5 in float32; but a column of
+        floats is written as the frame has it, as integers where all of them are whole.
+        """
+        config = EmbedConfig(
+            batch_size=batch_size,
+            tokens_per_batch=tokens_per_batch,
+            normalize=normalize,
+            dtype=dtype,
+            output=output,
+            pooling=pooling,
+        )
+        with progress_bar("Embedding rows", show=show_progress_bar) as progress:
+            return config.finish(embed_rows(self, frame, columns, config, progress))
+
+    def embed_segments(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
+        """Return (cells, D): the segment embedding of each cell that holds something, row after row.
+
+        `return_index=True` adds an Arrow table with table, row (from 1), header and role of each. `settings` are those
+        of `embed_rows`, but for the pooling.
+        """
+        return self._embed_cells(frame, "segments", return_index, settings)
+
+    def embed_headers(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
+        """Return (cells, D): the embedding of each cell's header; otherwise like `embed_segments`."""
+        return self._embed_cells(frame, "headers", return_index, settings)
+
+    def _embed_cells(self, frame: Any, kind: str, return_index: bool, settings: dict[str, Any]) -> Any:
+        columns, show = settings.pop("columns", None), settings.pop("show_progress_bar", False)
+        config = EmbedConfig(**settings)
+        encoded = self.encode_tables(self.read(frame, columns))
+        with progress_bar(f"Embedding {kind}", show=show) as progress:
+            array = config.finish(embed_cells(self, encoded, kind, config, progress))
+        return (array, index_cells(encoded)) if return_index else array
+
+    def embed_attributes(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
+        """Return (attributes, D): the context-free vector of each distinct attribute, in order of first appearance.
+
+        `return_index=True` adds an Arrow table with their texts.
+        """
+        config = EmbedConfig(**settings)
+        encoded = self.encode(frame)
+        array = config.finish(embed_attributes(self.runner, encoded.arrays))
+        return (array, pa.table({"attribute": encoded.attributes})) if return_index else array
+
+    def name_columns(self, frame: Any, columns: Sequence[str] | None = None, *, top: int = 5, **settings: Any) -> Any:
+        """Return candidate headers with probabilities for each column, or for those named; blind to its own header."""
+        from navi.verbs.naming import name_columns
+
+        return name_columns(self, frame, columns, top=top, **settings)
+
+    def match(self, frames: Mapping[str, Any] | Sequence[Any], **settings: Any) -> Any:
+        """Return the columns of several tables that mean the same."""
+        from navi.verbs.frames import name_frames
+        from navi.verbs.matching import match_tables
+
+        return match_tables(self, name_frames(frames), **settings)
+
+    def search(self, frames: Any, like: Any, k: int = 10) -> list[Neighbour]:
+        """Return the k rows of some frames that are nearest to a row.
+
+        `like` is a row, whole or in part (`{"title": "Alien"}` or the text `title=Alien, year=1979`), or a table's name
+        and the number, from 1, of one of its rows. To search the same frames often, make a `SearchIndex`.
+        """
+        from navi.verbs.search import index_frames
+
+        index = index_frames(self, frames)
+        if isinstance(like, tuple):
+            table, row = like
+            return index.search_row(table, row, k)
+        return index.search(like, k)[0]
+
+    def find_pairs(self, left: Any, right: Any, **settings: Any) -> pa.Table:
+        """Return the rows of two frames that are about the same thing; `settings` are those of `PairsConfig`."""
+        from navi.verbs.pairs import PairsConfig, find_pairs
+
+        return find_pairs(self, left, right, PairsConfig(**settings))
+
+    def impute(
+        self, frame: Any, *, confidence: float = 0.0, columns: Sequence[str] | None = None, **settings: Any
+    ) -> Any:
+        """Return the frame with its empty cells filled, and how sure each fill is; below `confidence` none is made."""
+        from navi.verbs.imputation import impute_table
+
+        return impute_table(self, frame, confidence=confidence, columns=columns, **settings)
+
+
+def _open(kind: type[Navi], folder: Path, device: str, precision: str, tokens_per_batch: int) -> Navi:
+    return kind.from_pretrained(folder, device=device, precision=precision, tokens_per_batch=tokens_per_batch)

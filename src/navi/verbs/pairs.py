@@ -1,0 +1,263 @@
+"""Rows of two tables that are about the same thing: near-duplicates, for entity resolution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from navi.errors import ConfigError
+from navi.verbs.embedding import embed_value_means
+from navi.verbs.pool import Floats, Ints, Progress
+from navi.verbs.space import Space, weigh_similarity
+from navi.verbs.words import list_words, weigh
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from navi.verbs.navi import Navi
+
+# Shape suffixes: L left rows, R right rows, P pairs, W distinct words, D hidden size.
+
+ROWS_AT_ONCE = 1024
+CALIBRATION_ROWS = 2000
+"""Rows of the left table that the confidence is fitted on, at most."""
+
+SHARPNESS = 1.5
+"""Power of the odds: right rows stand out more than a logistic curve between best and wrong rows can show. Fitted on
+simulated catalogues."""
+MIDDLE = 0.5
+"""Share of the wrong scores below which next to no best row is a right one."""
+
+FEW = 3
+"""Rows that it takes to learn as much from them as was assumed before: that no row has a counterpart."""
+LARGEST_LOGIT = 15.0
+"""Beyond this, differences between scores say nothing more."""
+
+Doubles = NDArray[np.float64]
+
+_RIDGE = 1e-2
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsConfig:
+    """How pairs are found and how sure they must be."""
+
+    k: int = 10
+    """A pair must be among the k best of each of its two rows."""
+    threshold: float = 0.5
+    """Pairs with less confidence are left out."""
+    one_to_one: bool = False
+    """Give each row to one pair at most, the surest first."""
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ConfigError(f"k must be at least 1, got {self.k}.")
+        if not 0 <= self.threshold <= 1:
+            raise ConfigError(f"threshold must lie between 0 and 1, got {self.threshold}.")
+
+
+def find_pairs(
+    navi: Navi, left: Any, right: Any, config: PairsConfig | None = None, *, progress: Progress | None = None
+) -> pa.Table:
+    """Return pairs of rows of two frames that are about the same thing, the surest first.
+
+    Columns: `left` and `right`, row numbers from 1; `confidence`; and what it comes from, `similarity` of the vectors
+    and `overlap` of the words, rare ones weighing more. How sure a pair is depends on how well wrong rows do: where
+    many rows of a table are alike, a high score says little. And it depends on whether either row has a better partner.
+    """
+    config = config or PairsConfig()
+    rows = ComparedRows.read(navi, left, right, progress)
+    pairs_P2 = rows.find_candidates(config.k)
+    similarity, overlap = rows.compare(pairs_P2[:, 0], pairs_P2[:, 1])
+    score = rows.blend(similarity, overlap)
+    odds = Odds.fit(*rows.measure_best_and_wrong()).of(score)
+    confidence = share_odds(pairs_P2, odds, len(rows.number)).astype(np.float32)
+    chosen = np.lexsort((pairs_P2[:, 1], pairs_P2[:, 0], -score, -confidence))
+    chosen = chosen[confidence[chosen] >= config.threshold]
+    if config.one_to_one:
+        chosen = take_once(pairs_P2, chosen)
+    columns = {"left": rows.number[pairs_P2[chosen, 0]], "right": rows.number[pairs_P2[chosen, 1]]}
+    facts = {"confidence": confidence, "similarity": similarity, "overlap": overlap}
+    return pa.table(columns | {name: fact[chosen] for name, fact in facts.items()})
+
+
+def take_once(pairs_P2: Ints, order: Ints) -> Ints:
+    """Return those of the pairs, in this order, whose rows no earlier one of them has."""
+    taken: tuple[set[int], set[int]] = (set(), set())
+    chosen = []
+    for place in order.tolist():
+        left, right = pairs_P2[place].tolist()
+        if left not in taken[0] and right not in taken[1]:
+            chosen.append(place)
+            taken[0].add(left)
+            taken[1].add(right)
+    return np.array(chosen, np.int64)
+
+
+@dataclass(frozen=True)
+class ComparedRows:
+    """The rows of two tables, in one space: the first `num_left` are of the left one."""
+
+    vectors: Floats
+    """(L + R, D) unit vectors."""
+    words: csr_array
+    """(L + R, W) square root of the rarity of each word that a row has."""
+    weight: Floats
+    """(L + R,) rarity of all words of each row, summed."""
+    number: Ints
+    """(L + R,) number of each row in its table, from 1."""
+    num_left: int
+    similarity_weight: float
+    """What the similarity of vectors weighs in a score; the words that rows share weigh the rest."""
+
+    @classmethod
+    def read(cls, navi: Navi, left: Any, right: Any, progress: Progress | None = None) -> Self:
+        """Return the rows of two frames."""
+        from scipy.sparse import csr_array
+
+        encoded = navi.encode({"left": left, "right": right})
+        arrays = encoded.arrays
+        vectors = embed_value_means(navi.pool, arrays, progress=progress)
+        row, words = list_words(encoded)
+        _, word, counts = np.unique(words, return_inverse=True, return_counts=True)
+        rarity = weigh(arrays.num_rows, counts)
+        shares = csr_array((np.sqrt(rarity[word]), (row, word)), (arrays.num_rows, len(rarity)))
+        weight = np.bincount(row, rarity[word], arrays.num_rows).astype(np.float32)
+        num_left = int((arrays.row_table == 0).sum())
+        rows = cls(Space.fit(vectors).apply(vectors), shares, weight, encoded.row_number, num_left, 0.5)
+        chosen = rows.left[:: max(1, num_left // ROWS_AT_ONCE)]
+        return replace(rows, similarity_weight=weigh_similarity(*rows.compare_all(chosen, rows.right)))
+
+    @property
+    def left(self) -> Ints:
+        """The rows of the left table."""
+        return np.arange(self.num_left)
+
+    @property
+    def right(self) -> Ints:
+        """The rows of the right table."""
+        return np.arange(self.num_left, len(self.number))
+
+    def find_candidates(self, k: int) -> Ints:
+        """Return (P, 2): the pairs of a left and a right row that are among the k best of each other."""
+        forward = self._rank(self.left, self.right, k)
+        backward = self._rank(self.right, self.left, k)[:, ::-1]
+        size = len(self.number)
+        keys = np.intersect1d(forward[:, 0] * size + forward[:, 1], backward[:, 0] * size + backward[:, 1])
+        return np.stack([keys // size, keys % size], axis=1)
+
+    def compare(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
+        """Return similarity and overlap of pairs of rows."""
+        similarity = np.clip(np.einsum("pd,pd->p", self.vectors[first], self.vectors[second]), 0, 1)
+        shared = np.asarray(self.words[first].multiply(self.words[second]).sum(axis=1)).reshape(-1)
+        return similarity, self._share(shared, self.weight[first], self.weight[second])
+
+    def compare_all(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
+        """Return similarity and overlap of some rows with all of others: one line for each of the first."""
+        similarity = np.clip(self.vectors[first] @ self.vectors[second].T, 0, 1)
+        shared = (self.words[first] @ self.words[second].T).toarray()
+        return similarity, self._share(shared, self.weight[first][:, None], self.weight[second])
+
+    def blend(self, similarity: Floats, overlap: Floats) -> Floats:
+        """Return the score of pairs, from 0 to 1."""
+        weight = np.float32(self.similarity_weight)
+        return weight * similarity + (1 - weight) * overlap
+
+    def measure_best_and_wrong(self) -> tuple[Floats, Floats]:
+        """Return, for left rows, the score of the best right row, and one that the best of the wrong rows may have.
+
+        A row has one counterpart at most, so its second and third best are wrong. Where it has none, its best is wrong,
+        too, and ahead of the second by chance alone: taken for as much as that is ahead of the third.
+        """
+        chosen = np.unique(np.linspace(0, self.num_left - 1, min(self.num_left, CALIBRATION_ROWS)).astype(np.int64))
+        best, wrong = np.zeros((2, len(chosen)), np.float32)
+        for start in range(0, len(chosen), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            score = self.blend(*self.compare_all(chosen[part], self.right))
+            # Two empty rows stand in where the right table has fewer than three.
+            top = np.sort(np.pad(score, ((0, 0), (2, 0))), axis=1)[:, -3:]
+            best[part] = top[:, 2]
+            wrong[part] = 2 * top[:, 1] - top[:, 0]
+        return best, wrong
+
+    def _rank(self, rows: Ints, others: Ints, k: int) -> Ints:
+        """Return (rows * k, 2): each row with its k best."""
+        k = min(k, len(others))
+        found = []
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            part = rows[start : start + ROWS_AT_ONCE]
+            best = np.argpartition(-self.blend(*self.compare_all(part, others)), k - 1, axis=1)[:, :k]
+            found.append(np.stack([np.repeat(part, k), others[best].reshape(-1)], axis=1))
+        return np.concatenate(found)
+
+    @staticmethod
+    def _share(shared: Floats, weight: Floats, other: Floats) -> Floats:
+        together = weight + other - shared
+        share: Floats = np.where(together > 0, shared / np.where(together > 0, together, 1), 0).astype(np.float32)
+        return np.clip(share, 0, 1)
+
+
+def share_odds(pairs_P2: Ints, odds_P: Doubles, num_rows: int) -> Doubles:
+    """Return the chance that each pair is right, given its odds and the best odds that either of its rows has.
+
+    >>> share_odds(np.array([[0, 2], [0, 3], [1, 3]]), np.array([9.0, 1.0, 4.0]), 4).tolist()
+    [0.9, 0.1, 0.8]
+    """
+    best_R = np.zeros(num_rows)
+    for side in (0, 1):
+        np.maximum.at(best_R, pairs_P2[:, side], odds_P)
+    confidence: Doubles = odds_P / (1 + best_R[pairs_P2].max(axis=1))
+    return confidence
+
+
+@dataclass(frozen=True)
+class Odds:
+    """From a score to the odds that the best right row of a left row is its counterpart: they rise with the score."""
+
+    slope: float
+    centre: float
+    wrong_share: float
+    """Share of the left rows that have no counterpart, so that their best row is a wrong one."""
+
+    @classmethod
+    def fit(cls, best: Floats, wrong: Floats) -> Self:
+        """Tell the best scores from the wrong ones by a logistic curve.
+
+        Low scores show how many of the best are wrong, since next to no right ones are as low (Storey's estimate). One
+        made-up pair of each kind, a perfect and an empty one, keeps the curve finite for tables of a few rows.
+        """
+        low = np.quantile(wrong, MIDDLE)
+        wrong_share = min(1.0, float(((best <= low).sum() + FEW) / ((wrong <= low).sum() + FEW)))
+        score = np.concatenate([best, wrong, [1.0, 0.0]]).astype(np.float64)
+        is_best = np.concatenate([np.ones(len(best)), np.zeros(len(wrong)), [1.0, 0.0]])
+        intercept, slope = _fit_logistic(score, is_best)
+        return cls(slope, -intercept / slope, wrong_share) if slope > 0 else cls(0.0, 1.0, 1.0)
+
+    def of(self, score: Floats) -> Doubles:
+        """Return the odds of each score; 0 where wrong rows do as well.
+
+        Where the best scores are n times as dense as the wrong ones, n / wrong_share - 1 right ones stand beside each
+        wrong one.
+        """
+        dense = np.exp(np.minimum(self.slope * (score.astype(np.float64) - self.centre), LARGEST_LOGIT))
+        odds: Doubles = np.maximum(dense / self.wrong_share - 1, 0) ** SHARPNESS
+        return odds
+
+
+def _fit_logistic(score: Doubles, label: Doubles) -> tuple[float, float]:
+    """Return intercept and slope of a logistic curve, by Newton's method."""
+    design = np.stack([np.ones_like(score), score], axis=1)
+    weights = np.zeros(2)
+    for _ in range(50):
+        chance = 1 / (1 + np.exp(-design @ weights))
+        gradient = design.T @ (label - chance) - _RIDGE * weights
+        curvature = (design * (chance * (1 - chance))[:, None]).T @ design + _RIDGE * np.eye(2)
+        step = np.linalg.solve(curvature, gradient)
+        weights = weights + step
+        if np.abs(step).max() < 1e-9:
+            break
+    return float(weights[0]), float(weights[1])

@@ -1,0 +1,39 @@
+"""The baselines by name, and from their folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from navi.errors import ConfigError
+from navi.model.runner import PRECISIONS as NAVI_PRECISIONS
+from navi_paper.baselines.baseline import Baseline, read_record
+from navi_paper.baselines.bert import Bert
+from navi_paper.baselines.cm2 import Cm2
+from navi_paper.baselines.haetae import Haetae
+from navi_paper.baselines.tapas import Tapas
+
+PRECISIONS = {name: dtype for name, dtype in NAVI_PRECISIONS.items() if name != "int8"}
+"""Arithmetic that every baseline can do."""
+BASELINES: dict[str, type[Baseline]] = {kind.name: kind for kind in (Bert, Tapas, Haetae, Cm2)}
+"""Every baseline by its name."""
+
+
+def find_baseline(name: str) -> type[Baseline]:
+    """Return a kind of baseline by its name."""
+    if name not in BASELINES:
+        raise ConfigError(f"Unknown baseline '{name}'. Expected one of {', '.join(BASELINES)}.")
+    return BASELINES[name]
+
+
+def load_baseline(
+    folder: str | Path, device: str | torch.device | None = None, precision: str | None = None
+) -> Baseline:
+    """Return a trained baseline, ready to embed; by default in bfloat16 on a GPU, else in float32."""
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    precision = precision or ("bfloat16" if place.type == "cuda" else "float32")
+    if precision not in PRECISIONS:
+        raise ConfigError(f"Unknown precision '{precision}'. Expected one of {', '.join(PRECISIONS)}.")
+    baseline = find_baseline(str(read_record(folder)["name"])).load(folder)
+    return baseline.to(place, PRECISIONS[precision])

@@ -1,0 +1,5 @@
+"""The page of an evaluation: the paper's tables and figures, ours beside them."""
+
+from navi_paper.page.whole import make_page
+
+__all__ = ["make_page"]

@@ -1,0 +1,169 @@
+"""What the paper says of its models, and whether it holds in these results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from navi.report import Cell, Column, Number, Section, Table
+from navi_paper.page import paper
+from navi_paper.page.averages import Averages
+from navi_paper.page.contents import (
+    CLASSIFICATION,
+    CLUSTERING,
+    COMPARED,
+    GENERATIVE,
+    NAVI_FE,
+    ROBUSTNESS,
+    ROUTING,
+    SECTIONS,
+)
+from navi_paper.page.layout import ABLATIONS, BASELINES, BERT, NAVI, PAPER, Shown, TableLayout, name_model
+from navi_paper.page.tabulate import find_figure, find_quoted
+
+SAME = 0.001
+"""How much an accuracy may change and still be called unchanged."""
+ENCODERS, _, FEATURES = CLASSIFICATION.tables
+Place = tuple[TableLayout, Shown]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """Something that the paper says, seen in some cells."""
+
+    text: str
+    """What is said."""
+    margins: tuple[float, ...]
+    """By how much it holds in each cell; not above 0 where it does not."""
+
+    @property
+    def holding(self) -> int:
+        """In how many cells it holds."""
+        return sum(margin > 0 for margin in self.margins)
+
+
+def show_claims(averages: Averages) -> Section | None:
+    """Return the section: NAVI against BERT, measure by measure, and the paper's other claims."""
+    tables = [table for corpus in averages.corpora for table in (compare_with_bert(averages, corpus),) if table]
+    rows = [
+        (claim.text, corpus, f"{claim.holding} of {len(claim.margins)}", min(claim.margins), _holds(claim))
+        for corpus in averages.corpora
+        for claim in list_claims(averages, corpus)
+    ]
+    if rows:
+        columns = ("claim", "corpus", "cells where it holds", Column("smallest margin", digits=4), "holds")
+        tables.append(Table("The paper's other claims, in the cells that it has figures for.", columns, tuple(rows)))
+    if not tables:
+        return None
+    text = (
+        "BERT, NAVI as in the paper (`--preset paper`) and NAVI as it is by default, with the margin of the last over "
+        "the first beside the paper's. A margin holds if it is at least the paper's; where the paper has none, if "
+        "there is one. `permuted`: columns in another order; `unseen`: tables that no model was trained on."
+    )
+    return Section("NAVI against BERT, and what the paper claims", text, tuple(tables))
+
+
+def compare_with_bert(averages: Averages, corpus: str) -> Table | None:
+    """Return the three models side by side, measure by measure."""
+    rows = [_compare(averages, corpus, title, place) for title, place in _list_compared()]
+    filled = tuple(row for row in rows if any(cell is not None for cell in row[1:4]))
+    measured, margin = "measured", "margin over BERT"
+    columns: tuple[Column | str, ...] = (
+        "measure",
+        *(Column(name_model(model), measured) for model in (BERT, PAPER, NAVI)),
+        Column("here", margin),
+        Column("paper", margin),
+        Column("holds", margin),
+    )
+    return Table(f"{corpus}: the three models.", columns, filled) if filled else None
+
+
+def list_claims(averages: Averages, corpus: str) -> list[Claim]:
+    """Return the claims that these results can say something of."""
+    quoted = list(_list_places((GENERATIVE.tables[0], CLUSTERING.tables[0]), quoted=True))
+    claims = [
+        *(_order(averages, corpus, quoted, NAVI, other, "in predicting and clustering") for other in BASELINES),
+        _order(averages, corpus, list(_list_places((FEATURES,), quoted=True)), NAVI_FE, paper.TABLE_VECTORIZER),
+        *_list_losses(averages, corpus),
+        *_list_ablations(averages, corpus),
+    ]
+    return [claim for claim in claims if claim.margins]
+
+
+def subtract(first: Number | None, second: Number | None) -> float | None:
+    """Return a difference; None where one of both is missing."""
+    return None if first is None or second is None else first.value - second.value
+
+
+def _list_compared() -> Iterator[tuple[str, Place]]:
+    """Yield what is compared with BERT: a title, and the column that has it."""
+    places = [(layout, shown) for section in SECTIONS for layout in section.tables for shown in layout.columns]
+    # A measure that stands in several tables is taken from the first, which has all models.
+    columns = {shown.key: (layout, shown) for layout, shown in reversed(places)}
+    return ((title, columns[key]) for key, title in COMPARED.items())
+
+
+def _compare(averages: Averages, corpus: str, title: str, place: Place) -> tuple[Cell, ...]:
+    layout, shown = place
+    bert, published, navi = (find_figure(averages, shown, corpus, model) for model in (BERT, PAPER, NAVI))
+    quoted = subtract(*(find_quoted(layout, shown, corpus, model) for model in (PAPER, BERT)))
+    margin = subtract(navi, bert)
+    least = 0.001 if quoted is None else round(quoted, 3)
+    # Compared as they read, with three digits.
+    holds = None if margin is None else round(margin, 3) >= least
+    return title, bert, published, navi, margin, quoted, holds
+
+
+def _list_places(tables: Iterable[TableLayout], *, quoted: bool = False) -> Iterator[Place]:
+    """Yield the columns of some tables; only those that the paper has, if asked."""
+    return ((table, shown) for table in tables for shown in table.columns if shown.paper or not quoted)
+
+
+def _order(averages: Averages, corpus: str, places: Iterable[Place], first: str, second: str, where: str = "") -> Claim:
+    """Return the claim that one model is ahead of another in some cells."""
+    margins = (
+        subtract(*(find_figure(averages, shown, corpus, model) for model in (first, second)))
+        for layout, shown in places
+    )
+    text = f"{name_model(first)} ahead of {name_model(second)} {where}".rstrip()
+    return Claim(text=text, margins=tuple(margin for margin in margins if margin is not None))
+
+
+def _list_losses(averages: Averages, corpus: str) -> list[Claim]:
+    """Return what is claimed of changed schemas."""
+    layout = ROBUSTNESS.tables[0]
+    default, permuted, *renamed = layout.columns[:4]
+    changed = subtract(*(find_figure(averages, shown, corpus, NAVI) for shown in (permuted, default)))
+    losses = []
+    for shown in renamed:
+        navi, bert = (find_figure(averages, shown, corpus, model) for model in (NAVI, BERT))
+        if navi is not None and bert is not None and navi.change is not None and bert.change is not None:
+            losses.append(navi.change - bert.change)
+    return [
+        Claim(
+            text=f"NAVI's header accuracy unchanged (± {SAME}) with columns permuted",
+            margins=() if changed is None else (SAME + 1e-9 - abs(changed),),
+        ),
+        Claim(text="NAVI loses less than BERT under synonyms and typos", margins=tuple(losses)),
+    ]
+
+
+def _list_ablations(averages: Averages, corpus: str) -> list[Claim]:
+    """Return that each ablation is worse than the whole wherever it is in the paper."""
+    tables = (GENERATIVE.tables[0], ENCODERS)
+    claims = []
+    for ablation in ABLATIONS:
+        ablated = f"{PAPER}-{ablation}"
+        places = [
+            (layout, shown)
+            for layout, shown in _list_places(tables, quoted=True)
+            if (subtract(*(find_quoted(layout, shown, corpus, model) for model in (PAPER, ablated))) or 0.0) > 0
+        ]
+        claims.append(_order(averages, corpus, places, PAPER, ablated, "where the paper says so"))
+    routed = list(_list_places(ROUTING.tables, quoted=True))
+    claims.append(_order(averages, corpus, routed, PAPER, f"{PAPER}-random_routing"))
+    return claims
+
+
+def _holds(claim: Claim) -> bool:
+    return claim.holding == len(claim.margins)

@@ -1,0 +1,150 @@
+"""The same rows seen otherwise: columns in another order, under other headers, or left out.
+
+Every view is a pure function from `SegmentArrays` to `SegmentArrays`; rows keep their numbers. Views that leave columns
+out or rename them number the columns anew, sorted by table and header as ever, each with its role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from navi.batches.counter import fold, make_key
+from navi.batches.layout import count_up
+from navi.columns.hiding import list_cell_columns
+from navi.corpus import load_attributes
+from navi.corpus.arrays import SegmentArrays
+from navi.corpus.tokens import TextTokenizer
+
+if TYPE_CHECKING:
+    from navi.corpus import Corpus
+
+# Shape suffixes: R rows, C cells, S distinct segments, K columns.
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def list_cell_rows(arrays: SegmentArrays) -> Ints:
+    """Return the row of each cell: (C,)."""
+    return np.repeat(np.arange(arrays.num_rows), np.diff(arrays.row_offsets))
+
+
+def permute_columns(arrays: SegmentArrays, *, seed: int = 0) -> SegmentArrays:
+    """Return the rows with their cells in another order, drawn for each row by itself."""
+    row_C = list_cell_rows(arrays)
+    keys_C = fold(fold(make_key(seed), np.arange(arrays.num_rows))[row_C], count_up(np.diff(arrays.row_offsets)))
+    return replace(arrays, row_segments=arrays.row_segments[np.lexsort((keys_C, row_C))])
+
+
+def hide_columns(arrays: SegmentArrays, hidden_K: Bools) -> SegmentArrays:
+    """Return the rows without the cells of some columns; a row may be left without any."""
+    shown_C = ~hidden_K[list_cell_columns(arrays)]
+    counts_R = np.bincount(list_cell_rows(arrays)[shown_C], minlength=arrays.num_rows)
+    return replace(
+        arrays,
+        row_offsets=np.concatenate([[0], np.cumsum(counts_R)]).astype(np.int64),
+        row_segments=arrays.row_segments[shown_C],
+        column_table=arrays.column_table[~hidden_K],
+        column_header=arrays.column_header[~hidden_K],
+        column_attribute=arrays.column_attribute[~hidden_K],
+        column_role=arrays.column_role[~hidden_K],
+    )
+
+
+def rename_columns(
+    arrays: SegmentArrays, corpus: Corpus, names: Mapping[int, str], *, spelled: Bools | None = None
+) -> SegmentArrays:
+    """Return the rows with other headers in some columns (column of `arrays` → new header).
+
+    A column's attribute becomes what the corpus would have made of the new header: who meets an unseen header knows
+    nothing else of it. The cells that `spelled` (C,) tells of keep the tokens of the old header, but not its attribute:
+    so a header that is to be guessed is guessed as it was written, while an encoder that is told attributes is told
+    that of the new one.
+    """
+    assert len(arrays.header_offsets) == len(corpus.headers) + 1, "the headers are not the corpus's own"
+    columns = np.array(sorted(names), dtype=np.int64)
+    texts = [names[int(column)] for column in columns]
+    mapping = load_attributes(corpus.config.attributes)
+    tables = [corpus.tables[table] for table in arrays.column_table[columns]]
+    meant = [mapping.attribute_of(table, text) for table, text in zip(tables, texts, strict=True)]
+    arrays, header_of = _append_texts(arrays, corpus, "header", texts)
+    arrays, attribute_of = _append_texts(arrays, corpus, "attribute", meant)
+    column_C = list_cell_columns(arrays)
+    changed_C = np.isin(column_C, columns)
+    place = np.searchsorted(columns, column_C[changed_C])
+    own = arrays.segment_header[arrays.row_segments[changed_C]]
+    headers = header_of[place] if spelled is None else np.where(spelled[changed_C], own, header_of[place])
+    return _change_cells(arrays, changed_C, headers, attribute_of[place])
+
+
+def blank_headers(arrays: SegmentArrays, cells_C: Bools, tokens: Ints) -> SegmentArrays:
+    """Return the rows with these tokens for the headers of some cells, whose attributes stay what they are.
+
+    Hidden afterwards, such a header asks for a guess of that many tokens.
+    """
+    segments = arrays.row_segments[cells_C]
+    number = len(arrays.header_offsets) - 1
+    arrays = replace(
+        arrays,
+        header_offsets=np.append(arrays.header_offsets, arrays.header_offsets[-1] + len(tokens)),
+        header_tokens=np.concatenate([arrays.header_tokens, tokens.astype(np.int32)]),
+    )
+    return _change_cells(arrays, cells_C, np.full(len(segments), number), arrays.segment_attribute[segments])
+
+
+def _append_texts(
+    arrays: SegmentArrays, corpus: Corpus, part: str, texts: list[str]
+) -> tuple[SegmentArrays, NDArray[np.int64]]:
+    """Give texts that are new numbers of their own, with tokens; also return the number of each text."""
+    known: dict[str, int] = {text: number for number, text in enumerate(getattr(corpus, f"{part}s").to_pylist())}
+    fresh = [text for text in dict.fromkeys(texts) if text not in known]
+    known.update({text: len(known) + place for place, text in enumerate(fresh)})
+    numbers = np.array([known[text] for text in texts], dtype=np.int64)
+    if not fresh:
+        return arrays, numbers
+    made = TextTokenizer(corpus.tokenizer).tokenise(fresh, corpus.config.max_header_tokens)
+    offsets, tokens = getattr(arrays, f"{part}_offsets"), getattr(arrays, f"{part}_tokens")
+    changes = {
+        f"{part}_offsets": np.concatenate([offsets, offsets[-1] + made.offsets[1:]]),
+        f"{part}_tokens": np.concatenate([tokens, made.tokens]),
+    }
+    return replace(arrays, **changes), numbers
+
+
+def _change_cells(
+    arrays: SegmentArrays, changed_C: Bools, header: NDArray[np.integer], attribute: NDArray[np.integer]
+) -> SegmentArrays:
+    """Give some cells another header and attribute, each distinct segment once, and number the columns anew."""
+    # A header made for this view has no column yet, so roles are looked up before the cells change.
+    role_C = arrays.column_role[list_cell_columns(arrays)]
+    value = arrays.segment_value[arrays.row_segments[changed_C]]
+    made, which = np.unique(np.stack([attribute, header, value]).astype(np.int32), axis=1, return_inverse=True)
+    row_segments = np.array(arrays.row_segments)
+    row_segments[changed_C] = arrays.num_segments + which.reshape(-1)
+    arrays = replace(
+        arrays,
+        row_segments=row_segments,
+        segment_attribute=np.concatenate([arrays.segment_attribute, made[0]]),
+        segment_header=np.concatenate([arrays.segment_header, made[1]]),
+        segment_value=np.concatenate([arrays.segment_value, made[2]]),
+    )
+    return _number_columns(arrays, role_C)
+
+
+def _number_columns(arrays: SegmentArrays, role_C: NDArray[np.int8]) -> SegmentArrays:
+    """List the columns that have cells, sorted by table and header; each takes role and attribute of its first cell."""
+    num_headers = len(arrays.header_offsets) - 1
+    table_C = arrays.row_table[list_cell_rows(arrays)].astype(np.int64)
+    keys, first = np.unique(table_C * num_headers + arrays.segment_header[arrays.row_segments], return_index=True)
+    return replace(
+        arrays,
+        column_table=(keys // num_headers).astype(np.int32),
+        column_header=(keys % num_headers).astype(np.int32),
+        column_attribute=arrays.segment_attribute[arrays.row_segments[first]],
+        column_role=role_C[first],
+    )

@@ -1,0 +1,157 @@
+"""Fixtures of the evaluation stage: a small corpus of films with gold, and encoders whose answers are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from navi.corpus import Corpus, PrepareConfig, prepare
+from navi_paper.bench import Bench, BenchConfig
+from navi_paper.encoder import Hidden, TableEncoder, list_cells, list_hidden_tokens
+from navi_paper.gold import Gold
+
+# A machine busy with something else must not fail a law.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
+
+GENRES = ("drama", "comedy", "horror")
+COUNTRIES = ("usa", "uk", "korean", "french")
+
+
+def make_films() -> dict[str, list[dict[str, str]]]:
+    """Return three tables that say the same under other headers; nothing is low but a constant column each."""
+    tables: dict[str, list[dict[str, str]]] = {"alpha": [], "beta": [], "gamma": []}
+    for number in range(90):
+        genre, country, year = GENRES[number % 3], COUNTRIES[number % 4], str(1950 + number % 50)
+        tables["alpha"].append(
+            {"title": f"film {number}", "year": year, "genre": genre, "country": country, "language": "english"}
+        )
+        # Some names are numbers; that makes no column of numbers.
+        name = "2001" if number % 9 == 0 else f"movie {number}"
+        tables["beta"].append({"name": name, "date": year, "kind": f"{genre}, war", "country": country, "color": "red"})
+        tables["gamma"].append({"film": f"film {number}", "date": year, "genre": genre, "size": "large"})
+    return tables
+
+
+CONCEPTS = {
+    ("alpha", "title"): "title",
+    ("beta", "name"): "title",
+    ("gamma", "film"): "title",
+    ("alpha", "year"): "year",
+    ("beta", "date"): "year",
+    ("gamma", "date"): "year",
+    ("alpha", "genre"): "genre",
+    ("beta", "kind"): "genre",
+    ("gamma", "genre"): "genre",
+    ("alpha", "country"): "country",
+    ("beta", "country"): "country",
+}
+LABELS = {
+    "classes": ["drama", "comedy"],
+    "aliases": {"drama": "drama", "comedy": "comedy", "horror": "thriller"},
+    "tables": {
+        "alpha": {"label": "genre", "separator": None, "hide": ["genre"]},
+        "beta": {"label": "kind", "separator": ",", "hide": ["kind"]},
+    },
+}
+SYNONYMS = {"language": ("tongue", "lang"), "color": ("hue",), "title": ("headline",)}
+
+
+@pytest.fixture(scope="session")
+def corpus(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """The films, gamma unseen."""
+    folder = tmp_path_factory.mktemp("films")
+    for name, rows in make_films().items():
+        (folder / f"{name}.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    config = PrepareConfig(
+        backbone=str(tiny_backbone),
+        workers=1,
+        max_unknown_share=None,
+        unseen_tables=("gamma",),
+        validation_share=0.2,
+        test_share=0.4,
+    )
+    return prepare([folder], folder / "corpus", config)
+
+
+@pytest.fixture(scope="session")
+def bench(corpus: Corpus) -> Bench:
+    """The films with all their gold."""
+    gold = Gold(concepts=CONCEPTS, labels=LABELS, synonyms=SYNONYMS)
+    return Bench(corpus=corpus, gold=gold, config=BenchConfig(rows=30, column_rows=8))
+
+
+class Oracle(TableEncoder):
+    """Knows what is hidden; embeds a cell as its header, so that equal headers lie together."""
+
+    name = "oracle"
+    WIDTH = 64
+
+    def embed(self, arrays, rows, *, parts=("rows",), hidden=None):
+        row_C, segments = list_cells(arrays, rows)
+        vectors = self.draw(arrays.segment_header[segments])
+        sums = np.zeros((len(rows), self.WIDTH), np.float32)
+        np.add.at(sums, row_C, vectors)
+        return {part: sums if part in ("rows", "means") else vectors for part in parts}
+
+    def draw(self, numbers):
+        """Return one random vector for each number, always the same."""
+        table = np.random.default_rng(0).normal(size=(5000, self.WIDTH)).astype(np.float32)
+        return table[np.asarray(numbers, np.int64) % 5000]
+
+    def predict(self, arrays, rows, hidden):
+        return list_hidden_tokens(arrays, rows, hidden)[0]
+
+
+class OrderReader(Oracle):
+    """Takes the header that stands at this place of the row in the corpus, whatever the value; knows no values."""
+
+    name = "order reader"
+
+    def __init__(self, corpus: Corpus) -> None:
+        arrays = corpus.arrays
+        self.by_place: dict[tuple[int, int], int] = {}
+        for row in range(arrays.num_rows):
+            for rank, segment in enumerate(arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]]):
+                self.by_place.setdefault((int(arrays.row_table[row]), rank), int(arrays.segment_header[segment]))
+
+    def predict(self, arrays, rows, hidden: Hidden):
+        _, lengths = list_hidden_tokens(arrays, rows, hidden)
+        row_C, _ = list_cells(arrays, rows)
+        rank_C = np.concatenate([np.arange(count) for count in np.diff(arrays.row_offsets)[rows]])
+        found = []
+        for row, rank, length in zip(row_C[hidden.cells], rank_C[hidden.cells], lengths, strict=True):
+            header = self.by_place[int(arrays.row_table[rows[row]]), int(rank)]
+            tokens = arrays.header_tokens[arrays.header_offsets[header] : arrays.header_offsets[header + 1]].tolist()
+            found += (tokens + [0] * int(length))[: int(length)]
+        return np.array(found, np.int64)
+
+
+@pytest.fixture(scope="session")
+def encoders(corpus: Corpus) -> SimpleNamespace:
+    """Encoders whose answers are known: `oracle`, `order_reader`, and their classes."""
+    return SimpleNamespace(oracle=Oracle(), order_reader=OrderReader(corpus), Oracle=Oracle, OrderReader=OrderReader)
+
+
+@pytest.fixture(scope="session")
+def navi_tables(tiny_backbone: Path, corpus: Corpus):
+    """A NAVI model of random weights, half of its heads local, behind the interface."""
+    import torch
+
+    from navi.model import load_backbone
+    from navi.model.runner import Runner
+    from navi.training.vocabulary import find_special_tokens
+    from navi_paper.navi_encoder import NaviTables
+
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = load_backbone(tiny_backbone, local_head_share=0.5)
+        torch.nn.init.normal_(model.unknown_attribute)
+    special = find_special_tokens(corpus.tokenizer)
+    # Few tokens a batch: rows of one call are spread over several, in order of length.
+    return NaviTables(Runner(model, special, device="cpu", tokens_per_batch=120))

@@ -1,0 +1,159 @@
+import numpy as np
+import pytest
+import torch
+
+from navi.batches import BatchBuilder, lay_out
+from navi.batches.layout import PART_HEADER, PART_VALUE
+from navi.batches.masking import Masks
+from navi.columns.hiding import take_rows
+from navi_paper.encoder import Hidden, list_cells, list_hidden_tokens
+from navi_paper.hiding import draw_cells
+from navi_paper.navi_encoder import Hiding, NaviTables
+from navi_paper.views import permute_columns
+
+ROWS = np.array([40, 3, 150, 3, 77, 200, 12])
+
+
+def draw_hidden(corpus, part="header", blind=False, share=0.4):
+    cells = draw_cells(take_rows(corpus.arrays, ROWS), share, 0)
+    return Hidden(part=part, cells=cells, blind=blind)
+
+
+def read_one_by_one(navi_tables, arrays, rows, hidden):
+    """Return the logits at hidden tokens, row after row, each encoded alone and masked here."""
+    special, model = navi_tables.runner.special, navi_tables.runner.model
+    builder = BatchBuilder(arrays, special, align=False)
+    start, found = 0, []
+    for row in rows:
+        layout = lay_out(arrays, np.array([row]), special)
+        own = hidden.cells[start : start + len(layout.segment_id)]
+        start += len(own)
+        part = PART_HEADER if hidden.part == "header" else PART_VALUE
+        masked = np.array([segment >= 0 and own[segment] for segment in layout.token_segment], np.bool_) & (
+            layout.token_part == part
+        )
+        masks = Masks(
+            token_ids=np.where(masked, special.mask, layout.token_ids),
+            masked=masked,
+            kind=np.zeros(len(masked), np.int8),
+            unknown=own if hidden.blind else np.zeros_like(own),
+        )
+        with torch.inference_mode():
+            output = model(builder.pack_layout(layout, masks))
+            found.append(model.predict_tokens(output, torch.from_numpy(np.flatnonzero(masked))))
+    return torch.cat(found)
+
+
+@pytest.mark.parametrize(("part", "blind"), [("header", False), ("header", True), ("value", False)])
+def test_guesses_are_those_of_rows_encoded_one_by_one(navi_tables, corpus, part, blind):
+    hidden = draw_hidden(corpus, part, blind)
+    logits = read_one_by_one(navi_tables, corpus.arrays, ROWS, hidden)
+    assert np.array_equal(navi_tables.predict(corpus.arrays, ROWS, hidden), logits.argmax(dim=1).numpy())
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_log_probabilities_are_those_of_the_whole_vocabulary(navi_tables, corpus, blind):
+    hidden = draw_hidden(corpus, blind=blind)
+    tokens = np.array([17, 5, 120])
+    expected = torch.log_softmax(read_one_by_one(navi_tables, corpus.arrays, ROWS, hidden), dim=1)[:, tokens]
+    found = navi_tables.predict_log(corpus.arrays, ROWS, hidden, tokens)
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
+
+
+def test_there_is_a_guess_for_each_hidden_token(navi_tables, corpus):
+    hidden = draw_hidden(corpus, "value")
+    true, lengths = list_hidden_tokens(corpus.arrays, ROWS, hidden)
+    assert len(navi_tables.predict(corpus.arrays, ROWS, hidden)) == len(true) == lengths.sum()
+
+
+def test_a_hidden_header_leaves_no_trace_in_a_blind_guess(navi_tables, corpus):
+    rows = np.flatnonzero(corpus.arrays.row_table == corpus.tables.index("alpha"))[:5]
+    arrays = take_rows(corpus.arrays, rows)
+    cells = np.zeros(len(arrays.row_segments), np.bool_)
+    cells[arrays.row_offsets[:-1]] = True
+    hidden = Hidden(part="header", cells=cells, blind=True)
+    tokens = np.arange(5, 60)
+    plain = navi_tables.predict_log(arrays, np.arange(5), hidden, tokens)
+    # The first header of each row, `title`, becomes another of one token; its attribute too.
+    segments = arrays.row_segments[cells]
+    other = corpus.headers.to_pylist().index("country")
+    changed = np.array(arrays.segment_header)
+    changed[segments] = other
+    attributes = np.array(arrays.segment_attribute)
+    attributes[segments] = corpus.attributes.to_pylist().index("country")
+    swapped = vars(arrays) | {"segment_header": changed, "segment_attribute": attributes}
+    view = type(arrays)(**swapped)
+    np.testing.assert_allclose(navi_tables.predict_log(view, np.arange(5), hidden, tokens), plain, atol=1e-5)
+    informed = Hidden(part="header", cells=cells)
+    assert not np.allclose(
+        navi_tables.predict_log(view, np.arange(5), informed, tokens),
+        navi_tables.predict_log(arrays, np.arange(5), informed, tokens),
+        atol=1e-3,
+    )
+
+
+def test_embeddings_come_in_the_order_asked_for(navi_tables, corpus):
+    whole = navi_tables.embed(corpus.arrays, ROWS, parts=("rows", "means", "headers", "values", "segments"))
+    row_C, _ = list_cells(corpus.arrays, ROWS)
+    for place, row in enumerate(ROWS):
+        alone = navi_tables.embed(
+            corpus.arrays, np.array([row]), parts=("rows", "means", "headers", "values", "segments")
+        )
+        for part in ("rows", "means"):
+            np.testing.assert_allclose(whole[part][place], alone[part][0], atol=1e-4)
+        for part in ("headers", "values", "segments"):
+            np.testing.assert_allclose(whole[part][row_C == place], alone[part], atol=1e-4)
+
+
+def test_states_are_those_in_context_alone(navi_tables, corpus):
+    headers, values = navi_tables.embed_states(corpus.arrays, ROWS)
+    found = navi_tables.embed(corpus.arrays, ROWS, parts=("header_states", "headers", "values"))
+    assert np.array_equal(headers, found["header_states"])
+    assert np.array_equal(values, found["values"])
+    assert np.abs(headers - found["headers"]).max() > 1e-2
+
+
+def test_hiding_changes_the_embeddings(navi_tables, corpus):
+    hidden = draw_hidden(corpus, blind=True)
+    plain, masked = (navi_tables.embed(corpus.arrays, ROWS, hidden=each)["rows"] for each in (None, hidden))
+    assert np.abs(plain - masked).max() > 1e-2
+
+
+def test_the_order_of_columns_leaves_no_trace(navi_tables, corpus):
+    arrays = take_rows(corpus.arrays, np.unique(ROWS))
+    permuted = permute_columns(arrays)
+    rows = np.arange(arrays.num_rows)
+    assert not np.array_equal(permuted.row_segments, arrays.row_segments)
+    np.testing.assert_allclose(
+        navi_tables.embed(permuted, rows)["rows"], navi_tables.embed(arrays, rows)["rows"], atol=1e-4
+    )
+
+
+def test_hidden_fields_are_reconstructed_from_states_alone(navi_tables, corpus, monkeypatch):
+    hidden = draw_hidden(corpus, "value")
+    expected = navi_tables.reconstruct(corpus.arrays, ROWS, hidden)
+    monkeypatch.setattr(navi_tables.runner.model, "pool_headers", None)
+    np.testing.assert_array_equal(navi_tables.reconstruct(corpus.arrays, ROWS, hidden), expected)
+
+
+def test_what_is_reconstructed_lies_between_opposite_and_equal(navi_tables, corpus):
+    hidden = draw_hidden(corpus, "value")
+    cosines = navi_tables.reconstruct(corpus.arrays, ROWS, hidden)
+    assert cosines.shape == (hidden.cells.sum(),)
+    assert np.all(np.abs(cosines) <= 1 + 1e-5)
+    assert cosines.max() < 0.9999
+
+
+def test_one_answer_is_needed_for_each_cell(corpus, special):
+    with pytest.raises(AssertionError, match="one answer for each cell"):
+        Hiding(take_rows(corpus.arrays, ROWS), Hidden(part="value", cells=np.ones(2, np.bool_)), special.mask)
+
+
+def test_a_model_directory_is_opened(navi_tables, corpus, tmp_path, tiny_backbone):
+    navi_tables.runner.model.save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").write_bytes((tiny_backbone / "tokenizer.json").read_bytes())
+    opened = NaviTables.from_folder(tmp_path, name="ours", device="cpu")
+    assert opened.name == "ours"
+    np.testing.assert_allclose(
+        opened.embed(corpus.arrays, ROWS)["rows"], navi_tables.embed(corpus.arrays, ROWS)["rows"], atol=1e-5
+    )

@@ -1,0 +1,153 @@
+"""Outputs of a small trained model, kept with its weights: what every verb answered when they were written.
+
+The model is kept because training on another machine may end in other last bits. To train it anew and write the
+outputs anew, after a change that is meant to change them:
+
+    NAVI_WRITE_REFERENCE=1 pytest tests/verbs/test_reference.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from navi.columns import ColumnProfiles
+from navi.verbs import Navi
+
+FOLDER = Path(__file__).parent / "reference"
+KEPT = ("config.json", "model.safetensors", "tokenizer.json", "headers.arrow", "values.arrow", "columns.arrow",
+        "scorer.json")  # fmt: skip
+NUM_TABLES = 2
+"""Training tables whose columns the model keeps: enough to name from, and a small file."""
+TOLERANCE = 1e-4
+FILMS = [
+    {"title": "dark city", "year": "1999", "genre": "horror", "country": "usa", "director": "old king"},
+    {"title": "the night", "year": "2001", "genre": "drama", "country": "uk", "director": "new star"},
+    {"title": "red house", "year": "2010", "genre": "drama", "country": "uk", "director": "new star"},
+    {"title": "love and war", "year": "1999", "genre": "comedy", "country": "usa", "director": "old king"},
+    {"title": "black day", "year": "2010", "genre": "drama", "country": "uk", "director": "new star"},
+    {"title": "a small city", "year": "1999", "country": "usa", "director": "old king"},
+    {"title": "white night", "year": "2001", "genre": "drama", "country": "uk"},
+]
+SHOP = [
+    {"film name": "dark city", "released": "1999", "kind": "horror", "price": "4.50"},
+    {"film name": "red house", "released": "2010", "kind": "drama", "price": "12.00"},
+    {"film name": "green star", "released": "2001", "kind": "comedy", "price": "7.25"},
+]
+
+
+def list_embeddings(navi: Navi) -> Any:
+    parts = {
+        "rows": navi.embed_rows(FILMS[:2]),
+        "values": navi.embed_rows(FILMS[:2], pooling="values"),
+        "segments": navi.embed_segments(SHOP[:1]),
+        "headers": navi.embed_headers(SHOP[:1]),
+        "attributes": navi.embed_attributes(SHOP[:1]),
+    }
+    return {name: array.tolist() for name, array in parts.items()}
+
+
+def list_names(navi: Navi) -> Any:
+    hidden = [{"col_1" if header == "genre" else header: value for header, value in row.items()} for row in FILMS]
+    return [names.as_dict() for names in navi.name_columns(hidden, top=3)]
+
+
+def list_fills(navi: Navi) -> Any:
+    return navi.impute(FILMS).cells.to_pylist()
+
+
+def list_matches(navi: Navi) -> Any:
+    return navi.match({"films": FILMS, "shop": SHOP}).as_dict()
+
+
+def list_neighbours(navi: Navi) -> Any:
+    found = navi.search({"films": FILMS, "shop": SHOP}, {"title": "dark city", "year": "1999"}, k=3)
+    return [vars(each) for each in found]
+
+
+def list_pairs(navi: Navi) -> Any:
+    return navi.find_pairs(FILMS, SHOP, threshold=0.0, one_to_one=True).to_pylist()
+
+
+VERBS: dict[str, Callable[[Navi], Any]] = {
+    "embed": list_embeddings,
+    "name": list_names,
+    "impute": list_fills,
+    "match": list_matches,
+    "search": list_neighbours,
+    "pairs": list_pairs,
+}
+
+
+@pytest.fixture(scope="module")
+def kept(request: pytest.FixtureRequest) -> Navi:
+    """The model that is kept, written anew if that is asked for."""
+    if os.environ.get("NAVI_WRITE_REFERENCE"):
+        write_reference(request.getfixturevalue("model_dir"))
+    return Navi.from_pretrained(FOLDER / "model", device="cpu")
+
+
+def write_reference(model_dir: Path) -> None:
+    (FOLDER / "model").mkdir(parents=True, exist_ok=True)
+    for name in KEPT:
+        shutil.copyfile(model_dir / name, FOLDER / "model" / name)
+    known = ColumnProfiles.load(model_dir)
+    known.take(np.flatnonzero(np.isin(known.tables, sorted(set(known.tables))[:NUM_TABLES]))).save(FOLDER / "model")
+    navi = Navi.from_pretrained(FOLDER / "model", device="cpu")
+    for verb, answer in VERBS.items():
+        text = json.dumps(shorten(plain(answer(navi))), indent=1)
+        (FOLDER / f"{verb}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def plain(answer: Any) -> Any:
+    """Return an answer as JSON would give it back."""
+    return json.loads(json.dumps(answer))
+
+
+def shorten(answer: Any) -> Any:
+    """Return an answer with numbers of six decimals."""
+    if isinstance(answer, dict):
+        return {key: shorten(part) for key, part in answer.items()}
+    if isinstance(answer, list):
+        return [shorten(part) for part in answer]
+    return round(answer, 6) if isinstance(answer, float) else answer
+
+
+def find_difference(answer: Any, expected: Any, place: str = "") -> str | None:
+    """Return where an answer differs from the one expected, or None: floats by more than the tolerance."""
+    if isinstance(expected, dict) and isinstance(answer, dict) and answer.keys() == expected.keys():
+        parts = [(answer[key], expected[key], f"{place}.{key}") for key in expected]
+    elif isinstance(expected, list) and isinstance(answer, list) and len(answer) == len(expected):
+        parts = [(*pair, f"{place}[{number}]") for number, pair in enumerate(zip(answer, expected, strict=True))]
+    elif isinstance(expected, float) and isinstance(answer, float):
+        return None if answer == pytest.approx(expected, abs=TOLERANCE, nan_ok=True) else f"{place}: {answer}"
+    else:
+        return None if answer == expected else f"{place}: {answer!r}, expected {expected!r}"
+    return next((found for part in parts if (found := find_difference(*part)) is not None), None)
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_a_verb_answers_as_it_did(kept, verb):
+    expected = json.loads((FOLDER / f"{verb}.json").read_text(encoding="utf-8"))
+    assert find_difference(plain(VERBS[verb](kept)), expected) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "difference"),
+    [
+        ({"a": [1.00001, "x"]}, None),
+        ({"a": [1.001, "x"]}, ".a[0]: 1.001"),
+        ({"a": [1.0, "y"]}, ".a[1]: 'y', expected 'x'"),
+        ({"a": [1.0]}, ".a: [1.0], expected [1.0, 'x']"),
+        ({"b": [1.0, "x"]}, ": {'b': [1.0, 'x']}, expected {'a': [1.0, 'x']}"),
+    ],
+)
+def test_a_difference_is_found_and_placed(answer, difference):
+    assert find_difference(answer, {"a": [1.0, "x"]}) == difference

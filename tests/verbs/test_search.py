@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
+from navi.verbs import Navi
+from navi.verbs.kept import build_index, open_index
+from navi.verbs.nearest import Approximate, choose_method
+from navi.verbs.search import index_frames
+
+
+@pytest.fixture(scope="module")
+def frames(world):
+    """The first rows of each catalogue."""
+    return {catalogue.name: catalogue.rows[:25] for catalogue in world.catalogues}
+
+
+@pytest.fixture(scope="module")
+def index(navi, frames):
+    """An index of these rows."""
+    return index_frames(navi, frames)
+
+
+def places_of(found):
+    return [(each.table, each.row) for each in found]
+
+
+def test_a_row_is_nearest_to_itself_with_full_confidence(index, frames):
+    for table, rows in frames.items():
+        best = index.search(rows[3], k=1)[0][0]
+        assert (best.table, best.row) == (table, 4)
+        assert best.confidence == pytest.approx(1, abs=1e-3)
+
+
+def test_neighbours_fall_in_confidence_and_tell_what_it_is_made_of(index, frames):
+    found = index.search(next(iter(frames.values()))[0], k=20)[0]
+    confidences = [each.confidence for each in found]
+    assert confidences == sorted(confidences, reverse=True)
+    weight = index.similarity_weight
+    for each in found:
+        assert 0 <= each.confidence <= 1
+        assert each.confidence == pytest.approx(weight * each.similarity + (1 - weight) * each.overlap, abs=1e-5)
+
+
+def test_the_same_film_is_found_in_tables_with_other_schemas(index, truth, frames):
+    found = {table: [set(places_of(each)) for each in index.search(rows)] for table, rows in frames.items()}
+    shared = [
+        (other, match + 1) in found[table][row]
+        for table in frames
+        for other in frames
+        if table != other
+        for row, match in truth.shared_rows(table, other)
+        if row < 25 and match < 25
+    ]
+    assert len(shared) >= 10
+    assert sum(shared) / len(shared) > 0.7
+
+
+def test_a_few_cells_in_words_find_their_row(index, truth, frames):
+    table = next(iter(frames))
+    title = next(header for (name, header), concept in truth.concepts.items() if (name, concept) == (table, "title"))
+    row = frames[table][7]
+    found = index.search(f'{title}="{row[title]}"', k=3)[0]
+    assert (table, 8) in places_of(found)
+    assert found[0].cells[title]
+
+
+def test_several_rows_are_answered_in_their_order(index, frames):
+    rows = next(iter(frames.values()))[:3]
+    together = index.search(rows, k=2)
+    assert [places_of(each) for each in together] == [places_of(index.search(row, k=2)[0]) for row in rows]
+
+
+def test_an_example_row_is_not_among_its_own_neighbours(index, frames):
+    table = next(iter(frames))
+    found = index.search_row(table, 4, k=5)
+    assert len(found) == 5
+    assert (table, 4) not in places_of(found)
+    assert places_of(found) == places_of(index.search(frames[table][3], k=6)[0])[1:]
+
+
+def test_more_neighbours_than_rows_are_all_rows(index):
+    assert len(index.search({"title": "king"}, k=1000)[0]) == len(index.vectors)
+
+
+def test_the_model_searches_frames_in_one_call(navi, index, frames):
+    table = next(iter(frames))
+    assert navi.search(frames, (table, 4), k=3) == index.search_row(table, 4, k=3)
+    assert navi.search(frames, "title=night", k=3) == index.search("title=night", k=3)[0]
+
+
+@pytest.mark.parametrize("like", [{}, {"title": None}, [{"title": "a"}, {}]])
+def test_a_row_without_cells_is_refused(index, like):
+    with pytest.raises(TableError, match=r"A row to search for has no cells. Give it at least one"):
+        index.search(like)
+
+
+def test_a_table_or_row_that_is_not_there_is_refused(index, frames):
+    with pytest.raises(TableError, match=r"The index has no table 'songs'. It has "):
+        index.search_row("songs", 1)
+    with pytest.raises(TableError, match="has no row 99"):
+        index.search_row(next(iter(frames)), 99)
+
+
+def test_settings_out_of_range_are_refused(navi, index):
+    with pytest.raises(ConfigError, match="k must be at least 1, got 0"):
+        index.search({"title": "a"}, k=0)
+    with pytest.raises(ConfigError, match=r"Unknown method 'tree'. Expected one of auto, exact, hnsw, ivf"):
+        index_frames(navi, [{"title": "a"}], method="tree")
+
+
+def test_tables_of_empty_rows_alone_are_refused(navi):
+    with pytest.raises(TableError, match="No row to search in"):
+        index_frames(navi, [{"title": None}])
+
+
+@pytest.mark.parametrize("method", ["hnsw", "ivf"])
+def test_an_approximate_index_finds_what_comparing_with_all_finds(navi, index, frames, method):
+    pytest.importorskip("faiss")
+    approximate = index_frames(navi, frames, method=method)
+    assert isinstance(approximate.nearest, Approximate)
+    for rows in frames.values():
+        assert places_of(approximate.search(rows[5], k=5)[0]) == places_of(index.search(rows[5], k=5)[0])
+
+
+def test_small_sets_are_searched_exactly_and_large_ones_by_a_graph():
+    assert choose_method("auto", 100_000) == "exact"
+    assert choose_method("auto", 100_001) == "hnsw"
+    assert choose_method("ivf", 10) == "ivf"
+
+
+def test_without_faiss_the_extra_is_named(navi, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'navi-tables\[index\]'"):
+        index_frames(navi, [{"title": "a"}], method="hnsw")
+
+
+@pytest.fixture
+def files(tmp_path, frames):
+    """Two of the tables as files."""
+    (tmp_path / "in").mkdir()
+    for name in list(frames)[:2]:
+        (tmp_path / "in" / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in frames[name]))
+    return tmp_path / "in"
+
+
+@pytest.mark.parametrize("method", ["exact", "hnsw"])
+def test_an_index_kept_on_disk_answers_as_one_in_memory(navi, frames, files, tmp_path, method):
+    two = dict(sorted(frames.items(), key=lambda item: item[0] not in [file.stem for file in files.iterdir()])[:2])
+    built = build_index(navi, [files], tmp_path / "index", method=method)
+    opened = open_index(navi, tmp_path / "index", [files])
+    memory = index_frames(navi, dict(sorted(two.items())))
+    for row in next(iter(two.values()))[:3]:
+        expected = places_of(memory.search(row)[0])
+        assert places_of(built.search(row)[0]) == expected
+        assert places_of(opened.search(row)[0]) == expected
+    assert isinstance(opened.vectors, np.memmap)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "index"]
+    assert not (tmp_path / "index" / "scratch").exists()
+
+
+def test_an_index_of_another_model_is_refused(navi, files, tmp_path, model_dir, monkeypatch):
+    build_index(navi, [files], tmp_path / "index")
+    other = Navi.from_pretrained(model_dir, device="cpu")
+    monkeypatch.setattr(type(other), "fingerprint", "other", raising=False)
+    with pytest.raises(ModelError, match=r"was made with another model than .* build it again"):
+        open_index(other, tmp_path / "index")
+
+
+def test_an_index_of_files_that_have_changed_is_refused(navi, files, tmp_path):
+    build_index(navi, [files], tmp_path / "index")
+    (files / "more.jsonl").write_text('{"title": "king"}\n')
+    with pytest.raises(TableError, match="made of other files, or they have changed"):
+        open_index(navi, tmp_path / "index", [files])
+    assert open_index(navi, tmp_path / "index").search("title=king", k=1)
+
+
+def test_an_index_is_not_built_over_another(navi, files, tmp_path):
+    (tmp_path / "index").mkdir()
+    with pytest.raises(ConfigError, match=r"exists. Remove it to build the index again"):
+        build_index(navi, [files], tmp_path / "index")
+
+
+def test_what_is_no_index_is_refused(navi, files, tmp_path):
+    with pytest.raises(ConfigError, match=r"is not a search index: it has no index.json"):
+        open_index(navi, files)
+    build_index(navi, [files], tmp_path / "index")
+    facts = json.loads((tmp_path / "index" / "index.json").read_text())
+    (tmp_path / "index" / "index.json").write_text(json.dumps(facts | {"format_version": 9}))
+    with pytest.raises(ConfigError, match="has format version 9"):
+        open_index(navi, tmp_path / "index")
+    (tmp_path / "index" / "index.json").write_text("{")
+    with pytest.raises(ConfigError, match="it is damaged"):
+        open_index(navi, tmp_path / "index")
+
+
+def test_a_failed_build_leaves_nothing_behind(navi, files, tmp_path, monkeypatch):
+    def fail(*_):
+        raise TableError("injected")
+
+    monkeypatch.setattr("navi.verbs.kept.save_index", fail)
+    with pytest.raises(TableError, match="injected"):
+        build_index(navi, [files], tmp_path / "index")
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]

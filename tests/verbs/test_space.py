@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navi.verbs.embedding import average_cells
+from navi.verbs.space import SAMPLE_ROWS, USUAL_WEIGHT, Space, weigh_similarity
+
+
+def draw(num_rows, width=4, seed=0):
+    """Return vectors whose directions differ much in variance, far from the origin."""
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(num_rows, width)) * np.geomspace(1, 0.2, width) + 50).astype(np.float32)
+
+
+def test_rows_become_unit_vectors_spread_evenly_in_all_directions():
+    vectors = draw(5000)
+    found = Space.fit(vectors).apply(vectors)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(found.T @ found / len(found), np.eye(4) / 4, atol=0.02)
+
+
+def test_the_mean_becomes_zeros():
+    space = Space.fit(draw(100))
+    np.testing.assert_allclose(space.apply(space.mean[None]), 0)
+
+
+def test_directions_without_variance_stay_small():
+    vectors = np.concatenate([draw(100), np.full((100, 1), 3, np.float32)], axis=1)
+    found = Space.fit(vectors).apply(vectors)
+    assert np.isfinite(found).all()
+
+
+def test_one_row_is_enough():
+    vectors = draw(1)
+    assert np.isfinite(Space.fit(vectors).apply(vectors)).all()
+
+
+def test_a_sample_tells_about_what_all_rows_tell():
+    vectors = draw(SAMPLE_ROWS * 2)
+    sampled = Space.fit(vectors).apply(vectors[:50])
+    halves = Space.fit(vectors[:SAMPLE_ROWS]).apply(vectors[:50])
+    np.testing.assert_allclose(sampled @ sampled.T, halves @ halves.T, atol=0.05)
+    np.testing.assert_array_equal(Space.fit(vectors).apply(vectors[:50]), sampled)
+
+
+def test_similarity_weighs_the_less_the_more_noise_it_has():
+    rng = np.random.default_rng(0)
+    overlap = rng.uniform(0, 0.1, 100_000).astype(np.float32)
+    quiet, noisy = (rng.uniform(0, width, 100_000).astype(np.float32) for width in (0.1, 0.8))
+    assert weigh_similarity(noisy, overlap) < weigh_similarity(quiet, overlap) < 0.5
+
+
+def test_a_few_pairs_leave_the_usual_weight():
+    few = np.array([0.0, 1.0], np.float32)
+    assert weigh_similarity(few, few * 0.01) == pytest.approx(USUAL_WEIGHT, abs=0.01)
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6))
+def test_the_mean_of_a_rows_cells_is_that_of_its_stretch(counts):
+    cells = np.random.default_rng(0).normal(size=(sum(counts), 3)).astype(np.float32)
+    found = average_cells(cells, np.array(counts))
+    begin = 0
+    for row, count in enumerate(counts):
+        expected = cells[begin : begin + count].mean(axis=0) if count else np.zeros(3)
+        np.testing.assert_allclose(found[row], expected, atol=1e-6)
+        begin += count

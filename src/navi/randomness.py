@@ -1,7 +1,7 @@
 """Random numbers as a pure function of what they are for: no state, so any part of a run can be made again alone.
 
-Keys are signed integers of 64 bits, in numpy arrays or in tensors: torch has no unsigned arithmetic, so shifts, order and
-remainders are made up for here, and both libraries give the same bits on every device.
+Keys are signed integers of 64 bits, in numpy arrays or in tensors: torch has no unsigned arithmetic, so shifts, order
+and remainders are made up for here, and both libraries give the same bits on every device.
 
 >>> import numpy as np
 >>> row_keys = fold(make_key(0, 1), np.arange(3))

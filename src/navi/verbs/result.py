@@ -1,0 +1,52 @@
+"""What every answer of a verb can do: show itself in a notebook, and become a frame of the library a user works with."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+ROWS_SHOWN = 20
+"""Rows that a notebook shows."""
+
+
+class TabularResult(ABC):
+    """An answer that is a table at heart."""
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """Return the answer as an Arrow table."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the answer as a pandas frame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the answer as a Polars frame."""
+        import polars as pl
+
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame), "an Arrow table becomes a frame"
+        return frame
+
+    def _repr_html_(self) -> str:
+        table = self.to_arrow()
+        head = "".join(f"<th>{escape(name)}</th>" for name in table.column_names)
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{escape(_show(cell))}</td>' for cell in row.values())}</tr>"
+            for row in table.slice(0, ROWS_SHOWN).to_pylist()
+        )
+        more = table.num_rows - ROWS_SHOWN
+        note = f"<p>… and {more} more rows</p>" if more > 0 else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}"
+
+
+def _show(cell: object) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:.3g}" if isinstance(cell, float) else str(cell)

@@ -1,4 +1,4 @@
-"""What every answer of a verb can do: show itself in a notebook, and become a frame of the library a user works with."""
+"""What every answer of a verb can do: show itself in a notebook, and become a frame of the library in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Fixtures of all stages: a tiny random BERT and small corpora made of integers; torch is imported only when used."""
+"""Fixtures of all stages: a tiny random BERT, a model trained from it on simulated catalogues, the command line, and
+small corpora made of integers. torch is imported only when used."""
 
 from __future__ import annotations
 
@@ -11,15 +12,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from navi.simulator import SimulatorConfig, Truth, World, simulate, write_catalogues
+
 if TYPE_CHECKING:
+    from typer.testing import Result
+
     from navi.batches import SpecialTokens
     from navi.corpus.arrays import SegmentArrays
+    from navi.verbs import Navi
 
 # Matrices here are tiny: threads that wait for each other cost more than they bring. Read when torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Test runners tell their workers how wide the screen is; what is printed must not depend on it.
 os.environ.pop("COLUMNS", None)
 
+CATALOGUES = {"num_catalogues": 5, "num_rows": 400, "seed": 3}
 SPECIAL_WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY_SIZE = 200
 WORDS = """
@@ -70,6 +77,85 @@ def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         BertModel(BertConfig(**shape), add_pooling_layer=False).save_pretrained(folder)
     (folder / "config.json").write_text(json.dumps(BERT_SHAPE))
     return folder
+
+
+@pytest.fixture(scope="session")
+def world() -> World:
+    """The catalogues that the tiny model learns from, in memory."""
+    return simulate(SimulatorConfig(**CATALOGUES))
+
+
+@pytest.fixture(scope="session")
+def catalogues(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same catalogues as files."""
+    folder = tmp_path_factory.mktemp("catalogues")
+    write_catalogues(folder, **CATALOGUES)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def truth(world: World) -> Truth:
+    """What is true of the catalogues."""
+    return world.truth
+
+
+@pytest.fixture(scope="session")
+def corpus_dir(catalogues: Path, tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The catalogues prepared for the tiny backbone."""
+    from navi.corpus import PrepareConfig, prepare
+
+    folder = tmp_path_factory.mktemp("prepared") / "corpus"
+    # The tiny vocabulary spells most words out, which makes rows long: cut values keep the tests quick.
+    config = PrepareConfig(backbone=str(tiny_backbone), workers=1, max_unknown_share=None, max_value_tokens=8)
+    prepare([catalogues], folder, config)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model_dir(corpus_dir: Path, tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model directory: the tiny backbone pretrained for a few steps; do not change it."""
+    from navi.corpus import Corpus
+    from navi.training import PretrainConfig, pretrain
+
+    folder = tmp_path_factory.mktemp("trained") / "model"
+    settings = {
+        "backbone": str(tiny_backbone),
+        "training": {"max_steps": 20, "curves": False, "workers": 0, "validate_rows": 8, "learning_rate": 1e-3},
+        "sampler": {"rows_per_batch": 8, "tables_per_batch": 4},
+    }
+    corpus = Corpus.open(corpus_dir)
+    pretrain(corpus, folder, PretrainConfig.from_dict(settings))
+    record = json.loads((folder / "pretrain.json").read_text())
+    record["corpus"]["settings"] = corpus.config.as_settings()
+    (folder / "pretrain.json").write_text(json.dumps(record))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def navi(model_dir: Path) -> Navi:
+    """The tiny trained model, opened on the CPU; do not change it."""
+    from navi.verbs import Navi
+
+    return Navi.from_pretrained(model_dir, device="cpu")
+
+
+@pytest.fixture
+def navi_command() -> Callable[..., Result]:
+    """Run `navi` with these arguments; what a test did not expect is raised."""
+    from typer.testing import CliRunner
+
+    from navi.cli import app
+
+    def run(*arguments: object, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        assert "Traceback" not in result.output
+        assert "\x1b[" not in result.output
+        return result
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -237,3 +237,17 @@ def _draw_texts(rng: np.random.Generator, count: int, lengths: tuple[int, int]) 
     drawn = rng.integers(lengths[0], lengths[1] + 1, count)
     offsets = np.concatenate([[0], np.cumsum(drawn)]).astype(np.int64)
     return offsets, rng.integers(len(SPECIAL_WORDS) + 1, VOCABULARY_SIZE, offsets[-1]).astype(np.int32)
+
+
+@pytest.fixture(scope="session")
+def reference_dir() -> Path:
+    """A small trained model that is kept with the tests; the quickest to have. Do not change it."""
+    return Path(__file__).parent / "reference" / "model"
+
+
+@pytest.fixture(scope="session")
+def reference_navi(reference_dir: Path) -> Navi:
+    """The model that is kept, opened on the CPU; do not change it."""
+    from navi.verbs import Navi
+
+    return Navi.from_pretrained(reference_dir, device="cpu")

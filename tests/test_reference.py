@@ -1,9 +1,9 @@
 """Outputs of a small trained model, kept with its weights: what every verb answered when they were written.
 
-The model is kept because training on another machine may end in other last bits. To train it anew and write the
-outputs anew, after a change that is meant to change them:
+The model is kept because training on another machine may end in other last bits. To train it again and write the
+outputs again, after a change that is meant to change them:
 
-    NAVI_WRITE_REFERENCE=1 pytest tests/verbs/test_reference.py
+    NAVI_WRITE_REFERENCE=1 pytest tests/test_reference.py
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ VERBS: dict[str, Callable[[Navi], Any]] = {
 
 @pytest.fixture(scope="module")
 def kept(request: pytest.FixtureRequest) -> Navi:
-    """The model that is kept, written anew if that is asked for."""
+    """The model that is kept, written again if that is asked for."""
     if os.environ.get("NAVI_WRITE_REFERENCE"):
         write_reference(request.getfixturevalue("model_dir"))
     return Navi.from_pretrained(FOLDER / "model", device="cpu")

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.batches.counter import fold, make_key
-from navi.columns.hiding import list_cell_columns
 from navi.errors import ConfigError
 from navi_paper.gold import Gold
 
@@ -74,8 +73,3 @@ class Bench:
         arrays = self.corpus.arrays
         tokens: Ints = arrays.count_row_tokens() + 4 * np.diff(arrays.row_offsets) + 2
         return tokens
-
-    @cached_property
-    def cell_column(self) -> Ints:
-        """(C,) column of each cell of the whole corpus, as `arrays.column_table` and its like number them."""
-        return list_cell_columns(self.corpus.arrays)

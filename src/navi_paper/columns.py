@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from navi.batches.counter import fold, make_key
 from navi.batches.layout import gather_ranges
-from navi.columns.hiding import list_cell_columns, take_rows
+from navi.columns.hiding import take_rows
 from navi.corpus.arrays import SegmentArrays
 from navi_paper.bench import Bench
 from navi_paper.encoder import TableEncoder
@@ -80,7 +80,7 @@ def sample_cells(bench: Bench, split: str, columns: Ints, count: int, purpose: i
     arrays = bench.corpus.arrays
     rows = bench.draw_rows(split, None)
     lengths, cells = gather_ranges(arrays.row_offsets, rows)
-    row_C, column_C = np.repeat(rows, lengths), bench.cell_column[cells]
+    row_C, column_C = np.repeat(rows, lengths), arrays.cell_column[cells]
     asked = np.isin(column_C, columns)
     row_C, column_C = row_C[asked], column_C[asked]
     order = np.lexsort((fold(make_key(bench.config.seed, purpose), row_C), column_C))
@@ -103,7 +103,7 @@ def average_columns(
     for start in range(0, len(rows), ROWS_AT_ONCE):
         some = rows[start : start + ROWS_AT_ONCE]
         taken = take_rows(arrays, some)
-        column_C = list_cell_columns(taken)
+        column_C = taken.cell_column
         chosen = np.isin(np.repeat(some, np.diff(taken.row_offsets)) * num_columns + column_C, keys)
         found = encoder.embed(taken, np.arange(len(some)), parts=parts)
         for part in parts:
@@ -127,9 +127,7 @@ def find_numeric_columns(bench: Bench) -> Bools:
     shaped = pc.match_substring_regex(values, NUMBER)
     digits = pc.match_substring_regex(values, r"\d")
     number_V = np.asarray(pc.and_(shaped, digits).to_numpy(zero_copy_only=False), dtype=np.float64)
-    num_columns = len(arrays.column_table)
-    share = np.bincount(
-        bench.cell_column, weights=number_V[arrays.segment_value[arrays.row_segments]], minlength=num_columns
-    )
-    numeric: Bools = share > 0.5 * np.bincount(bench.cell_column, minlength=num_columns)
+    number_C = number_V[arrays.segment_value[arrays.row_segments]]
+    share = np.bincount(arrays.cell_column, weights=number_C, minlength=arrays.num_columns)
+    numeric: Bools = share > 0.5 * np.bincount(arrays.cell_column, minlength=arrays.num_columns)
     return numeric

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from navi.batches.counter import fold, make_key
 from navi.corpus.arrays import SegmentArrays
 from navi_paper.encoder import Hidden, Ints, TableEncoder, list_hidden_tokens
-from navi_paper.views import list_cell_rows
 
 # Shape suffixes: R rows, C cells, H hidden cells, T hidden tokens.
 
@@ -20,7 +19,7 @@ def draw_cells(arrays: SegmentArrays, share: float, *purpose: int) -> NDArray[np
 
     The draw depends on row and header alone, so with its columns in another order a row has the same cells chosen.
     """
-    row_C = list_cell_rows(arrays)
+    row_C = arrays.cell_row
     keys_R = fold(make_key(*purpose), np.arange(arrays.num_rows))
     keys_C = fold(keys_R[row_C], arrays.segment_header[arrays.row_segments])
     order = np.lexsort((keys_C, row_C))

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from navi.batches.counter import fold, make_key
 from navi.batches.layout import count_up
-from navi.columns.hiding import list_cell_columns
 from navi.corpus import load_attributes
 from navi.corpus.arrays import SegmentArrays
 from navi.corpus.tokens import TextTokenizer
@@ -29,22 +28,17 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-def list_cell_rows(arrays: SegmentArrays) -> Ints:
-    """Return the row of each cell: (C,)."""
-    return np.repeat(np.arange(arrays.num_rows), np.diff(arrays.row_offsets))
-
-
 def permute_columns(arrays: SegmentArrays, *, seed: int = 0) -> SegmentArrays:
     """Return the rows with their cells in another order, drawn for each row by itself."""
-    row_C = list_cell_rows(arrays)
+    row_C = arrays.cell_row
     keys_C = fold(fold(make_key(seed), np.arange(arrays.num_rows))[row_C], count_up(np.diff(arrays.row_offsets)))
     return replace(arrays, row_segments=arrays.row_segments[np.lexsort((keys_C, row_C))])
 
 
 def hide_columns(arrays: SegmentArrays, hidden_K: Bools) -> SegmentArrays:
     """Return the rows without the cells of some columns; a row may be left without any."""
-    shown_C = ~hidden_K[list_cell_columns(arrays)]
-    counts_R = np.bincount(list_cell_rows(arrays)[shown_C], minlength=arrays.num_rows)
+    shown_C = ~hidden_K[arrays.cell_column]
+    counts_R = np.bincount(arrays.cell_row[shown_C], minlength=arrays.num_rows)
     return replace(
         arrays,
         row_offsets=np.concatenate([[0], np.cumsum(counts_R)]).astype(np.int64),
@@ -74,7 +68,7 @@ def rename_columns(
     meant = [mapping.attribute_of(table, text) for table, text in zip(tables, texts, strict=True)]
     arrays, header_of = _append_texts(arrays, corpus, "header", texts)
     arrays, attribute_of = _append_texts(arrays, corpus, "attribute", meant)
-    column_C = list_cell_columns(arrays)
+    column_C = arrays.cell_column
     changed_C = np.isin(column_C, columns)
     place = np.searchsorted(columns, column_C[changed_C])
     own = arrays.segment_header[arrays.row_segments[changed_C]]
@@ -121,7 +115,7 @@ def _change_cells(
 ) -> SegmentArrays:
     """Give some cells another header and attribute, each distinct segment once, and number the columns anew."""
     # A header made for this view has no column yet, so roles are looked up before the cells change.
-    role_C = arrays.column_role[list_cell_columns(arrays)]
+    role_C = arrays.column_role[arrays.cell_column]
     value = arrays.segment_value[arrays.row_segments[changed_C]]
     made, which = np.unique(np.stack([attribute, header, value]).astype(np.int32), axis=1, return_inverse=True)
     row_segments = np.array(arrays.row_segments)
@@ -138,8 +132,8 @@ def _change_cells(
 
 def _number_columns(arrays: SegmentArrays, role_C: NDArray[np.int8]) -> SegmentArrays:
     """List the columns that have cells, sorted by table and header; each takes role and attribute of its first cell."""
-    num_headers = len(arrays.header_offsets) - 1
-    table_C = arrays.row_table[list_cell_rows(arrays)].astype(np.int64)
+    num_headers = arrays.num_headers
+    table_C = arrays.row_table[arrays.cell_row].astype(np.int64)
     keys, first = np.unique(table_C * num_headers + arrays.segment_header[arrays.row_segments], return_index=True)
     return replace(
         arrays,

@@ -7,7 +7,7 @@ import pytest
 
 from navi.batches import lay_out
 from navi.batches.layout import PART_HEADER
-from navi.columns.hiding import hide_headers, list_cell_columns, take_rows
+from navi.columns.hiding import hide_headers, take_rows
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_rows_taken_are_laid_out_as_before(films, arrays, special):
 
 
 def test_hidden_headers_become_so_many_masks_and_nothing_else_changes(arrays, special):
-    column = list_cell_columns(arrays)
+    column = arrays.cell_column
     hidden = hide_headers(arrays, column == column[0], special.mask, 3)
     shown, masked = lay_out(arrays, np.arange(4), special), lay_out(hidden.arrays, hidden.rows, special)
     chosen = column == column[0]
@@ -39,7 +39,7 @@ def test_hidden_headers_become_so_many_masks_and_nothing_else_changes(arrays, sp
 
 
 def test_the_attribute_of_a_hidden_cell_is_unknown_and_its_masks_are_found(arrays, special):
-    column = list_cell_columns(arrays)
+    column = arrays.cell_column
     chosen = (column == column[0]) | (column == column[-1])
     hidden = hide_headers(arrays, chosen, special.mask, 2)
     layout = lay_out(hidden.arrays, hidden.rows, special)

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from navi.columns.hiding import take_rows
 from navi_paper.encoder import Hidden
 from navi_paper.hiding import draw_cells, score_encoder, score_guesses
-from navi_paper.views import list_cell_rows, permute_columns
+from navi_paper.views import permute_columns
 
 
 @given(seed=st.integers(0, 10), share=st.floats(0.01, 1.0))
 def test_a_share_of_each_row_is_chosen_and_at_least_one_cell(make_arrays, seed, share):
     arrays = make_arrays(seed=seed)
-    chosen = np.bincount(list_cell_rows(arrays)[draw_cells(arrays, share, seed)], minlength=arrays.num_rows)
+    chosen = np.bincount(arrays.cell_row[draw_cells(arrays, share, seed)], minlength=arrays.num_rows)
     counts = np.diff(arrays.row_offsets)
     assert np.array_equal(chosen, np.maximum(1, np.rint(share * counts)))
 
@@ -24,7 +24,7 @@ def test_the_same_cells_are_chosen_whatever_the_order_of_columns(make_arrays, se
 
     def list_chosen(view):
         cells = draw_cells(view, 0.4, 7)
-        return set(zip(list_cell_rows(view)[cells].tolist(), view.row_segments[cells].tolist(), strict=True))
+        return set(zip(view.cell_row[cells].tolist(), view.row_segments[cells].tolist(), strict=True))
 
     assert list_chosen(arrays) == list_chosen(permuted)
 

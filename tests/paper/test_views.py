@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.batches import BatchBuilder
-from navi.columns.hiding import list_cell_columns, take_rows
+from navi.columns.hiding import take_rows
 from navi.corpus.arrays import ROLE_LOW
-from navi_paper.views import blank_headers, hide_columns, list_cell_rows, permute_columns, rename_columns
+from navi_paper.views import blank_headers, hide_columns, permute_columns, rename_columns
 
 
 def read_rows(arrays):
@@ -29,8 +29,8 @@ def check_columns(arrays):
     """Check that columns are sorted, and that every cell has one."""
     keys = arrays.column_table.astype(np.int64) * len(arrays.header_offsets) + arrays.column_header
     assert np.all(np.diff(keys) > 0)
-    column_C = list_cell_columns(arrays)
-    assert np.array_equal(arrays.column_table[column_C], arrays.row_table[list_cell_rows(arrays)])
+    column_C = arrays.cell_column
+    assert np.array_equal(arrays.column_table[column_C], arrays.row_table[arrays.cell_row])
     assert np.array_equal(arrays.column_header[column_C], arrays.segment_header[arrays.row_segments])
     sizes = {len(arrays.column_table), len(arrays.column_role), len(arrays.column_attribute)}
     assert len(sizes) == 1
@@ -58,7 +58,7 @@ def test_hiding_columns_drops_their_cells_and_nothing_else(make_arrays, seed):
     arrays = make_arrays(seed=seed)
     hidden = np.arange(len(arrays.column_table)) % 3 == 0
     view = hide_columns(arrays, hidden)
-    gone = hidden[list_cell_columns(arrays)]
+    gone = hidden[arrays.cell_column]
     expected = [
         [cell for cell, lost in zip(row, gone[start:end], strict=True) if not lost]
         for row, start, end in zip(read_rows(arrays), arrays.row_offsets[:-1], arrays.row_offsets[1:], strict=True)
@@ -115,7 +115,7 @@ def test_a_new_header_whose_words_are_known_gets_the_known_attribute(corpus):
 
 def test_spelled_cells_keep_their_tokens_but_not_their_attribute(corpus):
     column = find_column(corpus, "alpha", "title")
-    cells = list_cell_columns(corpus.arrays) == column
+    cells = corpus.arrays.cell_column == column
     spelled = cells & (np.cumsum(cells) % 2 == 0)
     view = rename_columns(corpus.arrays, corpus, {column: "headline"}, spelled=spelled)
     plain = rename_columns(corpus.arrays, corpus, {column: "headline"})

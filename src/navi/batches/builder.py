@@ -37,9 +37,7 @@ class BatchBuilder:
         self.masking = masking or MaskingConfig()
         self.align = align
         self.seed = seed
-        self._num_headers = len(arrays.header_offsets) - 1
-        self._column_key = arrays.column_table.astype(np.int64) * self._num_headers + arrays.column_header
-        self.related_place = _number_columns(related, len(self._column_key)) if related is not None else None
+        self.related_place = _number_columns(related, arrays.num_columns) if related is not None else None
         """(K,) place of each column among those that are compared across tables; -1 for the others."""
         self.column_role = shuffle_roles(arrays, seed) if random_routing else np.asarray(arrays.column_role)
         """(K,) role of each column."""
@@ -105,16 +103,9 @@ class BatchBuilder:
             starts=_long(np.concatenate([[0], np.cumsum(lengths)])),
         )
 
-    def find_columns(self, table: NDArray[np.int32], header: NDArray[np.int32]) -> Ints:
-        """Return the column of each (table, header)."""
-        key = table.astype(np.int64) * self._num_headers + header
-        column = np.searchsorted(self._column_key, key)
-        assert np.array_equal(self._column_key[column], key), "a cell's column is not among the columns"
-        return column
-
     def _find_columns(self, layout: Layout) -> Ints:
         table_S = self.arrays.row_table[layout.rows][layout.segment_row]
-        return self.find_columns(table_S, self.arrays.segment_header[layout.segment_id])
+        return self.arrays.find_columns(table_S, self.arrays.segment_header[layout.segment_id])
 
     def _list_low_columns(self, rows: Ints) -> tuple[Ints, Ints]:
         """Return the tables of these rows, and all their low-entropy columns, seen in these rows or not."""

@@ -65,10 +65,10 @@ class DeviceBuilder:
         self._attribute_tokens = self._keep(arrays.attribute_tokens)
         self._column_table = self._keep(arrays.column_table)
         self._column_attribute = self._keep(arrays.column_attribute)
-        self._num_headers = len(arrays.header_offsets) - 1
+        self._num_headers = arrays.num_headers
         self._num_attributes = len(arrays.attribute_offsets) - 1
         self._num_tables = int(max(arrays.row_table.max(initial=-1), arrays.column_table.max(initial=-1))) + 1
-        self._column_key = self._keep(arrays.column_table.astype(np.int64) * self._num_headers + arrays.column_header)
+        self._column_key = self._keep(arrays.column_key)
         self._role = self._keep(builder.column_role)
         self._related = None if builder.related_place is None else self._keep(builder.related_place)
         self._keep_anchors(builder)

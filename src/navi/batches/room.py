@@ -66,7 +66,7 @@ def measure_needs(builder: BatchBuilder, steps: Sequence[Ints]) -> Ints:
     step_C, segment_C = np.repeat(step_R, counts), arrays.row_segments[cells].astype(np.int64)
     header_C = np.diff(arrays.header_offsets)[arrays.segment_header[segment_C]]
     value_C = np.diff(arrays.value_offsets)[arrays.segment_value[segment_C]]
-    column_C = builder.find_columns(np.repeat(arrays.row_table[row_R], counts), arrays.segment_header[segment_C])
+    column_C = arrays.find_columns(np.repeat(arrays.row_table[row_R], counts), arrays.segment_header[segment_C])
 
     def add_up(step: Ints, amount: NDArray[Any] | None = None) -> Floats:
         return np.bincount(step, amount, minlength=len(steps)).astype(np.float64)

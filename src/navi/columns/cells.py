@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from navi.batches.layout import gather_ranges
 from navi.corpus import Encoded
-from navi.corpus.arrays import SegmentArrays
 from navi.corpus.hashing import hash_text, mix
 
 # Shape suffixes: R rows, C cells, K columns.
@@ -39,19 +38,6 @@ class Cells:
         return Cells(column=self.column[kept], value=self.value[kept], row=self.row[kept], rank=self.rank[kept])
 
 
-def key_columns(arrays: SegmentArrays) -> Ints:
-    """Return a number for each column, ascending, that its table and header give: (K,)."""
-    keys: Ints = arrays.column_table.astype(np.int64) * (len(arrays.header_offsets) - 1) + arrays.column_header
-    return keys
-
-
-def find_columns(arrays: SegmentArrays, table: NDArray[np.integer], segment: NDArray[np.integer]) -> Ints:
-    """Return the column of each segment in its table."""
-    keys = np.asarray(table, np.int64) * (len(arrays.header_offsets) - 1) + arrays.segment_header[segment]
-    columns: Ints = np.searchsorted(key_columns(arrays), keys)
-    return columns
-
-
 def sample_cells(encoded: Encoded, rows: Ints, limit: int) -> Cells:
     """Return at most `limit` cells of each column; which of the given rows' depends on their content alone."""
     arrays = encoded.arrays
@@ -59,9 +45,9 @@ def sample_cells(encoded: Encoded, rows: Ints, limit: int) -> Cells:
     lengths, places = gather_ranges(arrays.row_offsets, rows)
     segment = arrays.row_segments[places]
     row = np.repeat(rows, lengths)
-    column = find_columns(arrays, arrays.row_table[row], segment)
+    column = arrays.find_columns(arrays.row_table[row], arrays.segment_header[segment])
     order = np.argsort(column, kind="stable")
-    begins = np.searchsorted(column[order], np.arange(len(arrays.column_table)))
+    begins = np.searchsorted(column[order], np.arange(arrays.num_columns))
     rank = np.arange(len(order)) - begins[column[order]]
     order = order[rank < limit]
     return Cells(

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from navi.batches.layout import Layout, gather_ranges
 from navi.batches.masking import REGIME_HEADER, Masks
-from navi.columns.cells import find_columns
 from navi.corpus.arrays import SegmentArrays
 
 # Shape suffixes: R rows, C cells, S distinct segments, K columns, T tokens.
@@ -73,8 +72,3 @@ def hide_headers(arrays: SegmentArrays, hidden_C: NDArray[np.bool_], mask_token:
         ),
         num_shown=num_segments,
     )
-
-
-def list_cell_columns(arrays: SegmentArrays) -> Ints:
-    """Return the column of each cell: (C,)."""
-    return find_columns(arrays, np.repeat(arrays.row_table, np.diff(arrays.row_offsets)), arrays.row_segments)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from navi.batches.counter import fold, make_key
 from navi.batches.layout import Layout
 from navi.columns.cells import sample_cells, shuffle_rows
-from navi.columns.hiding import Hidden, hide_headers, list_cell_columns
+from navi.columns.hiding import Hidden, hide_headers
 from navi.corpus import Encoded
 from navi.corpus.arrays import SegmentArrays
 
@@ -52,7 +52,7 @@ def choose_rows(encoded: Encoded, rows: Ints, rows_per_table: int) -> Ints:
 
 def average_states(runner: Runner, arrays: SegmentArrays, *, blind: bool = True) -> dict[str, Floats]:
     """Return the states of each column, averaged over all rows of `arrays`: (K, D) each; zeros without a cell."""
-    column_C = list_cell_columns(arrays)
+    column_C = arrays.cell_column
     found = _average(runner, arrays, column_C, ("attribute", "header", "value"))
     if not blind:
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,40 @@ class SegmentArrays:
     def num_segments(self) -> int:
         """Number of distinct segments."""
         return len(self.segment_value)
+
+    @property
+    def num_headers(self) -> int:
+        """Number of distinct headers."""
+        return len(self.header_offsets) - 1
+
+    @property
+    def num_columns(self) -> int:
+        """Number of columns."""
+        return len(self.column_table)
+
+    @cached_property
+    def column_key(self) -> NDArray[np.int64]:
+        """(K,) table * num_headers + header of each column, ascending."""
+        keys: NDArray[np.int64] = self.column_table.astype(np.int64) * self.num_headers + self.column_header
+        return keys
+
+    @cached_property
+    def cell_row(self) -> NDArray[np.int64]:
+        """(C,) row of each cell."""
+        return np.repeat(np.arange(self.num_rows), np.diff(self.row_offsets))
+
+    @cached_property
+    def cell_column(self) -> NDArray[np.int64]:
+        """(C,) column of each cell."""
+        table_C = np.repeat(self.row_table, np.diff(self.row_offsets))
+        return self.find_columns(table_C, self.segment_header[self.row_segments])
+
+    def find_columns(self, table: NDArray[np.integer], header: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the column of each (table, header)."""
+        key = np.asarray(table, np.int64) * self.num_headers + header
+        column: NDArray[np.int64] = np.searchsorted(self.column_key, key)
+        assert np.array_equal(self.column_key.take(column, mode="clip"), key), "a cell without a column"
+        return column
 
     def count_row_tokens(self) -> NDArray[np.int64]:
         """Tokens of each row as the encoder sees it: [CLS], then header, colon, value and [SEP] of each segment."""

@@ -56,16 +56,13 @@ def survey_domain(corpus: Corpus) -> Domain:
 
 def count_cells(arrays: SegmentArrays, rows: Ints) -> tuple[Ints, Ints]:
     """Return in how many of the rows each column, and each segment, has a cell: (K,) and (S,)."""
-    num_headers = len(arrays.header_offsets) - 1
-    key_K = arrays.column_table.astype(np.int64) * num_headers + arrays.column_header
-    rows_K = np.zeros(len(key_K), dtype=np.int64)
+    rows_K = np.zeros(arrays.num_columns, dtype=np.int64)
     count_S = np.zeros(arrays.num_segments, dtype=np.int64)
     for first in range(0, len(rows), ROWS_AT_ONCE):
         part = rows[first : first + ROWS_AT_ONCE]
         lengths, cells = gather_ranges(arrays.row_offsets, part)
         segment_C = arrays.row_segments[cells]
-        table_C = np.repeat(arrays.row_table[part], lengths).astype(np.int64)
-        column_C = np.searchsorted(key_K, table_C * num_headers + arrays.segment_header[segment_C])
+        column_C = arrays.find_columns(np.repeat(arrays.row_table[part], lengths), arrays.segment_header[segment_C])
         rows_K += np.bincount(column_C, minlength=len(rows_K))
         count_S += np.bincount(segment_C, minlength=len(count_S))
     return rows_K, count_S

@@ -55,28 +55,22 @@ def measure_guesses(
 
 def find_most_frequent(arrays: SegmentArrays, rows: Ints) -> tuple[int, Ints]:
     """Return the header that most of the rows have, and each column's most frequent value: (K,), NO_TOKEN for none."""
-    num_headers = len(arrays.header_offsets) - 1
     lengths, cells = gather_ranges(arrays.row_offsets, rows)
     segment_C = arrays.row_segments[cells].astype(np.int64)
     table_C = np.repeat(arrays.row_table[rows], lengths).astype(np.int64)
     key, count = np.unique(table_C * arrays.num_segments + segment_C, return_counts=True)
     table, segment = np.divmod(key, max(arrays.num_segments, 1))
     header = arrays.segment_header[segment].astype(np.int64)
-    column = np.searchsorted(_key_columns(arrays), table * num_headers + header)
-    value_K = np.full(len(arrays.column_table), NO_TOKEN, dtype=np.int64)
+    column = arrays.find_columns(table, header)
+    value_K = np.full(arrays.num_columns, NO_TOKEN, dtype=np.int64)
     rising = np.argsort(count, kind="stable")
     value_K[column[rising]] = arrays.segment_value[segment[rising]]
     return int(np.bincount(header, weights=count, minlength=1).argmax()), value_K
 
 
 def _find_columns(arrays: SegmentArrays, layout: Layout) -> Ints:
-    table_S = arrays.row_table[layout.rows][layout.segment_row].astype(np.int64)
-    num_headers = len(arrays.header_offsets) - 1
-    return np.searchsorted(_key_columns(arrays), table_S * num_headers + arrays.segment_header[layout.segment_id])
-
-
-def _key_columns(arrays: SegmentArrays) -> Ints:
-    return arrays.column_table.astype(np.int64) * (len(arrays.header_offsets) - 1) + arrays.column_header
+    table_S = arrays.row_table[layout.rows][layout.segment_row]
+    return arrays.find_columns(table_S, arrays.segment_header[layout.segment_id])
 
 
 def _read_tokens(offsets: Ints, tokens: NDArray[np.int32], ids: Ints, place: Ints) -> Ints:

@@ -258,23 +258,16 @@ def index_rows(encoded: Encoded) -> pa.Table:
 def index_cells(encoded: Encoded) -> pa.Table:
     """Return table, row number, header and role of each cell, row after row."""
     arrays = encoded.arrays
-    row_S = np.repeat(np.arange(arrays.num_rows), np.diff(arrays.row_offsets))
-    header_S = arrays.segment_header[arrays.row_segments]
+    row_C = arrays.cell_row
+    header_C = arrays.segment_header[arrays.row_segments]
     return pa.table(
         {
-            "table": _take(encoded.tables, arrays.row_table[row_S]),
-            "row": encoded.row_number[row_S],
-            "header": pa.DictionaryArray.from_arrays(pa.array(header_S), encoded.headers.cast(pa.string())),
-            "role": _take(ROLES, arrays.column_role[find_columns(arrays, row_S, header_S)]),
+            "table": _take(encoded.tables, arrays.row_table[row_C]),
+            "row": encoded.row_number[row_C],
+            "header": pa.DictionaryArray.from_arrays(pa.array(header_C), encoded.headers.cast(pa.string())),
+            "role": _take(ROLES, arrays.column_role[arrays.cell_column]),
         }
     )
-
-
-def find_columns(arrays: SegmentArrays, row: Ints, header: NDArray[np.int32]) -> Ints:
-    """Return the column of each cell, given its row and header."""
-    num_headers = len(arrays.header_offsets) - 1
-    known = arrays.column_table.astype(np.int64) * num_headers + arrays.column_header
-    return np.searchsorted(known, arrays.row_table[row].astype(np.int64) * num_headers + header)
 
 
 def _take(names: Sequence[str], codes: NDArray[Any]) -> pa.DictionaryArray:

@@ -66,15 +66,11 @@ def hide_cells(arrays: SegmentArrays, rows: Ints, num_cells: int, *, seed: int, 
 
 
 def _describe(arrays: SegmentArrays, row: Ints, segment: np.ndarray[tuple[int], np.dtype[np.int32]]) -> HiddenCells:
-    num_headers = len(arrays.header_offsets) - 1
-    key_K = arrays.column_table.astype(np.int64) * num_headers + arrays.column_header
-    column = np.searchsorted(
-        key_K, arrays.row_table[row].astype(np.int64) * num_headers + arrays.segment_header[segment]
-    )
+    column = arrays.find_columns(arrays.row_table[row], arrays.segment_header[segment])
     value = arrays.segment_value[segment].astype(np.int64)
     bounds = zip(arrays.value_offsets[value].tolist(), arrays.value_offsets[value + 1].tolist(), strict=True)
     return HiddenCells(
-        gaps=Gaps(row=row, column=column.astype(np.int64)),
+        gaps=Gaps(row=row, column=column),
         value=value,
         truth=tuple(tuple(arrays.value_tokens[begin:end].tolist()) for begin, end in bounds),
         role=np.array(ROLES)[arrays.column_role[column]],

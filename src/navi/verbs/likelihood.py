@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.batches.layout import Layout
-from navi.columns.hiding import Hidden, hide_headers, list_cell_columns
+from navi.columns.hiding import Hidden, hide_headers
 from navi.corpus.arrays import SegmentArrays
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Blind:
 
 def read_blind(runner: Runner, arrays: SegmentArrays, hidden_K: NDArray[np.bool_], num_masks: int) -> Blind:
     """Return what the model says of the hidden columns, in their order, each header hidden by `num_masks` [MASK]."""
-    column_C = list_cell_columns(arrays)
+    column_C = arrays.cell_column
     hidden = hide_headers(arrays, hidden_K[column_C], runner.special.mask, num_masks)
     place_K = np.cumsum(hidden_K) - 1
     width, size = runner.model.config.hidden_size, runner.model.config.vocab_size

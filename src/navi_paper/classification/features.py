@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.columns.hiding import list_cell_columns, take_rows
+from navi.columns.hiding import take_rows
 from navi.errors import MissingExtraError
 from navi_paper.bench import Bench
 from navi_paper.classification.classifiers import CLASSIFIERS, Matrix
@@ -21,7 +21,6 @@ from navi_paper.classification.scoring import Features, classify_features, summa
 from navi_paper.columns import find_numeric_columns
 from navi_paper.labels import find_revealing_columns, list_hidden
 from navi_paper.task import Arrays, Outcome, Sequel
-from navi_paper.views import list_cell_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,12 +49,12 @@ class RowCells:
 def read_cells(bench: Bench, rows: Ints, hidden_K: Bools, *, min_cells: int = MIN_CELLS) -> RowCells:
     """Return the cells of these rows without the hidden columns of the corpus."""
     arrays = take_rows(bench.corpus.arrays, rows)
-    column_C = list_cell_columns(arrays)
+    column_C = arrays.cell_column
     texts = bench.corpus.values.take(pa.array(arrays.segment_value[arrays.row_segments]))
     number_C = parse_numbers(texts)
     numeric_C, shown_C = find_numeric_columns(bench)[column_C], ~hidden_K[column_C]
     spread = partial(
-        _spread, bench, len(rows), list_cell_rows(arrays), arrays.column_attribute[column_C].astype(np.int64), min_cells
+        _spread, bench, len(rows), arrays.cell_row, arrays.column_attribute[column_C].astype(np.int64), min_cells
     )
     text_C = texts.to_numpy(zero_copy_only=False).astype(np.object_)
     return RowCells(

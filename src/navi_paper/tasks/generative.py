@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.batches.layout import count_up, gather_ranges
-from navi.columns.hiding import list_cell_columns, take_rows
+from navi.columns.hiding import take_rows
 from navi.corpus.arrays import SegmentArrays
 from navi_paper.bench import Bench
 from navi_paper.encoder import Hidden, Ints, TableEncoder, list_hidden_tokens
@@ -101,7 +101,7 @@ def _find_frequent_values(bench: Bench, arrays: SegmentArrays) -> Ints:
     values = whole.segment_value[segments].astype(np.int64)
     by_column = _find_modes(columns, values, len(whole.column_table))
     by_header = _find_modes(whole.segment_header[segments].astype(np.int64), values, len(whole.header_offsets) - 1)
-    found = by_column[list_cell_columns(arrays)]
+    found = by_column[arrays.cell_column]
     return np.where(found >= 0, found, by_header[arrays.segment_header[arrays.row_segments]])
 
 
@@ -109,7 +109,7 @@ def _list_training_cells(bench: Bench) -> tuple[Ints, Ints]:
     """Return column and segment of each cell of the training rows."""
     arrays = bench.corpus.arrays
     _, cells = gather_ranges(arrays.row_offsets, bench.corpus.rows_of("train"))
-    return bench.cell_column[cells], arrays.row_segments[cells].astype(np.int64)
+    return bench.corpus.arrays.cell_column[cells], arrays.row_segments[cells].astype(np.int64)
 
 
 def _find_modes(group: Ints, member: Ints, num_groups: int) -> Ints:

@@ -6,13 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.batches.counter import fold, make_key, permute
-from navi.columns.hiding import list_cell_columns, take_rows
+from navi.columns.hiding import take_rows
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLES, SegmentArrays
 from navi_paper.bench import Bench
 from navi_paper.encoder import TableEncoder
 from navi_paper.metrics import measure_silhouette
 from navi_paper.task import Outcome, Task
-from navi_paper.views import list_cell_rows
 
 # Shape suffixes: C cells, K columns.
 
@@ -46,7 +45,7 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
     segments = taken.row_segments[cells]
     corpus = bench.corpus
     values = corpus.values.take(np.asarray(taken.segment_value[segments])).to_pylist()
-    role = np.array(ROLES)[taken.column_role[list_cell_columns(taken)[cells]]]
+    role = np.array(ROLES)[taken.column_role[taken.cell_column[cells]]]
     silhouette = measure_silhouette(embedded, role)
     measures = {"segments": float(len(cells)), "tables": float(len(np.unique(taken.row_table)))}
     return Outcome(
@@ -54,7 +53,7 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
         {
             "segments": embedded.astype(np.float16),
             "role": role,
-            "table": np.array(corpus.tables)[taken.row_table[list_cell_rows(taken)[cells]]],
+            "table": np.array(corpus.tables)[taken.row_table[taken.cell_row[cells]]],
             "header": np.array(corpus.headers.take(np.asarray(taken.segment_header[segments])).to_pylist()),
             "value": np.array([value[:MAX_TEXT] for value in values]),
         },
@@ -86,7 +85,7 @@ def _draw_rows(bench: Bench, rows: Ints) -> Ints:
 
 def _draw_cells(bench: Bench, taken: SegmentArrays) -> Ints:
     """Return at most SEGMENTS low and as many high cells of each table, ascending."""
-    column_C = list_cell_columns(taken)
+    column_C = taken.cell_column
     role_C = taken.column_role[column_C]
     cells = np.flatnonzero((role_C == ROLE_LOW) | (role_C == ROLE_HIGH))
     group = taken.column_table[column_C[cells]].astype(np.int64) * len(ROLES) + role_C[cells]

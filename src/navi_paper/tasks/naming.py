@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.columns import is_useless
-from navi.columns.hiding import list_cell_columns, take_rows
+from navi.columns.hiding import take_rows
 from navi.corpus.arrays import SegmentArrays
 from navi_paper.bench import Bench
 from navi_paper.columns import Columns, add_groups, list_gold_columns, name_columns, sample_cells
@@ -143,7 +143,7 @@ def _read_columns(
     for start in range(0, len(rows), ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
         taken = take_rows(arrays, rows[some])
-        cells = list_cell_columns(taken) == np.repeat(column[some], np.diff(taken.row_offsets))
+        cells = taken.cell_column == np.repeat(column[some], np.diff(taken.row_offsets))
         blank = blank_headers(taken, cells, np.full(length, tokens[0]))
         hidden = Hidden(part="header", cells=cells, blind=True)
         found = encoder.predict_log(blank, np.arange(len(rows[some])), hidden, tokens)

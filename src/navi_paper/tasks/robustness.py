@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.columns.hiding import list_cell_columns, take_rows
+from navi.columns.hiding import take_rows
 from navi.corpus.arrays import ROLE_LOW, SegmentArrays
 from navi_paper.bench import Bench
 from navi_paper.encoder import Hidden, TableEncoder
@@ -37,7 +37,7 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
     measures: dict[str, float] = {}
     views: dict[str, SegmentArrays] = {"default": arrays, "permuted": permute_columns(arrays, seed=bench.config.seed)}
     for name, names in draw_names(bench).items():
-        renamed = np.isin(list_cell_columns(arrays), list(names))
+        renamed = np.isin(arrays.cell_column, list(names))
         measures[f"{name}_renamed"] = float(renamed.mean())
         views[name] = rename_columns(arrays, bench.corpus, names, spelled=cells)
     for protocol in ("informed", "blind"):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.batches.counter import fold, make_key
-from navi.columns.hiding import list_cell_columns, take_rows
+from navi.columns.hiding import take_rows
 from navi_paper.bench import Bench
 from navi_paper.columns import find_numeric_columns
 from navi_paper.encoder import TableEncoder
@@ -89,7 +89,7 @@ def draw_half(bench: Bench, eligible_K: Bools) -> Bools:
 def find_filled(bench: Bench, pool: Labelled, hidden_K: Bools) -> Bools:
     """Tell which rows have a cell in a column that is not hidden: (N,)."""
     taken = take_rows(bench.corpus.arrays, pool.rows)
-    shown = ~hidden_K[list_cell_columns(taken)]
+    shown = ~hidden_K[taken.cell_column]
     running = np.concatenate([[0], np.cumsum(shown)])
     filled: Bools = running[taken.row_offsets[1:]] > running[taken.row_offsets[:-1]]
     return filled

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from navi.columns.hiding import list_cell_columns, take_rows
+from navi.columns.hiding import take_rows
 from navi_paper.bench import Bench
 from navi_paper.columns import find_numeric_columns
 from navi_paper.encoder import Floats, TableEncoder
 from navi_paper.labels import Labelled, draw_pool, find_revealing_columns, list_hidden, read_labels
 from navi_paper.task import Outcome, Task
 from navi_paper.tasks.row_vectors import PURPOSE, Bools, draw_half, find_filled
-from navi_paper.views import hide_columns, list_cell_rows
+from navi_paper.views import hide_columns
 
 # Shape suffixes: N labelled rows, C cells, K columns, D hidden size.
 
@@ -56,8 +56,8 @@ def _embed_texts(
 ) -> Floats:
     view = hide_columns(take_rows(bench.corpus.arrays, rows), hidden_K)
     headers_CD, values_CD = encoder.embed_states(view, np.arange(len(rows)))
-    text_C = ~numeric_K[~hidden_K][list_cell_columns(view)]
-    row_C = list_cell_rows(view)[text_C]
+    text_C = ~numeric_K[~hidden_K][view.cell_column]
+    row_C = view.cell_row[text_C]
     joined_CD = (headers_CD[text_C] + values_CD[text_C]) / 2
     sums_ND = np.zeros((len(rows), joined_CD.shape[1]))
     np.add.at(sums_ND, row_C, joined_CD)

@@ -47,14 +47,13 @@ def map_segments(model: Navi, corpus: Encoded, *, seed: int = 0) -> Segments:
 
     from navi.batches.layout import gather_ranges
     from navi.corpus import ROLES
-    from navi.verbs.embedding import find_columns
 
     arrays, random = corpus.arrays, np.random.default_rng(seed)
     rows = choose_rows(np.asarray(arrays.row_table), random)
     lengths, cells = gather_ranges(arrays.row_offsets, rows)
     row, segment = np.repeat(rows, lengths), arrays.row_segments[cells]
     header, value = arrays.segment_header[segment], arrays.segment_value[segment]
-    role = np.array(ROLES)[arrays.column_role[find_columns(arrays, row, header)]]
+    role = np.array(ROLES)[arrays.column_role[arrays.cell_column[cells]]]
     chosen = choose_segments(role, random)
     vectors = model.pool.embed(arrays, rows, parts=("segments",))["segments"][chosen]
     places = lay_out(vectors, seed)

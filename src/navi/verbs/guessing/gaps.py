@@ -80,12 +80,9 @@ def sort_cells(arrays: SegmentArrays, rows: Ints) -> ColumnCells:
     lengths, cells = gather_ranges(arrays.row_offsets, rows)
     segment_C = arrays.row_segments[cells]
     row_C = np.repeat(rows, lengths)
-    num_headers = len(arrays.header_offsets) - 1
-    key_K = arrays.column_table.astype(np.int64) * num_headers + arrays.column_header
-    key_C = arrays.row_table[row_C].astype(np.int64) * num_headers + arrays.segment_header[segment_C]
-    column_C = np.searchsorted(key_K, key_C)
+    column_C = arrays.find_columns(arrays.row_table[row_C], arrays.segment_header[segment_C])
     order = np.argsort(column_C, kind="stable")
-    counts_K = np.bincount(column_C, minlength=len(key_K))
+    counts_K = np.bincount(column_C, minlength=arrays.num_columns)
     return ColumnCells(
         row=row_C[order],
         value=arrays.segment_value[segment_C[order]].astype(np.int64),

@@ -21,7 +21,7 @@ import torch
 from navi.backbones import find_backbone
 from navi.model import load_backbone
 from navi.simulator import SimulatorConfig, simulate
-from navi.tables import Losses, find_sources, read_chunks, read_frame, to_arrow
+from navi.tables import ReadReport, find_sources, read_chunks, read_frame, to_arrow
 from navi.verbs import Navi
 
 
@@ -36,7 +36,7 @@ def read_tables(folders: list[str], num_rows: int) -> dict[str, pa.Table]:
     generator = np.random.default_rng(0)
     tables = {}
     for source in sources:
-        table = to_arrow([next(iter(read_chunks(source, Losses())))])
+        table = to_arrow([next(iter(read_chunks(source, ReadReport())))])
         few = min(table.num_rows, -(-num_rows // len(sources)))
         tables[source.name] = table.take(np.sort(generator.choice(table.num_rows, few, replace=False)))
     return tables

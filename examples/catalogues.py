@@ -10,7 +10,7 @@ import pandas as pd
 import navi
 from navi.corpus import PrepareConfig
 from navi.simulator import Truth, write_catalogues
-from navi.tables import Losses, find_sources, read_chunks, to_arrow
+from navi.tables import ReadReport, find_sources, read_chunks, to_arrow
 from navi.training import PretrainConfig
 
 FOLDER = Path("navi-examples")
@@ -29,7 +29,7 @@ def make_tables() -> Path:
 def load_frames() -> dict[str, pd.DataFrame]:
     """Return the catalogues as frames of text, by name."""
     sources = find_sources([make_tables()]).sources
-    return {source.name: to_arrow(read_chunks(source, Losses())).to_pandas() for source in sources}
+    return {source.name: to_arrow(read_chunks(source, ReadReport())).to_pandas() for source in sources}
 
 
 def load_truth() -> Truth:

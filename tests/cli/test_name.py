@@ -97,10 +97,10 @@ def test_a_column_that_is_not_there_is_explained(knowing_model, export, navi_com
 def test_names_are_shown_with_an_example_and_where_they_come_from(capsys):
     import pyarrow as pa
 
-    from navi.tables import Losses
+    from navi.tables import ReadReport
 
     table = TableFile(
-        name="export", frame=pa.table({"x": [None, "drama"]}), row_number=np.array([2, 3]), losses=Losses()
+        name="export", frame=pa.table({"x": [None, "drama"]}), row_number=np.array([2, 3]), losses=ReadReport()
     )
     candidates = (
         Candidate(header="genre", probability=0.75, source="known", like="imdb.genre", evidence={}),

@@ -15,7 +15,7 @@ from navi.corpus.drafts import Draft
 from navi.corpus.selection import NOT_LARGEST, SAMPLED, VOCABULARY, select
 from navi.corpus.vocabulary import FieldCount
 from navi.errors import CorpusError
-from navi.tables import Losses, Source
+from navi.tables import ReadReport, Source
 
 CONFIG = PrepareConfig()
 
@@ -24,7 +24,7 @@ def make_draft(name, rows, bad=0, trouble=None):
     return Draft(
         source=Source(name, Path(f"{name}.csv"), "csv"),
         pieces=Path(name),
-        losses=Losses(read=rows),
+        losses=ReadReport(read=rows),
         num_rows=rows,
         fields=FieldCount(text=100, bad=bad),
         trouble=trouble,

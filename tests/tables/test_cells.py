@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.tables.cells import clean_header, mend_surrogates, name_apart, order_of_appearance, tell_apart
-from navi.tables.losses import Ledger, Losses
+from navi.tables.readreport import ReadReport
 
 
 @given(st.lists(st.integers(0, 9)))
@@ -34,7 +34,7 @@ def test_within_a_row_no_header_comes_twice_and_first_ones_keep_their_name(rows)
     row = np.repeat(np.arange(len(rows), dtype=np.int32), [len(names) for names in rows])
     names = [name for names in rows for name in names]
     header = np.array([headers.index(name) for name in names], dtype=np.int32)
-    told = tell_apart(headers, row, header, Ledger(losses=Losses(), file="f"))
+    told = tell_apart(headers, row, header, ReadReport(source="f"))
     for number, given_names in enumerate(rows):
         told_names = [headers[index] for index in told[row == number]]
         assert len(set(told_names)) == len(told_names)

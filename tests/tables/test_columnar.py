@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from navi.errors import TableError
-from navi.tables.losses import CUT_OFF, DAMAGED, FAMILY_LIMIT, WRONG_ENCODING
+from navi.tables.readreport import CUT_OFF, DAMAGED, FAMILY_LIMIT, WRONG_ENCODING
 
 TABLE = pa.table(
     {

@@ -3,14 +3,14 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from navi.tables import Losses, ReadConfig, columns, read_frame, to_arrow
+from navi.tables import ReadConfig, ReadReport, columns, read_frame, to_arrow
 from navi.tables.columns import find_whole, may_be_whole
-from navi.tables.losses import EMPTY_ROW, FAMILY_LIMIT
+from navi.tables.readreport import EMPTY_ROW, FAMILY_LIMIT
 
 
 def test_cells_lie_row_after_row_in_the_order_of_the_columns():
     table = pa.table({"b": ["1", "", "3"], "a": [None, " ", "x"]})
-    losses = Losses()
+    losses = ReadReport()
     (chunk,) = read_frame(table, losses)
     assert chunk.headers == ("b", "a")
     assert chunk.cell_row.tolist() == [0, 1, 1]
@@ -53,7 +53,7 @@ def test_the_ends_of_chunks_do_not_change_how_a_float_is_written(chunk_rows):
 
 def test_a_column_and_a_member_of_the_same_name_are_told_apart():
     table = pa.table({"a": [{"b": 1}], "a.b": ["x"], "a.b (2)": ["y"]})
-    losses = Losses()
+    losses = ReadReport()
     assert to_arrow(read_frame(table, losses)).to_pylist() == [{"a.b": "1", "a.b (3)": "x", "a.b (2)": "y"}]
     assert losses.notes == ["header 'a.b' appears more than once in a row: told apart as 'a.b (3)'"]
 
@@ -61,7 +61,7 @@ def test_a_column_and_a_member_of_the_same_name_are_told_apart():
 def test_batches_of_very_many_cells_are_halved_and_nothing_is_entered_twice(monkeypatch):
     monkeypatch.setattr(columns, "MAX_CELLS", 20)
     table = pa.table({"a": [[n, n, n, n] for n in range(50)]})
-    losses = Losses()
+    losses = ReadReport()
     chunks = list(read_frame(table, losses))
     assert max(chunk.num_rows for chunk in chunks) <= 6
     assert [number for chunk in chunks for number in chunk.row_number] == list(range(1, 51))
@@ -76,6 +76,6 @@ def test_batches_of_very_long_rows_make_small_chunks(monkeypatch):
 
 
 def test_rows_without_columns_are_dropped():
-    losses = Losses()
+    losses = ReadReport()
     assert list(read_frame(pa.table({"a": pa.array([{}, {}], pa.struct([]))}), losses)) == []
     assert (losses.read, losses.dropped) == (2, {EMPTY_ROW: 2})

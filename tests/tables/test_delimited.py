@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navi.errors import TableError
-from navi.tables import Losses, ReadConfig, Source, compression, read_chunks, to_arrow
+from navi.tables import ReadConfig, ReadReport, Source, compression, read_chunks, to_arrow
 from navi.tables.delimited import detect_delimiter, is_delimited, name_columns
-from navi.tables.losses import (
+from navi.tables.readreport import (
     BEYOND_HEADER,
     CUT_OFF,
     DAMAGED,
@@ -20,7 +20,6 @@ from navi.tables.losses import (
     NUL_CHARACTER,
     UNCLOSED_QUOTE,
     WRONG_ENCODING,
-    Ledger,
 )
 
 
@@ -33,12 +32,12 @@ def test_cells_are_text_as_written_but_stripped(path, read):
     path.write_text('title, year ,note\nHeat, 1995 ,"a ""b"", c"\n007,1e5,\n')
     rows, losses = read(path)
     assert rows == [{"title": "Heat", "year": "1995", "note": 'a "b", c'}, {"title": "007", "year": "1e5"}]
-    assert losses == Losses(read=2)
+    assert losses == ReadReport(read=2)
 
 
 def test_rows_are_numbered_by_the_line_they_begin_in(path):
     path.write_text('a,b\n1,"x\ny\n"\n\n2,z\n')
-    (chunk,) = read_chunks(Source("movies", path, "csv"), Losses())
+    (chunk,) = read_chunks(Source("movies", path, "csv"), ReadReport())
     assert chunk.cell_value.to_pylist() == ["1", "x\ny", "2", "z"]
     assert chunk.row_number.tolist() == [2, 6]
 
@@ -82,7 +81,7 @@ def test_a_told_delimiter_is_used(path, read):
 def test_tabs_are_usual_in_a_tsv_file(tmp_path, read):
     path = tmp_path / "movies.tsv"
     path.write_text("a\tb\n1\t2\n")
-    assert read(path) == ([{"a": "1", "b": "2"}], Losses(read=1))
+    assert read(path) == ([{"a": "1", "b": "2"}], ReadReport(read=1))
 
 
 @pytest.mark.parametrize(("text", "answer"), [("a,b\n1,2\n", True), ("a\nb\n", False), ("one, two\nthree\n", False)])
@@ -97,8 +96,8 @@ def test_lines_end_as_they_like(path, read, newline):
 
 
 def test_headers_that_repeat_or_are_missing_get_names_of_their_own():
-    losses = Losses()
-    names = name_columns(["name", " name ", "", "name (2)", "column_3"], Ledger(losses=losses, file="f"))
+    losses = ReadReport(source="f")
+    names = name_columns(["name", " name ", "", "name (2)", "column_3"], losses)
     assert names == ["name", "name (3)", "column_3", "name (2)", "column_3 (2)"]
     assert "header 'name' appears more than once: told apart as 'name (3)'" in losses.notes
 
@@ -143,7 +142,7 @@ def test_a_file_in_cp1252_is_recognised_and_noted(path, read):
     path.write_bytes("títle,b\nAmélie – 1,2\n".encode("cp1252"))
     rows, losses = read(path)
     assert rows == [{"títle": "Amélie – 1", "b": "2"}]
-    assert losses == Losses(read=1, notes=["read as cp1252"])
+    assert losses == ReadReport(read=1, notes=["read as cp1252"])
 
 
 def test_a_row_in_another_encoding_is_kept_and_counted(path, read):
@@ -182,7 +181,7 @@ def test_a_stray_quote_far_from_the_end_costs_its_line_alone(path, read):
 
 def test_text_behind_a_closing_quote_is_kept(path, read):
     path.write_text('a,b\n"Heat" (1995),x\n')
-    assert read(path) == ([{"a": "Heat (1995)", "b": "x"}], Losses(read=1))
+    assert read(path) == ([{"a": "Heat (1995)", "b": "x"}], ReadReport(read=1))
 
 
 @pytest.mark.parametrize("tail", ["half a ro", '1,"an open cell\nthat goes on\n', '1,"an open cell\nthat goes o'])
@@ -197,7 +196,7 @@ def test_of_a_truncated_gzip_the_whole_rows_stay(tmp_path, read, tail):
 
 def test_a_header_without_rows_is_a_table_without_rows(path, read):
     path.write_text("a,b\n")
-    assert read(path) == ([], Losses())
+    assert read(path) == ([], ReadReport())
 
 
 # Control characters in plenty are the mark of a binary file.
@@ -219,7 +218,7 @@ def test_files_written_by_the_standard_library_read_back_equal(tmp_path_factory,
     csv.writer(text, delimiter=delimiter).writerows([header, *rows])
     path = tmp_path_factory.mktemp("csv") / "rows.csv"
     path.write_text(text.getvalue(), encoding="utf-8", newline="")
-    losses = Losses()
+    losses = ReadReport(source="f")
     config = ReadConfig(chunk_rows=chunk_rows, delimiter=delimiter, encoding="utf-8")
     chunks = list(read_chunks(Source("rows", path, "csv"), losses, config))
     found = [{key: cell for key, cell in row.items() if cell is not None} for row in to_arrow(chunks).to_pylist()]
@@ -238,7 +237,7 @@ def measure_peak(path, monkeypatch, num_rows: int) -> int:
     arrow = 0
     tracemalloc.start()
     try:
-        for chunk in read_chunks(Source("movies", path, "csv"), Losses(), ReadConfig(chunk_rows=100)):
+        for chunk in read_chunks(Source("movies", path, "csv"), ReadReport(), ReadConfig(chunk_rows=100)):
             arrow = max(arrow, pa.total_allocated_bytes() - before)
             assert chunk.num_rows
         return tracemalloc.get_traced_memory()[1] + arrow

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from navi.tables.compression import HEAD_SIZE, ByteStream
 from navi.tables.encoding import MAX_LINE, TextReader, detect_encoding
-from navi.tables.losses import TOO_LONG, WRONG_ENCODING, Ledger, Losses
+from navi.tables.readreport import TOO_LONG, WRONG_ENCODING, ReadReport
 
 
-def read(path: Path, data: bytes, encoding: str | None = None, **settings: bool) -> tuple[str, Losses]:
+def read(path: Path, data: bytes, encoding: str | None = None, **settings: bool) -> tuple[str, ReadReport]:
     path.write_bytes(data)
-    losses = Losses()
+    losses = ReadReport(source="f")
     with ByteStream(path) as stream:
-        reader = TextReader(stream, encoding, Ledger(losses=losses, file="f"))
+        reader = TextReader(stream, encoding, losses)
         return "".join(block.text for block in reader.read_lines(**settings)), losses
 
 
@@ -117,5 +117,5 @@ def test_pieces_are_the_text_wherever_blocks_end(tmp_path_factory, text, size):
             return (data[start : start + size] for start in range(0, len(data), size))
 
     with Stream(path) as stream:
-        reader = TextReader(stream, "utf-8", Ledger(losses=Losses(), file="f"))
+        reader = TextReader(stream, "utf-8", ReadReport(source="f"))
         assert "".join(block.text for block in reader.read_pieces()) == "x" + text

@@ -5,7 +5,7 @@ import zipfile
 import pytest
 
 from navi.errors import MissingExtraError, TableError
-from navi.tables.losses import BEYOND_HEADER, DAMAGED, EMPTY_FILE
+from navi.tables.readreport import BEYOND_HEADER, DAMAGED, EMPTY_FILE
 
 openpyxl = pytest.importorskip("openpyxl")
 

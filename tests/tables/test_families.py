@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.tables import Losses, ReadConfig, read_frame, to_arrow
+from navi.tables import ReadConfig, ReadReport, read_frame, to_arrow
 from navi.tables.families import Flattener, count_cells, split_lists
-from navi.tables.losses import FAMILY_LIMIT, Ledger
+from navi.tables.readreport import FAMILY_LIMIT
 
 
-def flatten(array: pa.Array, limit: int | None = 3) -> tuple[dict[str, list[object]], Losses]:
+def flatten(array: pa.Array, limit: int | None = 3) -> tuple[dict[str, list[object]], ReadReport]:
     flattener = Flattener(limit)
     flat = {name: column.to_pylist() for name, column in flattener.flatten("a", array)}
-    losses = Losses()
-    flattener.report(np.arange(1, len(array) + 1), Ledger(losses=losses, file="f"))
+    losses = ReadReport(source="f")
+    flattener.report(np.arange(1, len(array) + 1), losses)
     return flat, losses
 
 
@@ -102,7 +102,7 @@ def test_columns_and_rows_flatten_alike(rows, limit, chunk_rows):
     )
     found = []
     for frame in (rows, pa.Table.from_pylist(rows, schema)):
-        losses = Losses()
+        losses = ReadReport(source="f")
         chunks = list(read_frame(frame, losses, ReadConfig(max_family=limit, chunk_rows=chunk_rows)))
         cells = sorted(
             (int(chunk.row_number[row]), chunk.headers[header], value)

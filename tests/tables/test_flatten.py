@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.tables import Losses, ReadConfig, read_frame, to_arrow
+from navi.tables import ReadConfig, ReadReport, read_frame, to_arrow
 from navi.tables.flatten import RowBuilder, count_cells
 from navi.tables.jsonlines import DECODER
-from navi.tables.losses import BINARY_CELL, EMPTY_ROW, FAMILY_LIMIT, NOT_UNICODE, NUL_CHARACTER, TOO_DEEP, Ledger
+from navi.tables.readreport import BINARY_CELL, EMPTY_ROW, FAMILY_LIMIT, NOT_UNICODE, NUL_CHARACTER, TOO_DEEP
 
 
-def flatten(row: object, **settings: object) -> tuple[dict[str, str], Losses]:
-    losses = Losses()
-    builder = RowBuilder(ReadConfig(**settings), Ledger(losses=losses, file="f"))
+def flatten(row: object, **settings: object) -> tuple[dict[str, str], ReadReport]:
+    losses = ReadReport(source="f")
+    builder = RowBuilder(ReadConfig(**settings), losses)
     builder.add(DECODER.decode(row) if isinstance(row, str) else row.items(), 1)
     chunk = builder.flush()
     if chunk is None:
@@ -104,7 +104,7 @@ def test_a_value_nested_too_deeply_drops_its_row_alone():
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    losses = Losses()
+    losses = ReadReport(source="f")
     chunks = list(read_frame([{"a": 1}, {"b": 2, "a": deep}, {"a": 3}], losses))
     assert to_arrow(chunks).to_pylist() == [{"a": "1"}, {"a": "3"}]
     assert losses.dropped == {TOO_DEEP: 1}

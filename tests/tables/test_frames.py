@@ -4,14 +4,14 @@ import pyarrow as pa
 import pytest
 
 from navi.errors import TableError
-from navi.tables import Losses, ReadConfig, read_frame, to_arrow
-from navi.tables.losses import BINARY_CELL, EMPTY_ROW, FAMILY_LIMIT
+from navi.tables import ReadConfig, ReadReport, read_frame, to_arrow
+from navi.tables.readreport import BINARY_CELL, EMPTY_ROW, FAMILY_LIMIT
 
 pd = pytest.importorskip("pandas")
 
 
-def read(frame: object, **settings: object) -> tuple[list[dict[str, str]], Losses]:
-    losses = Losses()
+def read(frame: object, **settings: object) -> tuple[list[dict[str, str]], ReadReport]:
+    losses = ReadReport()
     chunks = list(read_frame(frame, losses, ReadConfig(**settings)))
     assert losses.read == sum(chunk.num_rows for chunk in chunks) + losses.dropped.total()
     rows = [{key: cell for key, cell in row.items() if cell is not None} for row in to_arrow(chunks).to_pylist()]
@@ -44,7 +44,7 @@ TEXT = [
     ids=["list", "tuple", "pandas", "table", "batch", "reader", "polars", "lazy"],
 )
 def test_frames_of_all_kinds_read_alike(make, chunk_rows):
-    assert read(make(), chunk_rows=chunk_rows) == (TEXT, Losses(read=2))
+    assert read(make(), chunk_rows=chunk_rows) == (TEXT, ReadReport(read=2))
 
 
 def test_one_dictionary_is_one_row():
@@ -136,7 +136,7 @@ def test_whole_floats_of_nested_rows_are_told_by_their_header():
 
 @pytest.mark.parametrize("frame", [[], pd.DataFrame(), pd.DataFrame({"a": []}), pa.table({})])
 def test_a_frame_without_rows_gives_no_chunks(frame):
-    assert read(frame) == ([], Losses())
+    assert read(frame) == ([], ReadReport())
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navi.errors import TableError
-from navi.tables import Losses, ReadConfig, Source, compression, read_chunks, to_arrow
+from navi.tables import ReadConfig, ReadReport, Source, compression, read_chunks, to_arrow
 from navi.tables.jsonlines import is_json, is_json_lines
-from navi.tables.losses import BROKEN_ROW, CUT_OFF, DAMAGED, FAMILY_LIMIT, NOT_AN_OBJECT, TOO_DEEP, WRONG_ENCODING
+from navi.tables.readreport import BROKEN_ROW, CUT_OFF, DAMAGED, FAMILY_LIMIT, NOT_AN_OBJECT, TOO_DEEP, WRONG_ENCODING
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def path(tmp_path):
 
 def test_each_line_is_a_row_numbered_by_its_line(path):
     path.write_text('{"title": "Heat"}\n\n  {"title": "Ran"}\r\n{"year": 1985}')
-    chunks = list(read_chunks(Source("movies", path, "jsonl"), Losses()))
+    chunks = list(read_chunks(Source("movies", path, "jsonl"), ReadReport()))
     assert to_arrow(chunks).to_pylist() == [
         {"title": "Heat", "year": None},
         {"title": "Ran", "year": None},
@@ -159,11 +159,11 @@ ROWS = st.lists(st.dictionaries(TEXTS, TEXTS, min_size=1, max_size=6), min_size=
 def test_lines_written_by_the_standard_library_read_back_equal(tmp_path_factory, rows, ascii_, chunk_rows):
     path = tmp_path_factory.mktemp("lines") / "rows.jsonl"
     path.write_text("".join(json.dumps(row, ensure_ascii=ascii_) + "\n" for row in rows), encoding="utf-8", newline="")
-    losses = Losses()
+    losses = ReadReport()
     chunks = list(read_chunks(Source("rows", path, "jsonl"), losses, ReadConfig(chunk_rows=chunk_rows)))
     found = [{key: cell for key, cell in row.items() if cell is not None} for row in to_arrow(chunks).to_pylist()]
     assert found == rows
-    assert losses == Losses(read=len(rows))
+    assert losses == ReadReport(read=len(rows))
 
 
 def measure_peak(path, monkeypatch, num_rows: int) -> int:
@@ -176,7 +176,7 @@ def measure_peak(path, monkeypatch, num_rows: int) -> int:
     arrow = 0
     tracemalloc.start()
     try:
-        for chunk in read_chunks(Source("movies", path, "jsonl"), Losses(), ReadConfig(chunk_rows=50)):
+        for chunk in read_chunks(Source("movies", path, "jsonl"), ReadReport(), ReadConfig(chunk_rows=50)):
             arrow = max(arrow, pa.total_allocated_bytes() - before)
             assert chunk.num_rows
         return tracemalloc.get_traced_memory()[1] + arrow

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navi.errors import TableError
-from navi.tables import Losses, ReadConfig, Source, compression, jsonvalues, read_chunks, to_arrow
-from navi.tables.losses import BROKEN_ROW, CUT_OFF, DAMAGED, NOT_AN_OBJECT, TOO_DEEP
+from navi.tables import ReadConfig, ReadReport, Source, compression, jsonvalues, read_chunks, to_arrow
+from navi.tables.readreport import BROKEN_ROW, CUT_OFF, DAMAGED, NOT_AN_OBJECT, TOO_DEEP
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def path(tmp_path):
 
 def test_an_array_is_read_in_order_and_numbered_by_its_values(path):
     path.write_text('[{"a": 1}, {"a": null}, {"a": 3}]')
-    losses = Losses()
+    losses = ReadReport()
     (chunk,) = read_chunks(Source("movies", path, "json"), losses)
     assert chunk.cell_value.to_pylist() == ["1", "3"]
     assert chunk.row_number.tolist() == [1, 3]
@@ -122,8 +122,8 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0")).map(str.s
 def test_arrays_written_by_the_standard_library_read_back_equal(tmp_path_factory, rows, indent, chunk_rows):
     path = tmp_path_factory.mktemp("array") / "rows.json"
     path.write_text(json.dumps(rows, indent=indent, ensure_ascii=False), encoding="utf-8", newline="")
-    losses = Losses()
+    losses = ReadReport()
     chunks = list(read_chunks(Source("rows", path, "json"), losses, ReadConfig(chunk_rows=chunk_rows)))
     found = [{key: cell for key, cell in row.items() if cell is not None} for row in to_arrow(chunks).to_pylist()]
     assert found == rows
-    assert losses == Losses(read=len(rows))
+    assert losses == ReadReport(read=len(rows))

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navi.errors import TableError
-from navi.tables import Losses, ReadConfig, Source, read_chunks
-from navi.tables.losses import EMPTY_FILE, MISLABELLED
+from navi.tables import ReadConfig, ReadReport, Source, read_chunks
+from navi.tables.readreport import EMPTY_FILE, MISLABELLED
 
 ROWS = [{"title": "Heat", "year": "1995"}, {"title": "Ran", "year": "1985"}]
 CSV = b"title,year\nHeat,1995\nRan,1985\n"
@@ -56,7 +56,7 @@ def test_every_format_reads_alike_compressed_or_not(tmp_path, read, suffix, make
     path = tmp_path / f"movies{suffix}{compression}"
     data = make()
     path.write_bytes(compress({".gz": "gzip", ".zst": "zstd"}[compression], data) if compression else data)
-    assert read(path) == (ROWS, Losses(read=2))
+    assert read(path) == (ROWS, ReadReport(read=2))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_file_that_cannot_be_read_at_all_is_one_clear_error(tmp_path, read, na
 def test_a_file_that_vanished_is_one_clear_error(tmp_path):
     source = Source("a", tmp_path / "a.csv", "csv")
     with pytest.raises(TableError, match=r"Cannot read .*a\.csv: No such file or directory"):
-        next(read_chunks(source, Losses()))
+        next(read_chunks(source, ReadReport()))
 
 
 NESTED = st.recursive(
@@ -165,7 +165,7 @@ def test_the_ends_of_chunks_change_nothing(tmp_path_factory, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = []
     for chunk_rows in (1, 1000):
-        losses = Losses()
+        losses = ReadReport()
         chunks = list(read_chunks(Source("rows", path, "jsonl"), losses, ReadConfig(chunk_rows=chunk_rows)))
         cells = [
             (chunk.row_number[row], chunk.headers[header], value)
@@ -187,7 +187,7 @@ def test_whatever_a_file_holds_rows_add_up_or_one_clear_error_is_raised(tmp_path
         data = data[:place] + added + data[place + removed :]
     path = tmp_path_factory.mktemp("changed") / name
     path.write_bytes(data)
-    losses = Losses()
+    losses = ReadReport()
     kept, message = 0, ""
     try:
         kept = sum(chunk.num_rows for chunk in read_chunks(Source("a", path, name.partition(".")[2]), losses))
@@ -199,7 +199,7 @@ def test_whatever_a_file_holds_rows_add_up_or_one_clear_error_is_raised(tmp_path
 def test_a_chunk_holds_what_it_promises(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"b": 1, "a": 2}\n{}\n{"a": 3, "c": null, "d": " x "}\n')
-    (chunk,) = read_chunks(Source("rows", path, "jsonl"), Losses())
+    (chunk,) = read_chunks(Source("rows", path, "jsonl"), ReadReport())
     assert chunk.headers == ("b", "a", "d")
     assert chunk.cell_row.tolist() == [0, 0, 1, 1]
     assert chunk.cell_header.tolist() == [0, 1, 1, 2]

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.tables.losses import BINARY_CELL, WRONG_ENCODING, Ledger, Losses
+from navi.tables.readreport import BINARY_CELL, WRONG_ENCODING, ReadReport
 from navi.tables.text import is_whole, is_whole_scalar, write_scalar, write_text
 
 
-def write(array: pa.Array, *, whole: bool = False) -> tuple[list[str | None], Losses]:
-    losses = Losses()
+def write(array: pa.Array, *, whole: bool = False) -> tuple[list[str | None], ReadReport]:
+    losses = ReadReport(source="f")
     number = np.arange(1, len(array) + 1)
-    return write_text(array, whole, "a", number, Ledger(losses=losses, file="f")).to_pylist(), losses
+    return write_text(array, whole, "a", number, losses).to_pylist(), losses
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def write(array: pa.Array, *, whole: bool = False) -> tuple[list[str | None], Lo
     ],
 )
 def test_scalars_are_written_plainly(array, texts):
-    assert write(array) == (texts, Losses())
+    assert write(array) == (texts, ReadReport())
 
 
 @given(st.lists(st.floats() | st.none(), min_size=1))

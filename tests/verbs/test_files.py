@@ -42,7 +42,7 @@ def test_rows_are_written_with_table_and_number_in_the_order_of_the_files(navi, 
     assert table.schema.field("embedding").type == pa.list_(pa.float32(), navi.hidden_size)
     np.testing.assert_allclose(vectors[7], navi.embed_rows({"name": "night"})[0], atol=1e-5)
     assert report.num_vectors == 9
-    assert report.losses["films"].dropped.total() == 1
+    assert report.reports["films"].dropped.total() == 1
 
 
 @pytest.mark.parametrize("kind", ["segments", "headers"])

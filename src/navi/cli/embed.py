@@ -98,12 +98,12 @@ def embed(
 
 def describe_embedding(result: EmbeddedFiles, size: int, seconds: float) -> dict[str, Any]:
     """Return the summary ready for JSON."""
-    losses = sum_up_reading(result.losses, result.skipped)
+    losses = sum_up_reading(result.reports, result.skipped)
     return {
         "path": result.path,
         "vectors": result.num_vectors,
         "size": size,
-        "tables": {name: each.kept for name, each in result.losses.items()},
+        "tables": {name: each.kept for name, each in result.reports.items()},
         **losses.as_dict(),
         "seconds": round(seconds, 3),
     }
@@ -111,11 +111,11 @@ def describe_embedding(result: EmbeddedFiles, size: int, seconds: float) -> dict
 
 def summarise_embedding(result: EmbeddedFiles, size: int, seconds: float) -> list[Any]:
     """Return what was written, and what was left out."""
-    told = sum_up_reading(result.losses, result.skipped).list_lines()
-    num_rows = sum(each.kept for each in result.losses.values())
+    told = sum_up_reading(result.reports, result.skipped).list_lines()
+    num_rows = sum(each.kept for each in result.reports.values())
     return [
         make_heading(f"{result.path}: {count_things(result.num_vectors, 'vector')} of {size} numbers"),
-        f"{count_things(num_rows, 'row')} of {count_things(len(result.losses), 'table')}, {format_duration(seconds)}, "
+        f"{count_things(num_rows, 'row')} of {count_things(len(result.reports), 'table')}, {format_duration(seconds)}, "
         f"{format_count(num_rows / max(seconds, 1e-3))} rows/s.",
         *(["Left out or changed:", *told] if told else []),
     ]

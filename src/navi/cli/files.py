@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from navi.tables import Losses, Source
+    from navi.tables import ReadReport, Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class TableFile:
     """Its cells: of Parquet and Arrow files as they are, of others as text, flat, one column a header."""
     row_number: NDArray[np.int64]
     """(R,) where each row stands in the file."""
-    losses: Losses
+    losses: ReadReport
     """What reading lost."""
 
 
@@ -67,9 +67,9 @@ def check_columns(table: TableFile, columns: Sequence[str] | None) -> None:
 def _read(source: Source, max_family: int | None) -> TableFile:
     import numpy as np
 
-    from navi.tables import Losses, ReadConfig, read_chunks, to_arrow
+    from navi.tables import ReadConfig, ReadReport, read_chunks, to_arrow
 
-    losses = Losses()
+    losses = ReadReport()
     if source.format in READERS and source.compression is None:
         frame = READERS[source.format](source.path)
         losses.read = frame.num_rows

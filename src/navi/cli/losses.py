@@ -13,7 +13,7 @@ from navi.cli.render import count_things
 
 if TYPE_CHECKING:
     from navi.cli.files import TableFile
-    from navi.tables import Losses
+    from navi.tables import ReadReport
 
 NUM_PLACES = 3
 """Places shown of each reason; the manifest has them all."""
@@ -53,7 +53,7 @@ class LossSummary:
         return lines + [f"  {note}" for note in self.notes]
 
 
-def sum_up_reading(losses: Mapping[str, Losses], skipped: Iterable[tuple[Path, str]] = ()) -> LossSummary:
+def sum_up_reading(losses: Mapping[str, ReadReport], skipped: Iterable[tuple[Path, str]] = ()) -> LossSummary:
     """Return what reading some tables for a model lost."""
     tables = [vars(each) | {"name": name, "kept": each.kept} for name, each in losses.items()]
     left = [{"path": str(path), "reason": reason} for path, reason in skipped]

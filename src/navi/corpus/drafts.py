@@ -11,7 +11,7 @@ from navi.corpus.pieces import ChunkEncoder
 from navi.corpus.scratch import PieceWriter
 from navi.corpus.vocabulary import FieldCount
 from navi.errors import MissingExtraError, TableError
-from navi.tables import Losses, Source, read_chunks
+from navi.tables import ReadReport, Source, read_chunks
 
 BEYOND_MAX_TOKENS = "beyond max_tokens"
 """Reason of cells left out because their row was too long."""
@@ -26,7 +26,7 @@ class Draft:
     source: Source
     pieces: Path
     """File with its pieces."""
-    losses: Losses
+    losses: ReadReport
     num_rows: int
     """Rows laid down."""
     fields: FieldCount
@@ -42,7 +42,7 @@ def draft_source(
 
     A source that cannot be read, or not to its end, is an error only where reading is strict.
     """
-    losses, fields, num_rows, trouble = Losses(), FieldCount(0, 0), 0, None
+    losses, fields, num_rows, trouble = ReadReport(), FieldCount(0, 0), 0, None
     writer = PieceWriter(pieces)
     try:
         for chunk in read_chunks(source, losses, config.read):
@@ -62,7 +62,7 @@ def draft_source(
     return Draft(source=source, pieces=pieces, losses=losses, num_rows=num_rows, fields=fields, trouble=trouble)
 
 
-def _enter_trouble(losses: Losses, num_rows: int, trouble: str) -> None:
+def _enter_trouble(losses: ReadReport, num_rows: int, trouble: str) -> None:
     missing = losses.read - losses.dropped.total() - num_rows
     if missing:
         losses.dropped[READING_ENDED] += missing

@@ -3,19 +3,27 @@
 from navi.tables.chunk import Chunk
 from navi.tables.config import ReadConfig
 from navi.tables.frames import read_frame
-from navi.tables.losses import Losses
 from navi.tables.reading import read_chunks
+from navi.tables.readreport import ReadReport
 from navi.tables.source import Source, Sources, find_sources
+from navi.tables.table import TABLE, Table, find_headers, name_frames, read_table, read_tables, stream_tables
 from navi.tables.wide import to_arrow
 
 __all__ = [
+    "TABLE",
     "Chunk",
-    "Losses",
     "ReadConfig",
+    "ReadReport",
     "Source",
     "Sources",
+    "Table",
+    "find_headers",
     "find_sources",
+    "name_frames",
     "read_chunks",
     "read_frame",
+    "read_table",
+    "read_tables",
+    "stream_tables",
     "to_arrow",
 ]

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from navi.tables.chunk import Chunk
-from navi.tables.losses import EMPTY_ROW, NOT_UNICODE, NUL_CHARACTER, Ledger
+from navi.tables.readreport import EMPTY_ROW, NOT_UNICODE, NUL_CHARACTER, ReadReport
 
 UNNAMED = "unnamed"
 """Header of a value whose key is empty."""
@@ -22,18 +22,18 @@ def assemble(
     cell_header_C: NDArray[np.int32],
     value_C: pa.StringArray,
     row_number_R: NDArray[np.int64],
-    ledger: Ledger,
+    report: ReadReport,
 ) -> Chunk | None:
     """Make a chunk of cells that lie row after row, or None of rows that are all empty.
 
     Cells that are null, empty or white space are left out; rows without any other cell are entered as dropped.
     """
-    value_C = _strip(value_C, row_number_R[cell_row_C], ledger)
+    value_C = _strip(value_C, row_number_R[cell_row_C], report)
     present_C = np.asarray(pc.fill_null(pc.binary_length(value_C), 0)) > 0
     if not present_C.all():
         value_C = value_C.filter(pa.array(present_C))
         cell_row_C, cell_header_C = cell_row_C[present_C], cell_header_C[present_C]
-    cell_row_C, row_number_R = _drop_empty_rows(cell_row_C, row_number_R, ledger)
+    cell_row_C, row_number_R = _drop_empty_rows(cell_row_C, row_number_R, report)
     if not len(row_number_R):
         return None
     order = order_of_appearance(cell_header_C, len(headers))
@@ -57,30 +57,30 @@ def order_of_appearance(index_C: NDArray[np.int32], size: int) -> NDArray[np.int
     return order[first[order] < len(index_C)]
 
 
-def _strip(value_C: pa.StringArray, line_C: NDArray[np.int64], ledger: Ledger) -> pa.StringArray:
+def _strip(value_C: pa.StringArray, line_C: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
     data = value_C.buffers()[2]
     if data is not None and not np.frombuffer(data, dtype=np.uint8).all():
         for cell in np.flatnonzero(pc.fill_null(pc.match_substring(value_C, "\0"), False)):
-            ledger.change(NUL_CHARACTER, int(line_C[cell]), "taken out")
+            report.change(NUL_CHARACTER, int(line_C[cell]), "taken out")
         value_C = pc.replace_substring(value_C, "\0", "")
     return pc.utf8_trim_whitespace(value_C)
 
 
 def _drop_empty_rows(
-    cell_row_C: NDArray[np.int32], row_number_R: NDArray[np.int64], ledger: Ledger
+    cell_row_C: NDArray[np.int32], row_number_R: NDArray[np.int64], report: ReadReport
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     filled_R = np.zeros(len(row_number_R), dtype=bool)
     filled_R[cell_row_C] = True
-    ledger.losses.read += int(filled_R.sum())
+    report.read += int(filled_R.sum())
     if filled_R.all():
         return cell_row_C, row_number_R
     for line in row_number_R[~filled_R]:
-        ledger.drop(EMPTY_ROW, int(line))
+        report.drop(EMPTY_ROW, int(line))
     new_R = (np.cumsum(filled_R) - 1).astype(np.int32)
     return new_R[cell_row_C], row_number_R[filled_R]
 
 
-def to_strings(texts: list[str | None], line_C: NDArray[np.int64], ledger: Ledger) -> pa.StringArray:
+def to_strings(texts: list[str | None], line_C: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
     """Make an Arrow array of texts; halves of surrogate pairs, which JSON can spell, are replaced and entered."""
     try:
         return pa.array(texts, pa.string())
@@ -89,7 +89,7 @@ def to_strings(texts: list[str | None], line_C: NDArray[np.int64], ledger: Ledge
         for index, text in enumerate(texts):
             if text is not None and not _is_unicode(text):
                 mended[index] = mend_surrogates(text)
-                ledger.change(NOT_UNICODE, int(line_C[index]), f"read as {mended[index]!r}")
+                report.change(NOT_UNICODE, int(line_C[index]), f"read as {mended[index]!r}")
         return pa.array(mended, pa.string())
 
 
@@ -122,7 +122,7 @@ def name_apart(name: str, taken: set[str]) -> str:
 
 
 def tell_apart(
-    headers: list[str], cell_row_C: NDArray[np.int32], cell_header_C: NDArray[np.int32], ledger: Ledger
+    headers: list[str], cell_row_C: NDArray[np.int32], cell_header_C: NDArray[np.int32], report: ReadReport
 ) -> NDArray[np.int32]:
     """Give cells that share row and header a header each, such as `title (2)`, which is added to `headers`."""
     place_C = cell_row_C.astype(np.int64) * len(headers) + cell_header_C
@@ -143,7 +143,7 @@ def tell_apart(
             taken = {headers[header] for header in cell_header_C[begin:end]}
         name = headers[cell_header_C[cell]]
         told = name_apart(name, taken)
-        ledger.note(f"header {name!r} appears more than once in a row: told apart as {told!r}")
+        report.note(f"header {name!r} appears more than once in a row: told apart as {told!r}")
         if told not in index:
             index[told] = len(headers)
             headers.append(told)

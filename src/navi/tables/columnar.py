@@ -15,27 +15,27 @@ from navi.tables.columns import ColumnReader, find_whole, may_be_whole
 from navi.tables.compression import ByteStream
 from navi.tables.config import ReadConfig
 from navi.tables.delimited import name_columns
-from navi.tables.losses import CUT_OFF, DAMAGED, Ledger
+from navi.tables.readreport import CUT_OFF, DAMAGED, ReadReport
 
 _BATCH_ROWS = 8192
 _ARROW_MAGIC = b"ARROW1\0\0"
 _ERRORS = (pa.ArrowException, OSError)
 
 
-def read_parquet(stream: ByteStream, config: ReadConfig, ledger: Ledger) -> Iterator[Chunk]:
+def read_parquet(stream: ByteStream, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
     """Read a Parquet file; of a row group that is damaged, what comes after the damage is dropped."""
-    with _open(stream, ledger) as binary:
+    with _open(stream, report) as binary:
         try:
             file = pq.ParquetFile(binary)
         except _ERRORS as error:
             raise TableError(f"Cannot read {stream.path} as Parquet: {_first_line(error)}.") from error
-        headers = name_columns(file.schema_arrow.names, ledger)
-        reader = ColumnReader(headers, _find_whole_parquet(file, headers, config), config, ledger)
+        headers = report.headers = name_columns(file.schema_arrow.names, report)
+        reader = ColumnReader(headers, _find_whole_parquet(file, headers, config), config, report)
         for group in range(file.num_row_groups):
-            yield from _read_group(file, group, reader, ledger)
+            yield from _read_group(file, group, reader, report)
 
 
-def _read_group(file: pq.ParquetFile, group: int, reader: ColumnReader, ledger: Ledger) -> Iterator[Chunk]:
+def _read_group(file: pq.ParquetFile, group: int, reader: ColumnReader, report: ReadReport) -> Iterator[Chunk]:
     left = file.metadata.row_group(group).num_rows
     batches = file.iter_batches(_BATCH_ROWS, row_groups=[group])
     while left:
@@ -43,8 +43,8 @@ def _read_group(file: pq.ParquetFile, group: int, reader: ColumnReader, ledger: 
             batch = next(batches)
         except _ERRORS as error:
             first = reader.skip(left)
-            ledger.trouble(DAMAGED, f"row group {group + 1}: {_first_line(error)}", first)
-            ledger.drop(CUT_OFF, first, f"{left} rows of row group {group + 1}", left)
+            report.trouble(DAMAGED, f"row group {group + 1}: {_first_line(error)}", first)
+            report.drop(CUT_OFF, first, f"{left} rows of row group {group + 1}", left)
             return
         left -= batch.num_rows
         yield from reader.read(batch)
@@ -76,25 +76,25 @@ def _rename(batch: pa.RecordBatch, header_of: dict[str, str]) -> pa.RecordBatch:
     return batch.rename_columns([header_of[name] for name in batch.schema.names])
 
 
-def read_arrow(stream: ByteStream, config: ReadConfig, ledger: Ledger) -> Iterator[Chunk]:
+def read_arrow(stream: ByteStream, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
     """Read a Feather file, or an Arrow file or stream, up to where it is damaged."""
-    with _open(stream, ledger) as binary:
+    with _open(stream, report) as binary:
         batches = _ArrowBatches(binary, stream.path)
-        headers = name_columns(batches.schema.names, ledger)
+        headers = report.headers = name_columns(batches.schema.names, report)
         whole: frozenset[str] = frozenset()
         if any(may_be_whole(field.type) for field in batches.schema):
             sound = (batch.rename_columns(headers) for batch in batches.read() if is_sound(batch))
             whole = find_whole(sound, config)
-        reader = ColumnReader(headers, whole, config, ledger)
+        reader = ColumnReader(headers, whole, config, report)
         for number, batch in enumerate(batches.read(), 1):
             if is_sound(batch):
                 yield from reader.read(batch)
             else:
                 first = reader.skip(batch.num_rows)
-                ledger.trouble(DAMAGED, f"batch {number} contradicts itself", first)
-                ledger.drop(CUT_OFF, first, f"{batch.num_rows} rows of batch {number}", batch.num_rows)
+                report.trouble(DAMAGED, f"batch {number} contradicts itself", first)
+                report.drop(CUT_OFF, first, f"{batch.num_rows} rows of batch {number}", batch.num_rows)
         if batches.damage is not None:
-            ledger.trouble(DAMAGED, batches.damage, reader.skip(0))
+            report.trouble(DAMAGED, batches.damage, reader.skip(0))
 
 
 class _ArrowBatches:
@@ -155,7 +155,7 @@ def _is_sound_column(column: pa.Array) -> bool:
 
 
 @contextmanager
-def _open(stream: ByteStream, ledger: Ledger) -> Iterator[pa.NativeFile]:
+def _open(stream: ByteStream, report: ReadReport) -> Iterator[pa.NativeFile]:
     """Open a file that is not read in order, without its compression."""
     if stream.compression is None:
         with pa.memory_map(str(stream.path)) as mapped:
@@ -163,7 +163,7 @@ def _open(stream: ByteStream, ledger: Ledger) -> Iterator[pa.NativeFile]:
         return
     with stream.spool() as file:
         if stream.damage is not None:
-            ledger.trouble(DAMAGED, stream.damage)
+            report.trouble(DAMAGED, stream.damage)
         yield pa.PythonFile(file, "r")
 
 

@@ -13,7 +13,7 @@ from navi.tables.cells import assemble, clean_header, name_apart
 from navi.tables.chunk import Chunk
 from navi.tables.config import ReadConfig
 from navi.tables.families import Flattener
-from navi.tables.losses import Ledger
+from navi.tables.readreport import ReadReport
 from navi.tables.text import has_whole_form, is_whole, write_text
 
 MAX_BYTES = 1 << 25
@@ -50,11 +50,11 @@ def may_be_whole(kind: pa.DataType) -> bool:
 class ColumnReader:
     """Makes chunks of batches that share their columns."""
 
-    def __init__(self, headers: list[str], whole: frozenset[str], config: ReadConfig, ledger: Ledger) -> None:
+    def __init__(self, headers: list[str], whole: frozenset[str], config: ReadConfig, report: ReadReport) -> None:
         self._headers = headers
         self._whole = whole
         self._config = config
-        self._ledger = ledger
+        self._report = report
         self._next_number = 1
 
     def skip(self, num_rows: int) -> int:
@@ -84,13 +84,13 @@ class ColumnReader:
             return
         number_R = np.arange(self._next_number, self._next_number + part.num_rows, dtype=np.int64)
         self._next_number += part.num_rows
-        flattener.report(number_R, self._ledger)
-        columns_K = [write_text(array, name in self._whole, name, number_R, self._ledger) for name, array in flat]
+        flattener.report(number_R, self._report)
+        columns_K = [write_text(array, name in self._whole, name, number_R, self._report) for name, array in flat]
         if not columns_K:
             columns_K = [pa.nulls(part.num_rows, pa.string())]
         row_C, header_C, value_C = _interleave(columns_K)
         names = self._name_apart([name for name, _ in flat] or [""])
-        chunk = assemble(names, row_C, header_C, value_C, number_R, self._ledger)
+        chunk = assemble(names, row_C, header_C, value_C, number_R, self._report)
         if chunk is not None:
             yield chunk
 
@@ -102,7 +102,7 @@ class ColumnReader:
         for name in map(clean_header, names):
             told.append(name_apart(name, taken) if name in seen else name)
             if name in seen:
-                self._ledger.note(f"header {name!r} appears more than once in a row: told apart as {told[-1]!r}")
+                self._report.note(f"header {name!r} appears more than once in a row: told apart as {told[-1]!r}")
             seen.add(name)
         return told
 

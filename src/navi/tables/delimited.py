@@ -15,28 +15,29 @@ from navi.tables.compression import HEAD_SIZE
 from navi.tables.config import ReadConfig
 from navi.tables.encoding import TextReader
 from navi.tables.flatten import MAX_CHARACTERS
-from navi.tables.losses import BEYOND_HEADER, CUT_OFF, MISSING_CELL, UNCLOSED_QUOTE, Ledger
+from navi.tables.readreport import BEYOND_HEADER, CUT_OFF, MISSING_CELL, UNCLOSED_QUOTE, ReadReport
 
 DELIMITERS = (",", ";", "\t", "|")
 """Delimiters that are told apart."""
 _END = "\0end of the text\0"
 
 
-def read_delimited(reader: TextReader, usual: str, config: ReadConfig, ledger: Ledger) -> Iterator[Chunk]:
+def read_delimited(reader: TextReader, usual: str, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
     """Read cells between delimiters, the first row being the header; `usual` is the delimiter the suffix promises.
 
     Cells beyond the header are lost and counted, cells missing at the end are absent and counted.
     """
     delimiter = config.delimiter or detect_delimiter(reader.head(), usual)
     if delimiter != usual:
-        ledger.note(f"delimiter {delimiter!r}")
-    source = _Records(reader, delimiter, ledger)
+        report.note(f"delimiter {delimiter!r}")
+    source = _Records(reader, delimiter, report)
     records = source.read()
     _, header = next(records, (0, []))
     if header == ["sep=", ""]:
         # A line by which spreadsheets tell the delimiter.
         _, header = next(records, (0, []))
-    rows = _Rows(name_columns(header, ledger), ledger)
+    report.headers = name_columns(header, report)
+    rows = _Rows(report.headers, report)
     for line, cells in records:
         rows.add(line, cells)
         if len(rows.lines) >= config.chunk_rows or source.size > MAX_CHARACTERS:
@@ -79,7 +80,7 @@ def _score(head: str, delimiter: str) -> tuple[float, int]:
     return round(sum(width == widths[0] for width in widths[1:]) / (len(widths) - 1), 1), widths[0]
 
 
-def name_columns(cells: list[str], ledger: Ledger) -> list[str]:
+def name_columns(cells: list[str], report: ReadReport) -> list[str]:
     """Make headers of the first row: stripped, `column_3` where a name is missing, `title (2)` where it is repeated."""
     names = [clean_header(cell, f"column_{number}") for number, cell in enumerate(cells, 1)]
     taken = set(names)
@@ -87,7 +88,7 @@ def name_columns(cells: list[str], ledger: Ledger) -> list[str]:
     for index, name in enumerate(names):
         if name in seen:
             names[index] = name_apart(name, taken)
-            ledger.note(f"header {name!r} appears more than once: told apart as {names[index]!r}")
+            report.note(f"header {name!r} appears more than once: told apart as {names[index]!r}")
         seen.add(name)
     return names
 
@@ -95,9 +96,9 @@ def name_columns(cells: list[str], ledger: Ledger) -> list[str]:
 class _Rows:
     """Rows of cells on their way into a chunk."""
 
-    def __init__(self, headers: list[str], ledger: Ledger) -> None:
+    def __init__(self, headers: list[str], report: ReadReport) -> None:
         self._headers = headers
-        self._ledger = ledger
+        self._report = report
         self.lines: list[int] = []
         self._cells: list[str | None] = []
 
@@ -112,11 +113,11 @@ class _Rows:
     def _fit(self, line: int, cells: list[str], width: int) -> list[str]:
         if len(cells) < width:
             missing = width - len(cells)
-            self._ledger.change(MISSING_CELL, line, f"{len(cells)} cells, the header has {width}", missing)
+            self._report.change(MISSING_CELL, line, f"{len(cells)} cells, the header has {width}", missing)
             return cells + [""] * missing
         lost = sum(bool(cell.strip()) for cell in cells[width:])
         if lost:
-            self._ledger.change(BEYOND_HEADER, line, f"{len(cells)} cells, the header has {width}", lost)
+            self._report.change(BEYOND_HEADER, line, f"{len(cells)} cells, the header has {width}", lost)
         return cells[:width]
 
     def flush(self) -> Iterator[Chunk]:
@@ -125,9 +126,9 @@ class _Rows:
         width = len(self._headers)
         row_C = np.repeat(np.arange(len(line_R), dtype=np.int32), width)
         header_C = np.tile(np.arange(width, dtype=np.int32), len(line_R))
-        value_C = to_strings(self._cells, line_R[row_C], self._ledger)
+        value_C = to_strings(self._cells, line_R[row_C], self._report)
         self.lines, self._cells = [], []
-        chunk = assemble(self._headers, row_C, header_C, value_C, line_R, self._ledger)
+        chunk = assemble(self._headers, row_C, header_C, value_C, line_R, self._report)
         if chunk is not None:
             yield chunk
 
@@ -139,10 +140,10 @@ class _Records:
     reading goes on behind it.
     """
 
-    def __init__(self, reader: TextReader, delimiter: str, ledger: Ledger) -> None:
+    def __init__(self, reader: TextReader, delimiter: str, report: ReadReport) -> None:
         self._reader = reader
         self._delimiter = delimiter
-        self._ledger = ledger
+        self._report = report
         self._lines = self._read_lines()
         self._again: deque[str] = deque()
         self._held: list[str] = []
@@ -167,7 +168,7 @@ class _Records:
             else:
                 break
         if self._cut:
-            self._ledger.drop(CUT_OFF, self._line)
+            self._report.drop(CUT_OFF, self._line)
 
     def _read_lines(self) -> Iterator[str]:
         for block in self._reader.read_lines(carriage_returns=True):
@@ -198,7 +199,7 @@ class _Records:
             return None
         self._again.extendleft(reversed(others))
         if cells is None:
-            self._ledger.drop(UNCLOSED_QUOTE, self._line, error)
+            self._report.drop(UNCLOSED_QUOTE, self._line, error)
         self._line += 1
         return cells
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from navi.tables.compression import HEAD_SIZE, ByteStream
-from navi.tables.losses import DAMAGED, TOO_LONG, WRONG_ENCODING, Ledger
+from navi.tables.readreport import DAMAGED, TOO_LONG, WRONG_ENCODING, ReadReport
 
 MAX_LINE = 1 << 24
 """Bytes of the longest line that is read; a longer one cannot be a row."""
@@ -87,10 +87,10 @@ codecs.register_error(_MEND, _mend)
 class TextReader:
     """The text of a stream, in blocks of whole lines or in pieces."""
 
-    def __init__(self, stream: ByteStream, encoding: str | None, ledger: Ledger) -> None:
+    def __init__(self, stream: ByteStream, encoding: str | None, report: ReadReport) -> None:
         self.stream = stream
         self.encoding = encoding or detect_encoding(stream.head)
-        self._ledger = ledger
+        self._report = report
         self._line = 1
         self._rest = b""
         name = codecs.lookup(self.encoding).name
@@ -135,7 +135,7 @@ class TextReader:
             pending.append(block)
             size += len(block)
             if size > MAX_LINE:
-                self._ledger.drop(TOO_LONG, self._line, f"more than {MAX_LINE:,} bytes")
+                self._report.drop(TOO_LONG, self._line, f"more than {MAX_LINE:,} bytes")
                 self._line += 1
                 pending, size, skipping = [], 0, True
         self._rest = b"".join(pending)
@@ -146,12 +146,12 @@ class TextReader:
             block = self._decode(self._rest)
             yield TextBlock(block.line, block.text, cut=damage is not None)
         if damage is not None:
-            self._ledger.trouble(DAMAGED, damage, self._line)
+            self._report.trouble(DAMAGED, damage, self._line)
 
     def _read_bytes(self) -> Iterator[bytes]:
         """Yield the bytes without a byte order mark, in an encoding whose line end is one byte."""
         if not self._usual:
-            self._ledger.note(f"read as {self.encoding}")
+            self._report.note(f"read as {self.encoding}")
         blocks = iter(self.stream)
         if self._codec is None:
             blocks = self._transcode(blocks)
@@ -193,7 +193,7 @@ class TextReader:
             return data.decode(codec, _MEND)
 
     def _report_encoding(self, line: int, detail: str) -> None:
-        self._ledger.change(WRONG_ENCODING, line, detail)
+        self._report.change(WRONG_ENCODING, line, detail)
 
 
 def _last_line_end(block: bytes, carriage_returns: bool) -> int:

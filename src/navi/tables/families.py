@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.tables.losses import FAMILY_LIMIT, Ledger, Losses
+from navi.tables.readreport import FAMILY_LIMIT, ReadReport
 from navi.tables.text import write_text
 
 # Shape suffixes: R rows, M members of all lists together.
@@ -32,11 +32,11 @@ class Flattener:
         self._count = count
         self._losses: list[_Loss] = []
 
-    def report(self, number_R: NDArray[np.int64], ledger: Ledger) -> None:
+    def report(self, number_R: NDArray[np.int64], report: ReadReport) -> None:
         """Enter what was left out, given the numbers of the rows."""
         for loss in self._losses:
             detail = f"{loss.header} has {loss.num_members} members, {self._limit} stay"
-            ledger.change(FAMILY_LIMIT, int(number_R[loss.row]), detail, loss.num_cells)
+            report.change(FAMILY_LIMIT, int(number_R[loss.row]), detail, loss.num_cells)
 
     def flatten(self, header: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         """Yield the flat columns of a nested one, with scalars alone and as many rows."""
@@ -150,5 +150,5 @@ def count_cells(array: pa.Array) -> NDArray[np.int64]:
 
 
 def _write(array: pa.Array) -> pa.Array:
-    silent = Ledger(losses=Losses(), file="")
+    silent = ReadReport()
     return write_text(array, False, "", np.zeros(len(array), dtype=np.int64), silent)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from navi.tables.cells import assemble, clean_header, tell_apart, to_strings
 from navi.tables.chunk import Chunk
 from navi.tables.config import ReadConfig
-from navi.tables.losses import BINARY_CELL, FAMILY_LIMIT, TOO_DEEP, Ledger
+from navi.tables.readreport import BINARY_CELL, FAMILY_LIMIT, TOO_DEEP, ReadReport
 from navi.tables.text import is_whole_scalar, write_scalar
 
 MAX_CHARACTERS = 1 << 25
@@ -29,9 +29,9 @@ class RowBuilder:
     `max_family` members stay, at each level; the cells of the others are counted.
     """
 
-    def __init__(self, config: ReadConfig, ledger: Ledger, whole: frozenset[str] = frozenset()) -> None:
+    def __init__(self, config: ReadConfig, report: ReadReport, whole: frozenset[str] = frozenset()) -> None:
         self._config = config
-        self._ledger = ledger
+        self._report = report
         self._whole = whole
         self._clear()
 
@@ -55,7 +55,7 @@ class RowBuilder:
                     self._flatten(key, value, number)
         except RecursionError:
             del keys[start:], values[start:]
-            self._ledger.drop(TOO_DEEP, number)
+            self._report.drop(TOO_DEEP, number)
             return None
         self._ends.append(len(keys))
         self._numbers.append(number)
@@ -89,14 +89,14 @@ class RowBuilder:
             lost = sum(map(count_cells, family[limit:]))
             if lost:
                 detail = f"{key} has {len(family)} members, {limit} stay"
-                self._ledger.change(FAMILY_LIMIT, number, detail, lost)
+                self._report.change(FAMILY_LIMIT, number, detail, lost)
 
     def _to_text(self, key: str, value: Any, number: int) -> str | None:
         if isinstance(value, (bytes, bytearray)):
             try:
                 return value.decode()
             except UnicodeDecodeError:
-                self._ledger.change(BINARY_CELL, number, f"{key} holds {len(value)} bytes")
+                self._report.change(BINARY_CELL, number, f"{key} holds {len(value)} bytes")
                 return None
         return write_scalar(value, key in self._whole)
 
@@ -108,10 +108,10 @@ class RowBuilder:
         begin_R = np.array([0, *self._ends[:-1]], dtype=np.int64)
         row_C = np.repeat(np.arange(len(number_R), dtype=np.int32), np.array(self._ends, dtype=np.int64) - begin_R)
         headers, header_C = self._encode_headers()
-        header_C = tell_apart(headers, row_C, header_C, self._ledger)
-        value_C = to_strings(self._values, number_R[row_C], self._ledger)
+        header_C = tell_apart(headers, row_C, header_C, self._report)
+        value_C = to_strings(self._values, number_R[row_C], self._report)
         self._clear()
-        return assemble(headers, row_C, header_C, value_C, number_R, self._ledger)
+        return assemble(headers, row_C, header_C, value_C, number_R, self._report)
 
     def _encode_headers(self) -> tuple[list[str], NDArray[np.int32]]:
         """Return the distinct headers, cleaned, and the index of each cell's."""

@@ -10,7 +10,7 @@ from navi.tables.chunk import Chunk
 from navi.tables.config import ReadConfig
 from navi.tables.encoding import TextReader
 from navi.tables.flatten import Pairs, RowBuilder
-from navi.tables.losses import BROKEN_ROW, CUT_OFF, NOT_AN_OBJECT, TOO_DEEP, Ledger
+from navi.tables.readreport import BROKEN_ROW, CUT_OFF, NOT_AN_OBJECT, TOO_DEEP, ReadReport
 
 CRAWL_KEYS = frozenset({"row_id", "page_url"})
 """Keys of the Web Data Commons' tables that tell where a row was found, and nothing of what it describes."""
@@ -31,15 +31,15 @@ class JsonRows:
     A table whose first object has both `row_id` and `page_url` is one of the Web Data Commons', and loses these two.
     """
 
-    def __init__(self, config: ReadConfig, ledger: Ledger) -> None:
-        self._builder = RowBuilder(config, ledger)
-        self._ledger = ledger
+    def __init__(self, config: ReadConfig, report: ReadReport) -> None:
+        self._builder = RowBuilder(config, report)
+        self._report = report
         self._crawled: bool | None = None
 
     def add(self, value: object, number: int, size: int) -> Chunk | None:
         """Add a value as a row; return a chunk when one is full."""
         if type(value) is not Pairs:
-            self._ledger.drop(NOT_AN_OBJECT, number, "expected { … }")
+            self._report.drop(NOT_AN_OBJECT, number, "expected { … }")
             return None
         if self._crawled is None:
             self._crawled = self._recognise(value)
@@ -54,28 +54,28 @@ class JsonRows:
     def _recognise(self, first: Pairs) -> bool:
         crawled = {key for key, _ in first} >= CRAWL_KEYS
         if crawled:
-            self._ledger.note("a Web Data Commons table: row_id and page_url are left out")
+            self._report.note("a Web Data Commons table: row_id and page_url are left out")
         return crawled
 
 
-def read_json_lines(reader: TextReader, config: ReadConfig, ledger: Ledger) -> Iterator[Chunk]:
+def read_json_lines(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
     """Read one object a line; lines that are broken are dropped, blank lines are no rows."""
-    rows = JsonRows(config, ledger)
+    rows = JsonRows(config, report)
     decode, add = DECODER.raw_decode, rows.add
     for block in reader.read_lines():
         if block.cut:
-            ledger.drop(CUT_OFF, block.line)
+            report.drop(CUT_OFF, block.line)
             continue
         for number, line in enumerate(block.text.split("\n"), block.line):
             try:
                 value, end = decode(line)
             except (ValueError, RecursionError):
-                chunk = _retry(line, number, rows, ledger)
+                chunk = _retry(line, number, rows, report)
             else:
                 if end == len(line) or line[end:].isspace():
                     chunk = add(value, number, end)
                 else:
-                    ledger.drop(BROKEN_ROW, number, f"text after the value, at column {end + 1}")
+                    report.drop(BROKEN_ROW, number, f"text after the value, at column {end + 1}")
                     continue
             if chunk is not None:
                 yield chunk
@@ -84,7 +84,7 @@ def read_json_lines(reader: TextReader, config: ReadConfig, ledger: Ledger) -> I
         yield chunk
 
 
-def _retry(line: str, number: int, rows: JsonRows, ledger: Ledger) -> Chunk | None:
+def _retry(line: str, number: int, rows: JsonRows, report: ReadReport) -> Chunk | None:
     """Read a line that does not begin with a value: blank, indented or broken."""
     text = line.strip()
     if not text:
@@ -92,9 +92,9 @@ def _retry(line: str, number: int, rows: JsonRows, ledger: Ledger) -> Chunk | No
     try:
         value = DECODER.decode(text)
     except json.JSONDecodeError as error:
-        ledger.drop(BROKEN_ROW, number, f"{error.msg} at column {error.colno}")
+        report.drop(BROKEN_ROW, number, f"{error.msg} at column {error.colno}")
     except RecursionError:
-        ledger.drop(TOO_DEEP, number)
+        report.drop(TOO_DEEP, number)
     else:
         return rows.add(value, number, len(text))
     return None

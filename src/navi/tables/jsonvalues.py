@@ -10,7 +10,7 @@ from navi.tables.chunk import Chunk
 from navi.tables.config import ReadConfig
 from navi.tables.encoding import MAX_LINE, TextReader
 from navi.tables.jsonlines import DECODER, JsonRows, is_incomplete
-from navi.tables.losses import BROKEN_ROW, CUT_OFF, DAMAGED, TOO_DEEP, Ledger
+from navi.tables.readreport import BROKEN_ROW, CUT_OFF, DAMAGED, TOO_DEEP, ReadReport
 
 _SPACE = re.compile(r"[\s,]*")
 _BRACKET = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\]]')
@@ -105,9 +105,9 @@ class _Window:
         return -1
 
 
-def read_json_values(reader: TextReader, config: ReadConfig, ledger: Ledger) -> Iterator[Chunk]:
+def read_json_values(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
     """Read the objects of one array, or objects that follow each other without one; rows are numbered from 1."""
-    rows = JsonRows(config, ledger)
+    rows = JsonRows(config, report)
     window = _Window(reader)
     array = window.peek() == "["
     window.position += array
@@ -117,41 +117,41 @@ def read_json_values(reader: TextReader, config: ReadConfig, ledger: Ledger) -> 
         try:
             value, size = window.decode()
         except (json.JSONDecodeError, RecursionError) as error:
-            _drop(window, error, number, reader, ledger)
+            _drop(window, error, number, reader, report)
             line = window.line
             window.skip()
             if window.too_long:
                 detail = f"value {number} does not end within {MAX_LINE:,} characters, what follows is not read"
-                ledger.trouble(DAMAGED, detail, line)
+                report.trouble(DAMAGED, detail, line)
                 break
             continue
         chunk = rows.add(value, number, size)
         if chunk is not None:
             yield chunk
     if array and not window.too_long:
-        _check_end(window, reader, ledger)
+        _check_end(window, reader, report)
     chunk = rows.finish()
     if chunk is not None:
         yield chunk
 
 
 def _drop(
-    window: _Window, error: json.JSONDecodeError | RecursionError, number: int, reader: TextReader, ledger: Ledger
+    window: _Window, error: json.JSONDecodeError | RecursionError, number: int, reader: TextReader, report: ReadReport
 ) -> None:
     line = window.line
     if isinstance(error, RecursionError):
-        ledger.drop(TOO_DEEP, line, f"value {number}")
+        report.drop(TOO_DEEP, line, f"value {number}")
     elif reader.stream.damage is not None and is_incomplete(error):
-        ledger.drop(CUT_OFF, line, f"value {number}")
+        report.drop(CUT_OFF, line, f"value {number}")
     else:
-        ledger.drop(BROKEN_ROW, line, f"value {number}: {error.msg}")
+        report.drop(BROKEN_ROW, line, f"value {number}: {error.msg}")
 
 
-def _check_end(window: _Window, reader: TextReader, ledger: Ledger) -> None:
+def _check_end(window: _Window, reader: TextReader, report: ReadReport) -> None:
     if not window.peek():
         if reader.stream.damage is None:
-            ledger.trouble(DAMAGED, "the array is never closed", window.line)
+            report.trouble(DAMAGED, "the array is never closed", window.line)
         return
     window.position += 1
     if window.peek():
-        ledger.drop(BROKEN_ROW, window.line, "text after the end of the array")
+        report.drop(BROKEN_ROW, window.line, "text after the end of the array")

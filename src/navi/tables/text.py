@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.tables.losses import BINARY_CELL, WRONG_ENCODING, Ledger
+from navi.tables.readreport import BINARY_CELL, WRONG_ENCODING, ReadReport
 
 MAX_WHOLE = 2.0**53
 """Size up to which a float that is whole is written as an integer."""
@@ -34,7 +34,9 @@ def has_whole_form(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_timestamp(kind))
 
 
-def write_text(array: pa.Array, whole: bool, header: str, row_number: NDArray[np.int64], ledger: Ledger) -> pa.Array:
+def write_text(
+    array: pa.Array, whole: bool, header: str, row_number: NDArray[np.int64], report: ReadReport
+) -> pa.Array:
     """Write the scalars of a column as strings, those that are no text as null.
 
     Floats are the shortest text that reads back the same, or integers if the column is `whole`; timestamps are in ISO
@@ -48,9 +50,9 @@ def write_text(array: pa.Array, whole: bool, header: str, row_number: NDArray[np
     if pa.types.is_timestamp(kind):
         return _write_timestamps(array, whole)
     if _is_string(kind):
-        return _check_strings(array, header, row_number, ledger)
+        return _check_strings(array, header, row_number, report)
     if _is_binary(kind):
-        return _decode_bytes(array.cast(pa.large_binary()), header, row_number, ledger)
+        return _decode_bytes(array.cast(pa.large_binary()), header, row_number, report)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or _is_clock(kind):
         return array.cast(pa.string())
     if pa.types.is_duration(kind):
@@ -147,26 +149,26 @@ def _write_datetime(value: dt.datetime, whole: bool) -> str:
     return (text.rstrip("0") if "." in text else text) + zone
 
 
-def _check_strings(array: pa.Array, header: str, row_number: NDArray[np.int64], ledger: Ledger) -> pa.Array:
+def _check_strings(array: pa.Array, header: str, row_number: NDArray[np.int64], report: ReadReport) -> pa.Array:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
         binary = array.cast(pa.large_binary()) if not pa.types.is_string(array.type) else array.cast(pa.binary())
-        return _mend_bytes(binary, header, row_number, ledger)
+        return _mend_bytes(binary, header, row_number, report)
     return array.cast(pa.string())
 
 
-def _mend_bytes(array: pa.Array, header: str, row_number: NDArray[np.int64], ledger: Ledger) -> pa.Array:
+def _mend_bytes(array: pa.Array, header: str, row_number: NDArray[np.int64], report: ReadReport) -> pa.Array:
     texts: list[str | None] = []
     for value, number in zip(array.to_pylist(), row_number, strict=True):
         text = None if value is None else value.decode("utf-8", "replace")
         if text is not None and "\ufffd" in text:
-            ledger.change(WRONG_ENCODING, int(number), f"{header} is not utf-8, replaced")
+            report.change(WRONG_ENCODING, int(number), f"{header} is not utf-8, replaced")
         texts.append(text)
     return pa.array(texts, pa.string())
 
 
-def _decode_bytes(array: pa.Array, header: str, row_number: NDArray[np.int64], ledger: Ledger) -> pa.Array:
+def _decode_bytes(array: pa.Array, header: str, row_number: NDArray[np.int64], report: ReadReport) -> pa.Array:
     try:
         return array.cast(pa.large_string()).cast(pa.string())
     except pa.ArrowInvalid:
@@ -175,6 +177,6 @@ def _decode_bytes(array: pa.Array, header: str, row_number: NDArray[np.int64], l
             try:
                 texts.append(None if value is None else value.decode())
             except UnicodeDecodeError:
-                ledger.change(BINARY_CELL, int(number), f"{header} holds {len(value)} bytes")
+                report.change(BINARY_CELL, int(number), f"{header} holds {len(value)} bytes")
                 texts.append(None)
         return pa.array(texts, pa.string())

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from navi.corpus import ROLES, Encoded
 from navi.errors import ConfigError, TableError
-from navi.tables import Chunk, Losses, Source, find_sources, read_chunks
+from navi.tables import Chunk, ReadReport, Source, find_sources, read_chunks
 from navi.verbs.embedding import (
     KINDS,
     EmbedConfig,
@@ -48,7 +48,7 @@ class EmbeddedFiles:
     """The Parquet file."""
     num_vectors: int
     """Vectors written."""
-    losses: dict[str, Losses]
+    reports: dict[str, ReadReport]
     """What reading lost of each table."""
     skipped: tuple[tuple[Path, str], ...]
     """Files that are no tables, each with the reason."""
@@ -85,7 +85,7 @@ def embed_files(
                     progress(encoded.tables[table], int(count))
         if not num_vectors:
             raise TableError(f"No table in {', '.join(map(str, paths))} has any row.")
-    return EmbeddedFiles(path=Path(out), num_vectors=num_vectors, losses=embedder.losses, skipped=found.skipped)
+    return EmbeddedFiles(path=Path(out), num_vectors=num_vectors, reports=embedder.reports, skipped=found.skipped)
 
 
 class FileEmbedder:
@@ -98,7 +98,7 @@ class FileEmbedder:
         self._read_config = replace(navi.read_config, chunk_rows=ROWS_AT_ONCE[kind])
         self._roles: dict[tuple[str, str], str] = {}
         self._attributes: set[str] = set()
-        self.losses = {source.name: Losses() for source in sources}
+        self.reports = {source.name: ReadReport() for source in sources}
 
     def read(self) -> Iterator[Encoded]:
         """Yield the rows of all files, encoded; small tables come together."""
@@ -107,7 +107,7 @@ class FileEmbedder:
         for source in self._sources:
             if self._kind in ("segments", "headers"):
                 self._survey_roles(source)
-            for chunk in read_chunks(source, self.losses[source.name], self._read_config):
+            for chunk in read_chunks(source, self.reports[source.name], self._read_config):
                 if group and num_rows + chunk.num_rows > ROWS_AT_ONCE[self._kind]:
                     yield self._encoder.encode(group)
                     group, num_rows = {}, 0
@@ -139,7 +139,7 @@ class FileEmbedder:
     def _survey_roles(self, source: Source) -> None:
         """Tell the roles of a table's columns from its first rows: its cells are written before its end is read."""
         encoded = self._encoder.encode(
-            {source.name: _take_rows(read_chunks(source, Losses(), self._read_config), ROLE_ROWS)}
+            {source.name: _take_rows(read_chunks(source, ReadReport(), self._read_config), ROLE_ROWS)}
         )
         arrays = encoded.arrays
         for header, role in zip(encoded.headers.take(pa.array(arrays.column_header)), arrays.column_role, strict=True):

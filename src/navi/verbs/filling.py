@@ -14,10 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.errors import TableError
-from navi.tables import Chunk, Losses
+from navi.tables import Chunk, ReadReport
 from navi.tables.cells import clean_header
 from navi.tables.delimited import name_columns
-from navi.tables.losses import Ledger
 
 # Shape suffixes: R rows.
 
@@ -73,7 +72,7 @@ class NativeFrame:
 
     def __init__(self, frame: Any) -> None:
         self._names = _list_names(frame)
-        headers = name_columns([_join(name) for name in self._names], Ledger(losses=Losses(), file="frame"))
+        headers = name_columns([_join(name) for name in self._names], ReadReport())
         self.native = frame
         self._frame = nw.from_native(_rename(frame, headers), eager_only=True)
         self.headers = tuple(headers)

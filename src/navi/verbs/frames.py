@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from navi.errors import TableError
-from navi.tables import Chunk, Losses, ReadConfig, find_sources, read_chunks, read_frame
+from navi.tables import Chunk, ReadConfig, ReadReport, find_sources, read_chunks, read_frame
 
 TABLE = "table"
 """Name of a frame that was given none."""
@@ -26,7 +26,7 @@ class Tables:
     """The rows of each table."""
     num_rows: dict[str, int]
     """How many rows each table has, those without any cell among them."""
-    losses: dict[str, Losses]
+    losses: dict[str, ReadReport]
     """What reading lost of each table."""
 
 
@@ -54,9 +54,9 @@ def _is_frame(frame: Any) -> bool:
 def read_tables(frames: Any, config: ReadConfig, columns: Sequence[str] | None = None) -> Tables:
     """Read one frame or several; with `columns` of each only these. A table without rows is an error."""
     chunks: dict[str, list[Chunk]] = {}
-    losses: dict[str, Losses] = {}
+    losses: dict[str, ReadReport] = {}
     for name, frame in name_frames(frames).items():
-        losses[name] = Losses()
+        losses[name] = ReadReport()
         chunks[name] = list(read_frame(frame, losses[name], config))
         _check_rows(name, losses[name].read)
         if columns is not None:
@@ -94,10 +94,10 @@ def _check_rows(name: str, number: int) -> None:
 
 def read_files(paths: Sequence[str | Path], config: ReadConfig) -> Tables:
     """Read the tables of files, folders and patterns whole into memory; at least one must have a row."""
-    losses: dict[str, Losses] = {}
+    losses: dict[str, ReadReport] = {}
     chunks: dict[str, list[Chunk]] = {}
     for source in find_sources(paths).sources:
-        losses[source.name] = Losses()
+        losses[source.name] = ReadReport()
         chunks[source.name] = list(read_chunks(source, losses[source.name], config))
     if not any(chunks.values()):
         raise TableError(f"No table in {', '.join(map(str, paths))} has any row.")

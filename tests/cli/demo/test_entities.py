@@ -9,7 +9,7 @@ from navi.cli.demo import Tour, entities
 from navi.cli.demo.entities import choose_tables, pair_titles
 from navi.cli.files import TableFile
 from navi.simulator import Truth
-from navi.tables import Losses
+from navi.tables import ReadReport
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ def test_equal_titles_make_a_pair_whatever_their_case(tour):
         name="a",
         frame=pa.table({"year": ["1", "2", "3"], "film": ["Heat", None, "ALIEN"]}),
         row_number=np.array([2, 3, 4]),
-        losses=Losses(),
+        losses=ReadReport(),
     )
     right = TableFile(
-        name="b", frame=pa.table({"name": ["Alien", "Seven"]}), row_number=np.array([1, 2]), losses=Losses()
+        name="b", frame=pa.table({"name": ["Alien", "Seven"]}), row_number=np.array([1, 2]), losses=ReadReport()
     )
     assert pair_titles(tour, left, right) == {(2, 0)}

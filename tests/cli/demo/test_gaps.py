@@ -9,7 +9,7 @@ from navi.cli.demo import Tour
 from navi.cli.demo.gaps import find_usual, is_same, judge_fills
 from navi.cli.files import TableFile
 from navi.simulator import Truth
-from navi.tables import Losses
+from navi.tables import ReadReport
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_fills_are_judged_by_the_row_they_stand_in(tmp_path):
     tour.truth = truth
     # The file's second row, line 3, is the frame's first: the one before it had no cells.
     table = TableFile(
-        name="films", frame=pa.table({"genre": ["x", None]}), row_number=np.array([3, 4]), losses=Losses()
+        name="films", frame=pa.table({"genre": ["x", None]}), row_number=np.array([3, 4]), losses=ReadReport()
     )
     cells = pa.Table.from_pylist(
         [

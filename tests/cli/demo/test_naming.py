@@ -9,7 +9,7 @@ from navi.cli.demo import Tour
 from navi.cli.demo.naming import describe_column, guess_meaning, list_learned, list_meanings
 from navi.cli.files import TableFile
 from navi.simulator import Truth
-from navi.tables import Losses
+from navi.tables import ReadReport
 from navi.verbs.naming import Candidate, ColumnNames
 
 
@@ -46,7 +46,10 @@ def test_a_name_means_what_headers_of_its_words_mean(tour):
 @pytest.mark.parametrize(("proposed", "is_right"), [("title", True), ("released", False), ("budget", False)])
 def test_a_name_is_right_if_it_means_the_same(proposed, is_right, tour):
     table = TableFile(
-        name="c", frame=pa.table({"name": ["Alien", "Alien", None, "Heat"]}), row_number=np.arange(4), losses=Losses()
+        name="c",
+        frame=pa.table({"name": ["Alien", "Alien", None, "Heat"]}),
+        row_number=np.arange(4),
+        losses=ReadReport(),
     )
     candidate = Candidate(header=proposed, probability=0.5, source="known", like=None, evidence={})
     named = describe_column(tour, table, ColumnNames(column="name", candidates=(candidate,)))

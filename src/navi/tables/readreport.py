@@ -50,7 +50,7 @@ _CHOSEN = frozenset({FAMILY_LIMIT})
 
 
 @dataclass(kw_only=True)
-class Losses:
+class ReadReport:
     """What became of one table's rows: `read` is those kept and those dropped."""
 
     read: int = 0
@@ -63,48 +63,43 @@ class Losses:
     """Where, by reason, as `file:line: detail`; at most `MAX_PLACES` a reason."""
     notes: list[str] = field(default_factory=list)
     """Things about the whole source, such as its encoding and delimiter."""
+    headers: list[str] = field(default_factory=list, compare=False)
+    """Headers that the source declares, those without any cell among them; none where each row brings its own."""
+    source: str = field(default="frame", compare=False)
+    """The source as places name it."""
+    strict: bool = field(default=False, compare=False)
+    """Whether the first loss is an error."""
 
     @property
     def kept(self) -> int:
         """Rows kept."""
         return self.read - self.dropped.total()
 
-
-@dataclass(frozen=True, kw_only=True)
-class Ledger:
-    """Enters into `losses` what happens to one source, and makes it an error where reading is strict."""
-
-    losses: Losses
-    file: str
-    """The source as places name it."""
-    strict: bool = False
-
     def drop(self, reason: str, line: int, detail: str = "", num_rows: int = 1) -> None:
         """Enter a row, or several from this line on, as met and lost."""
-        self.losses.read += num_rows
-        self.losses.dropped[reason] += num_rows
-        self._list(reason, f"{self.file}:{line}", detail)
+        self.read += num_rows
+        self.dropped[reason] += num_rows
+        self._list(reason, f"{self.source}:{line}", detail)
 
     def change(self, reason: str, line: int, detail: str = "", num_cells: int = 1) -> None:
         """Enter cells as lost or changed in a row that is kept."""
-        self.losses.cells[reason] += num_cells
-        self._list(reason, f"{self.file}:{line}", detail)
+        self.cells[reason] += num_cells
+        self._list(reason, f"{self.source}:{line}", detail)
 
     def trouble(self, reason: str, detail: str, line: int | None = None) -> None:
-        """Enter something wrong with the whole file."""
+        """Enter something wrong with the whole source."""
         self.note(f"{reason}: {detail}")
-        self._list(reason, self.file if line is None else f"{self.file}:{line}", detail)
+        self._list(reason, self.source if line is None else f"{self.source}:{line}", detail)
 
     def note(self, text: str) -> None:
-        """Say something about the whole file, once."""
-        notes = self.losses.notes
-        if len(notes) < MAX_PLACES and text not in notes:
-            notes.append(text)
+        """Enter something about the whole source, once."""
+        if len(self.notes) < MAX_PLACES and text not in self.notes:
+            self.notes.append(text)
 
     def _list(self, reason: str, place: str, detail: str) -> None:
         if self.strict and reason not in _CHOSEN:
-            told = f"{reason}: {detail}" if detail else reason
-            raise TableError(f"{place}: {told}. Mend the source, or read it without strict.")
-        places = self.losses.places.setdefault(reason, [])
+            described = f"{reason}: {detail}" if detail else reason
+            raise TableError(f"{place}: {described}. Mend the source, or read it without strict.")
+        places = self.places.setdefault(reason, [])
         if len(places) < MAX_PLACES:
             places.append(f"{place}: {detail}" if detail else place)

@@ -1,4 +1,4 @@
-"""Tests of tables joined under one schema."""
+"""Tables joined into one under the unified schema that matching found."""
 
 from __future__ import annotations
 
@@ -40,9 +40,20 @@ def test_rows_stand_under_the_unified_names_with_where_they_come_from(matches, f
     ]
 
 
-def test_a_conflict_is_said(matches, frames, caplog):
+def test_a_conflict_is_logged(matches, frames, caplog):
     with caplog.at_level(logging.WARNING):
         unify(frames, matches)
     assert [record.getMessage() for record in caplog.records] == [
         "a: 'star' takes the first of star1, star2 that holds something."
     ]
+
+
+def test_what_was_matched_can_be_unified(reference_navi):
+    frames = {"a": [{"title": "dark city", "cast": ["Ann", "Bob"]}], "b": [{"title": "red house", "cast": ["Eve"]}]}
+    unified = unify(frames, reference_navi.match(frames, one_to_one=True)).to_pylist()
+    assert [(row["_table"], row["_row"], row["title"]) for row in unified] == [
+        ("a", 1, "dark city"),
+        ("b", 1, "red house"),
+    ]
+    assert {"Ann", "Bob"} <= set(unified[0].values())
+    assert "Eve" in unified[1].values()

@@ -1,0 +1,241 @@
+"""Columns that mean the same: `Navi.match` and `navi match`."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from itertools import combinations
+
+import pandas as pd
+import polars as pl
+import pyarrow.csv as pa_csv
+import pytest
+
+from navi.corpus import load_attributes
+from navi.errors import ConfigError, TableError
+from navi.verbs import Navi
+
+GENRES = ("drama", "comedy", "horror", "western", "musical", "animation", "documentary", "thriller")
+NAMES = ("Ann Bell", "Bob Cole", "Cleo Dean", "Dan East", "Eve Ford", "Fay Gray", "Gus Hill", "Hal Irons")
+SAME = {name: name for name in ("title", "genre", "year", "votes", "director")}
+OTHER = {"title": "Film", "genre": "Kind", "year": "Released", "votes": "Count", "director": "Maker"}
+
+
+def draw(seed, headers, num_rows=120):
+    """Return rows about films under the given headers."""
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(num_rows):
+        row = {
+            "title": f"The {rng.choice(('Night', 'Day', 'House', 'City'))} of {rng.choice(NAMES)} {rng.randrange(40)}",
+            "genre": ", ".join(sorted(rng.sample(GENRES, 2))),
+            "year": str(rng.randrange(1950, 2020)),
+            "votes": str(rng.randrange(10_000, 900_000)),
+            "director": rng.choice(NAMES),
+        }
+        rows.append({headers[name]: value for name, value in row.items() if name in headers})
+    return rows
+
+
+def list_columns(matches):
+    return [(column.table, column.header) for cluster in matches.clusters for column in cluster.columns]
+
+
+def find_pairs(matches):
+    """Return the pairs of headers that are in one cluster, of different tables."""
+    return {
+        frozenset((first.header, second.header))
+        for cluster in matches.clusters
+        for first, second in combinations(cluster.columns, 2)
+        if first.table != second.table
+    }
+
+
+@pytest.fixture(scope="module")
+def match(reference_navi):
+    """Match two tables with the small model that is kept."""
+
+    def run(first, second, **settings):
+        return reference_navi.match({"a": first, "b": second}, rows_per_column=4, **settings)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def matches(match):
+    return match(draw(1, SAME), draw(2, OTHER))
+
+
+def test_columns_with_the_same_values_match_under_other_headers(matches):
+    assert {frozenset(("genre", "Kind")), frozenset(("director", "Maker"))} <= find_pairs(matches)
+
+
+def test_no_column_matches_one_of_another_meaning(matches):
+    assert find_pairs(matches) <= {frozenset(pair) for pair in OTHER.items()}
+
+
+def test_every_column_is_in_exactly_one_cluster(matches):
+    assert sorted(list_columns(matches)) == sorted(
+        [*(("a", header) for header in SAME), *(("b", header) for header in OTHER.values())]
+    )
+
+
+def test_the_largest_clusters_and_the_surest_pairs_come_first(matches):
+    sizes = [len(cluster.columns) for cluster in matches.clusters]
+    scores = [pair.score for pair in matches.pairs]
+    assert sizes == sorted(sizes, reverse=True)
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_each_pair_says_what_headers_and_values_contributed(matches):
+    assert matches.pairs
+    for pair in matches.pairs:
+        assert pair.first.table != pair.second.table
+        assert 0 <= pair.score <= 1
+        assert pair.values > 0
+
+
+def test_equal_headers_match_and_give_the_name(match):
+    found = match(draw(1, SAME), draw(2, SAME))
+    assert find_pairs(found) == {frozenset((header,)) for header in SAME}
+    assert {cluster.name for cluster in found.clusters} == set(SAME)
+
+
+def test_without_headers_values_alone_decide(match):
+    found = match(draw(1, SAME), draw(2, {name: f"col_{place}" for place, name in enumerate(SAME)}))
+    assert {frozenset(("genre", "col_1")), frozenset(("director", "col_4"))} <= find_pairs(found)
+    assert {pair.headers for pair in found.pairs} == {0.0}
+
+
+def test_without_values_headers_alone_decide(match):
+    found = match(draw(1, SAME), pd.DataFrame({header: pd.Series([], dtype=str) for header in SAME}))
+    assert find_pairs(found) == {frozenset((header,)) for header in SAME}
+    assert {pair.values for pair in found.pairs} == {0.0}
+
+
+def test_an_empty_column_of_a_full_table_is_matched_by_its_header(match):
+    frame = pl.DataFrame(draw(2, {"title": "title"})).with_columns(pl.lit(None, dtype=pl.String).alias("genre"))
+    assert frozenset(("genre",)) in find_pairs(match(draw(1, SAME), frame))
+
+
+def test_nested_cells_are_columns_of_their_own(match):
+    found = match([{"cast": [{"name": "Ann"}, {"name": "Bob"}]}], [{"cast": [{"name": "Ann"}]}])
+    assert sorted(list_columns(found)) == [("a", "cast.0.name"), ("a", "cast.1.name"), ("b", "cast.0.name")]
+
+
+def test_one_to_one_has_at_most_one_column_of_a_table_in_a_cluster(match):
+    doubled = [{**row, "director 2": row["director"]} for row in draw(1, SAME)]
+    free, strict = (match(doubled, draw(2, OTHER), one_to_one=one) for one in (False, True))
+    most = [max(sum(c.table == "a" for c in cluster.columns) for cluster in each.clusters) for each in (free, strict)]
+    assert most == [2, 1]
+    assert {frozenset(("director", "Maker")), frozenset(("director 2", "Maker"))} & find_pairs(strict)
+
+
+def test_a_higher_threshold_matches_less(match, matches):
+    assert find_pairs(match(draw(1, SAME), draw(2, OTHER), threshold=0.9999)) < find_pairs(matches)
+
+
+def test_the_order_of_tables_changes_nothing(reference_navi, match, matches):
+    turned = reference_navi.match({"b": draw(2, OTHER), "a": draw(1, SAME)}, rows_per_column=4)
+    assert find_pairs(turned) == find_pairs(matches)
+    assert [cluster.name for cluster in turned.clusters] == [cluster.name for cluster in matches.clusters]
+
+
+def test_frames_in_a_list_get_names(reference_navi):
+    found = reference_navi.match([pd.DataFrame(draw(seed, SAME, 9)) for seed in (1, 2)], rows_per_column=2)
+    assert {table for table, _ in list_columns(found)} == {"table 1", "table 2"}
+
+
+def test_no_two_clusters_have_the_same_name(match):
+    found = match([{"col_1": "Ann", "col_2": "77"}], [{"x": "drama, comedy", "y": "1999-01-02"}])
+    names = [cluster.name for cluster in found.clusters]
+    assert len(set(names)) == len(names)
+
+
+def test_a_directory_without_known_columns_still_matches(reference_dir, tmp_path):
+    folder = shutil.copytree(
+        reference_dir, tmp_path / "model", ignore=shutil.ignore_patterns("columns.arrow", "scorer.json")
+    )
+    opened = Navi.from_pretrained(folder, device="cpu")
+    found = opened.match({"a": draw(1, SAME, 40), "b": draw(2, SAME, 40)}, rows_per_column=2)
+    assert find_pairs(found) == {frozenset((header,)) for header in SAME}
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+def test_a_threshold_is_a_probability(match, threshold):
+    with pytest.raises(ConfigError, match="threshold must lie between 0 and 1"):
+        match(draw(1, SAME), draw(2, SAME), threshold=threshold)
+
+
+def test_one_table_is_an_error(reference_navi):
+    with pytest.raises(ConfigError, match="at least two tables, got 1"):
+        reference_navi.match({"a": draw(1, SAME)})
+
+
+def test_a_table_without_columns_is_an_error(match):
+    with pytest.raises(TableError, match="'b' has no columns"):
+        match(draw(1, SAME, 3), pd.DataFrame())
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder of two tables, one of them with a row without any cell."""
+    folder = tmp_path_factory.mktemp("films")
+    (folder / "left.csv").write_text("title,year\nnight king,1999\n,\nday house,2001\n")
+    (folder / "right.jsonl").write_text('{"title": "love war", "year": "2010"}\n')
+    return folder
+
+
+def test_the_command_shows_clusters_and_what_spoke_for_them(reference_dir, files, navi_command):
+    lines = navi_command("match", "--model", reference_dir, files).stdout.strip().splitlines()
+    assert lines[0].split() == ["unified", "name", "score", "headers", "values", "columns"]
+    title = next(line for line in lines if line.split()[:1] == ["title"])
+    assert "title (left, right)" in title
+    assert "4 columns: 4 in 2 clusters, 0 alone." in lines
+
+
+def test_the_command_gives_everything_as_json(reference_dir, files, navi_command):
+    found = json.loads(navi_command("match", "--model", reference_dir, files, "--json").stdout)
+    assert found["clusters"][0]["columns"][0] == {"table": "left", "header": "title"}
+    assert set(found["pairs"][0]) == {"first", "second", "score", "headers", "values"}
+
+
+def test_the_mapping_is_what_prepare_takes(reference_dir, files, tmp_path, navi_command):
+    mapping, table = tmp_path / "mapping.json", tmp_path / "columns.csv"
+    flags = ("--mapping", mapping, "--csv", table, "--one-to-one")
+    told = navi_command("match", "--model", reference_dir, files, *flags).stdout
+    assert f"Written: {mapping}" in told
+    assert f"-o corpus --attributes {mapping}" in told
+    lines = pa_csv.read_csv(table).to_pylist()
+    assert list(lines[0]) == ["name", "cluster", "score", "table", "header"]
+    for line in lines:
+        assert load_attributes(mapping).attribute_of(line["table"], line["header"]) == line["name"]
+
+
+def test_the_tables_become_one_that_says_where_each_row_stands(reference_dir, files, tmp_path, navi_command):
+    out = tmp_path / "both.jsonl"
+    navi_command("match", "--model", reference_dir, files, "--unify", out, "--quiet")
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["_table"], row["_row"]) for row in rows] == [("left", 2), ("left", 4), ("right", 1)]
+    assert rows[1]["title"] == "day house"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["left.csv"], "at least two tables, got 1"),
+        (["left.csv", "right.jsonl", "--threshold", 2], "threshold must lie between 0 and 1, got 2.0"),
+        (["left.csv", "right.jsonl", "--unify", "both.xyz"], "both.xyz"),
+        (["nothing.csv"], "nothing.csv"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_written(
+    reference_dir, files, tmp_path, navi_command, monkeypatch, arguments, message
+):
+    for file in files.iterdir():
+        shutil.copy(file, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    result = navi_command("match", "--model", reference_dir, *arguments, code=2)
+    assert message in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["left.csv", "right.jsonl"]

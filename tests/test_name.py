@@ -1,0 +1,215 @@
+"""Headers for columns that have none: `Navi.name_columns`, `apply_names` and `navi name`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from navi.columns import ColumnProfiles
+from navi.errors import ModelError, TableError
+from navi.verbs import Navi
+from navi.verbs.naming import Candidate, ColumnNames, apply_names, choose_names
+
+
+@pytest.fixture(scope="module")
+def texts(reference_dir, world):
+    """Rows of a catalogue whose columns the model knows, every value a text."""
+    known = set(ColumnProfiles.load(reference_dir).tables)
+    catalogue = next(each for each in world.catalogues if each.name in known)
+    flat = [dict(row) for row in list(catalogue.rows)[:40]]
+    return [{header: str(value) for header, value in row.items() if isinstance(value, str | int)} for row in flat]
+
+
+@pytest.fixture(scope="module")
+def headers(texts):
+    """The headers that each nameless column had."""
+    return {f"col_{place}": header for place, header in enumerate(dict.fromkeys(name for row in texts for name in row))}
+
+
+@pytest.fixture(scope="module")
+def named(reference_navi, texts, headers):
+    number = {header: name for name, header in headers.items()}
+    return reference_navi.name_columns([{number[name]: row[name] for name in row} for row in texts], rows=3)
+
+
+def test_every_useless_header_gets_candidates(named, headers):
+    assert {names.column for names in named} == set(headers)
+    assert all(len(names.candidates) == 5 for names in named)
+
+
+def test_most_columns_of_a_known_table_are_found_by_their_values(named, headers):
+    right = [headers[names.column] in [each.header for each in names.candidates] for names in named]
+    assert sum(right) / len(right) > 0.7
+
+
+def test_probabilities_fall_and_stay_below_one(named):
+    for names in named:
+        listed = [each.probability for each in names.candidates]
+        assert listed == sorted(listed, reverse=True)
+        assert 0 < sum(listed) <= 1 + 1e-6
+
+
+def test_each_candidate_says_where_it_comes_from_and_what_speaks_for_it(named):
+    for names in named:
+        for each in names.candidates:
+            assert (each.like is None) == (each.source == "free")
+            assert set(each.evidence) == ({"values", "model", "taken"} if each.source == "known" else {"model"})
+    json.dumps([names.as_dict() for names in named])
+
+
+def test_naming_is_blind_to_the_own_header(reference_navi, texts):
+    # Which rows are read depends on their content, headers too, so all are.
+    few, header = texts[:4], list(texts[0])[1]
+    renamed = [{("Wrong Name" if name == header else name): value for name, value in row.items()} for row in few]
+    first = reference_navi.name_columns(few, [header], rows=10)[0]
+    second = reference_navi.name_columns(renamed, ["Wrong Name"], rows=10)[0]
+    assert [each.header for each in first.candidates] == [each.header for each in second.candidates]
+    for one, other in zip(first.candidates, second.candidates, strict=True):
+        assert one.probability == pytest.approx(other.probability, abs=1e-3)
+
+
+def test_only_what_is_asked_for_is_named(reference_navi, texts):
+    header = next(iter(texts[0]))
+    found = reference_navi.name_columns(texts, [header], top=2, rows=2)
+    assert [names.column for names in found] == [header]
+    assert len(found[0].candidates) == 2
+
+
+def test_without_free_all_candidates_are_known(reference_navi, texts):
+    found = reference_navi.name_columns(texts, [next(iter(texts[0]))], top=50, rows=2, free=False)
+    assert {each.source for each in found[0].candidates} == {"known"}
+
+
+def test_a_table_with_good_headers_needs_no_names(reference_navi):
+    assert len(reference_navi.name_columns([{"title": "Alien", "year": 1979}])) == 0
+
+
+def test_a_column_that_is_not_there_is_an_error(reference_navi, texts):
+    with pytest.raises(TableError, match="has no column 'colour of the sky'"):
+        reference_navi.name_columns(texts, ["colour of the sky"])
+
+
+def test_several_tables_are_an_error(reference_navi, texts):
+    with pytest.raises(TableError, match="one table at a time, got 2"):
+        reference_navi.name_columns({"a": texts, "b": texts})
+
+
+def test_a_model_without_profiles_is_an_error(reference_dir, tmp_path):
+    folder = shutil.copytree(reference_dir, tmp_path / "model", ignore=shutil.ignore_patterns("columns.arrow"))
+    with pytest.raises(ModelError, match=r"has no columns\.arrow"):
+        Navi.from_pretrained(folder, device="cpu").name_columns([{"col_1": "Alien"}])
+
+
+def propose(column, **headers):
+    """Return names proposed for a column, with their probabilities."""
+    listed = [
+        Candidate(header=header, probability=probability, source="known", like="t.h", evidence={})
+        for header, probability in headers.items()
+    ]
+    return ColumnNames(column=column, candidates=tuple(listed))
+
+
+def test_no_name_is_given_twice_and_the_surest_column_chooses_first():
+    names = [propose("A", title=0.5, name=0.3), propose("B", title=0.9, movie=0.1), propose("C", year=0.8)]
+    assert choose_names(names, ["Year"]) == {"B": "title", "A": "name"}
+
+
+def test_a_column_without_a_sure_candidate_keeps_its_header():
+    assert choose_names([propose("A", title=0.5), propose("B", year=0.9)], [], confidence=0.6) == {"B": "year"}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, list])
+def test_names_are_applied_to_a_frame_of_any_kind(make):
+    data = {"A": ["Alien"], "year": [1979]}
+    frame = make(data) if make is not list else [{"A": "Alien", "year": 1979}]
+    renamed = apply_names(frame, [propose("A", title=0.9)])
+    assert type(renamed) is type(frame)
+    columns = list(renamed[0]) if make is list else getattr(renamed, "column_names", None) or list(renamed.columns)
+    assert columns == ["title", "year"]
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory):
+    """A table with two headers that say nothing."""
+    file = tmp_path_factory.mktemp("export") / "export.csv"
+    lines = [f"night {number},{1990 + number % 9},drama" for number in range(12)]
+    file.write_text("\n".join(["title,col_2,x", *lines]) + "\n")
+    return file
+
+
+@pytest.fixture
+def name(reference_dir, navi_command):
+    """Run `navi name` with the small model that is kept."""
+
+    def run(*arguments, code=0):
+        return navi_command("name", "--model", reference_dir, *arguments, code=code)
+
+    return run
+
+
+def test_the_command_names_columns_with_useless_headers(name, export):
+    told = json.loads(name(export, "--top", 3, "--json").stdout)
+    assert told["table"] == "export"
+    assert [column["column"] for column in told["columns"]] == ["col_2", "x"]
+    assert all(len(column["candidates"]) == 3 for column in told["columns"])
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("*", ["title", "col_2", "x"]), ("title", ["title"])])
+def test_the_command_may_be_asked_for_columns(name, export, asked, expected):
+    told = json.loads(name(export, "--columns", asked, "--json").stdout)
+    assert [column["column"] for column in told["columns"]] == expected
+
+
+def test_the_command_shows_an_example_and_where_a_name_comes_from(name, export, reference_navi):
+    best = reference_navi.name_columns(pd.read_csv(export, dtype=str), ["x"])[0].candidates[0]
+    lines = [line.split() for line in name(export).stdout.strip().splitlines()]
+    assert lines[0] == ["column", "example", "name", "probability", "like", "or"]
+    assert next(line for line in lines if line[:1] == ["x"])[:4] == [
+        "x", "drama", best.header, f"{best.probability:.2f}",
+    ]  # fmt: skip
+
+
+def test_the_renamed_table_keeps_its_cells(name, export, tmp_path):
+    out = tmp_path / "named.csv"
+    assert f"2 columns renamed in {out}" in name(export, "--apply", out, "--confidence", 0).stdout
+    before, after = export.read_text().splitlines(), out.read_text().splitlines()
+    assert before[1:] == after[1:]
+    assert after[0].startswith("title,")
+    assert "col_2" not in after[0]
+
+
+def test_without_enough_confidence_nothing_is_renamed(name, export, tmp_path):
+    out = tmp_path / "named.csv"
+    assert "0 columns renamed" in name(export, "--apply", out, "--confidence", 1).stdout
+    assert out.read_text() == export.read_text()
+
+
+def test_the_next_command_writes_what_can_be_written(name, export, tmp_path):
+    packed = tmp_path / "export.csv.gz"
+    packed.write_bytes(gzip.compress(export.read_bytes()))
+    assert name(packed).stdout.rstrip().endswith("--apply named.csv")
+
+
+def test_a_table_whose_headers_all_say_something_needs_no_names(name, tmp_path):
+    (tmp_path / "films.csv").write_text("title,year\nAlien,1979\n")
+    result = name(tmp_path / "films.csv")
+    assert "Every header of this table says something" in result.stderr
+    assert result.stdout == ""
+
+
+def test_rows_that_cannot_be_read_are_reported(name, tmp_path):
+    (tmp_path / "export.jsonl").write_text('{"x": "drama"}\n{broken\n')
+    result = name(tmp_path / "export.jsonl")
+    assert "1 row: broken row" in result.stderr
+    assert "export.jsonl:2" in result.stderr
+
+
+def test_a_column_that_is_not_there_is_explained(name, export):
+    result = name(export, "--columns", "titel", code=2)
+    assert "The table 'export' has no column 'titel'. Did you mean 'title'?" in result.stderr

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from navi.batches.layout import gather_ranges
 from navi.columns.cells import shuffle_rows
 from navi.corpus import Corpus
+from navi.corpus.arrays import gather_ranges
 from navi.corpus.hashing import hash_texts
 
 

@@ -44,7 +44,7 @@ def make_key(*parts: int) -> int:
     return int(key[0])
 
 
-def fold(keys: Keys | int, data: Keys) -> Keys:
+def fold(keys: Keys | int, data: Keys | int) -> Keys:
     """Return new keys that depend on `keys` and on `data`, element by element."""
     scaled = _sign(keys * _GOLDEN) if isinstance(keys, int) else keys * _GOLDEN
     return scramble(data + scaled)
@@ -69,14 +69,14 @@ def choose_below(keys: Keys, count: int) -> Keys:
     return (_shift(keys, 1) % count * 2 + (keys & 1)) % count
 
 
-def order(keys: Keys) -> Keys:
+def order_keys(keys: Keys) -> Keys:
     """Return keys whose signed order is the unsigned order of the given ones."""
     return keys ^ _LOWEST
 
 
 def permute(key: int, count: int) -> NDArray[np.int64]:
     """Return the numbers 0 … count - 1 in an order that depends on the key alone."""
-    return np.argsort(order(fold(key, np.arange(count))), kind="stable")
+    return np.argsort(order_keys(fold(key, np.arange(count))), kind="stable")
 
 
 def _shift(keys: Keys, bits: int) -> Keys:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key
 from navi.errors import ConfigError
+from navi.randomness import fold, make_key, order_keys
 from navi_paper.gold import Gold
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Bench:
         rows = rows[self.row_tokens[rows] <= self.config.max_tokens]
         if count is None or len(rows) <= count:
             return rows
-        keys = fold(make_key(self.config.seed, *purpose), rows)
+        keys = order_keys(fold(make_key(self.config.seed, *purpose), rows))
         return np.sort(rows[np.argsort(keys, kind="stable")[:count]])
 
     @cached_property

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key
-from navi.batches.layout import gather_ranges
 from navi.columns.hiding import take_rows
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, gather_ranges
+from navi.randomness import fold, make_key, order_keys
 from navi_paper.bench import Bench
 from navi_paper.encoder import TableEncoder
 
@@ -83,7 +82,7 @@ def sample_cells(bench: Bench, split: str, columns: Ints, count: int, purpose: i
     row_C, column_C = np.repeat(rows, lengths), arrays.cell_column[cells]
     asked = np.isin(column_C, columns)
     row_C, column_C = row_C[asked], column_C[asked]
-    order = np.lexsort((fold(make_key(bench.config.seed, purpose), row_C), column_C))
+    order = np.lexsort((order_keys(fold(make_key(bench.config.seed, purpose), row_C)), column_C))
     row_C, column_C = row_C[order], column_C[order]
     rank = np.arange(len(order)) - np.searchsorted(column_C, column_C)
     return row_C[rank < count], column_C[rank < count]

@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.layout import gather_ranges
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ModelError
 
 # Shape suffixes: R rows, C cells of these rows, H hidden cells, T hidden tokens, D hidden size.

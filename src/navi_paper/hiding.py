@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key
 from navi.corpus.arrays import SegmentArrays
+from navi.randomness import fold, make_key, order_keys
 from navi_paper.encoder import Hidden, Ints, TableEncoder, list_hidden_tokens
 
 # Shape suffixes: R rows, C cells, H hidden cells, T hidden tokens.
@@ -22,7 +22,7 @@ def draw_cells(arrays: SegmentArrays, share: float, *purpose: int) -> NDArray[np
     row_C = arrays.cell_row
     keys_R = fold(make_key(*purpose), np.arange(arrays.num_rows))
     keys_C = fold(keys_R[row_C], arrays.segment_header[arrays.row_segments])
-    order = np.lexsort((keys_C, row_C))
+    order = np.lexsort((order_keys(keys_C), row_C))
     counts_R = np.diff(arrays.row_offsets)
     rank = np.arange(len(order)) - np.repeat(arrays.row_offsets[:-1], counts_R)
     wanted_R = np.maximum(1, np.rint(share * counts_R))

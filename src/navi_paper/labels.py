@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key
-from navi.batches.layout import gather_ranges
 from navi.corpus import SPLITS, Corpus
+from navi.corpus.arrays import gather_ranges
 from navi.errors import ConfigError
+from navi.randomness import fold, make_key, order_keys
 from navi_paper.bench import Bench
 from navi_paper.columns import name_columns
 from navi_paper.gold import Gold
@@ -155,7 +155,7 @@ def draw_pool(bench: Bench, labelled: Labelled, purpose: int) -> Labelled:
     usable = (split != SPLITS.index("train")) & (bench.row_tokens[labelled.rows] <= bench.config.max_tokens)
     labelled, split = labelled.keep(usable), split[usable]
     in_test = split == SPLITS.index("test")
-    keys = fold(make_key(bench.config.seed, purpose), labelled.rows)
+    keys = order_keys(fold(make_key(bench.config.seed, purpose), labelled.rows))
     drawn = np.zeros(len(labelled.rows), dtype=np.bool_)
     for label in np.unique(labelled.labels):
         own = np.flatnonzero(labelled.labels == label)

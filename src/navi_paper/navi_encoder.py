@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.backbones import load_tokenizer
-from navi.batches.layout import PART_HEADER, PART_VALUE, Layout, count_up
+from navi.batches.layout import PART_HEADER, PART_VALUE, Layout
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE, Masks
 from navi.columns.hiding import take_rows
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, count_up
 from navi.model.runner import Runner
 from navi.training.vocabulary import find_special_tokens
 from navi.verbs.loading import open_model

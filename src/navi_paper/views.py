@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key
-from navi.batches.layout import count_up
 from navi.corpus import load_attributes
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, count_up
 from navi.corpus.tokens import TextTokenizer
+from navi.randomness import fold, make_key, order_keys
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
@@ -32,7 +31,7 @@ def permute_columns(arrays: SegmentArrays, *, seed: int = 0) -> SegmentArrays:
     """Return the rows with their cells in another order, drawn for each row by itself."""
     row_C = arrays.cell_row
     keys_C = fold(fold(make_key(seed), np.arange(arrays.num_rows))[row_C], count_up(np.diff(arrays.row_offsets)))
-    return replace(arrays, row_segments=arrays.row_segments[np.lexsort((keys_C, row_C))])
+    return replace(arrays, row_segments=arrays.row_segments[np.lexsort((order_keys(keys_C), row_C))])
 
 
 def hide_columns(arrays: SegmentArrays, hidden_K: Bools) -> SegmentArrays:

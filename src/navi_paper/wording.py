@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key
 from navi.corpus import canonicalise
+from navi.randomness import fold, make_key, order_keys
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _SYNONYMS, _TYPOS, _EDITS = range(3)
+_BITS = (1 << 64) - 1
+"""Makes a key unsigned, so that its remainders are those of its bits."""
 
 
 def draw_synonyms(
@@ -93,7 +95,7 @@ def _draw(key: int) -> Iterator[int]:
     stream = make_key(key, _EDITS)
     count = 0
     while True:
-        yield int(fold(stream, count)[0])
+        yield int(fold(stream, np.array([count]))[0]) & _BITS
         count += 1
 
 
@@ -111,5 +113,5 @@ def _shuffle(eligible_K: NDArray[np.bool_], seed: int, purpose: int) -> Iterator
     """Yield the eligible columns in an order that the seed decides, each with a key of its own."""
     columns = np.flatnonzero(eligible_K)
     keys = fold(make_key(seed, purpose), columns)
-    for place in np.argsort(keys, kind="stable"):
-        yield int(columns[place]), int(keys[place])
+    for place in np.argsort(order_keys(keys), kind="stable"):
+        yield int(columns[place]), int(keys[place]) & _BITS

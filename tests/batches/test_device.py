@@ -10,13 +10,12 @@ import torch
 
 from navi.batches import BatchBuilder, MaskingConfig
 from navi.batches.batch import IGNORED
-from navi.batches.counter import make_key
 from navi.batches.device import DeviceBuilder
-from navi.batches.keys import sign_key
 from navi.batches.room import NEEDS, Room, choose_rooms, measure_needs
 from navi.losses import AlignmentConfig, compute_losses
 from navi.losses.total import measure_filled, measure_step
 from navi.model import load_backbone
+from navi.randomness import make_key
 
 
 def make_batches(builder, rows, epoch=2, slack=0):
@@ -25,7 +24,7 @@ def make_batches(builder, rows, epoch=2, slack=0):
     room = Room(**{name: int(need) + slack for name, need in zip(NEEDS, needs, strict=True)})
     padded = torch.full((room.rows,), -1)
     padded[: len(rows)] = torch.from_numpy(rows)
-    key = torch.tensor(sign_key(make_key(builder.seed, epoch)))
+    key = torch.tensor(make_key(builder.seed, epoch))
     made, num_targets = DeviceBuilder(builder, "cpu").build(padded, key, room)
     return builder.build(rows, epoch=epoch), made, num_targets, room
 
@@ -142,7 +141,7 @@ def test_more_targets_than_room_are_told(arrays, special):
     rows = np.arange(10)
     needs = dict(zip(NEEDS, measure_needs(builder, [rows])[0].tolist(), strict=True))
     room = Room(**(needs | {"targets": 2}))
-    key = torch.tensor(sign_key(make_key(0, 0)))
+    key = torch.tensor(make_key(0, 0))
     made, num_targets = DeviceBuilder(builder, "cpu").build(torch.from_numpy(rows), key, room)
     assert len(made.targets.token) == 2
     assert int(num_targets) == len(builder.build(rows, epoch=0).targets.token)

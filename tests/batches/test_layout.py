@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.batches.layout import PART_HEADER, PART_NONE, PART_VALUE, count_up, gather_ranges, lay_out
+from navi.batches.layout import PART_HEADER, PART_NONE, PART_VALUE, lay_out
+from navi.corpus.arrays import count_up, gather_ranges
 
 
 def serialise(arrays, rows, special):

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches.batch import FIRST_SLOT, SLOT_NONE, SLOT_UNKNOWN, Alignment, Batch, Columns, Rows, Sequences, Targets
-from navi.batches.counter import fold, make_key
-from navi.batches.layout import PART_NONE, PART_VALUE, Layout, SpecialTokens, count_up, gather_ranges, lay_out
+from navi.batches.layout import PART_NONE, PART_VALUE, Layout, SpecialTokens, lay_out
 from navi.batches.masking import MaskingConfig, Masks, mask_layout
-from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, SegmentArrays
+from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, SegmentArrays, count_up, gather_ranges
+from navi.randomness import fold, make_key, order_keys
 
 # Shape suffixes: R rows, S segments, T tokens (packed), A attributes, K columns.
 
@@ -167,7 +167,7 @@ def find_first(numbers: Ints) -> NDArray[np.bool_]:
 
 def shuffle_roles(arrays: SegmentArrays, seed: int) -> NDArray[np.int8]:
     """Deal each table's roles out anew among its columns: the random routing that entropy is compared with."""
-    keys = fold(make_key(seed), np.arange(len(arrays.column_role)))
+    keys = order_keys(fold(make_key(seed), np.arange(len(arrays.column_role))))
     dealt = np.lexsort((keys, arrays.column_table))
     return np.asarray(arrays.column_role)[dealt]
 

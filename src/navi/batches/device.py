@@ -27,10 +27,10 @@ from navi.batches.batch import (
 )
 from navi.batches.builder import BatchBuilder
 from navi.batches.device_layout import DeviceArrays, DeviceLayout, spread
-from navi.batches.keys import choose_below, draw_uniform, fold_keys, order_keys
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE, REGIME_VANILLA, Purpose
 from navi.batches.room import Room
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW
+from navi.randomness import choose_below, fold, order_keys, uniform
 
 # Shape suffixes: R rows, S segments, T tokens, G anchors of all tables, A attributes, K columns. All are as long as the
 # room has it; what is beyond the batch is filling.
@@ -115,13 +115,13 @@ class DeviceBuilder:
 
     def _mask(self, layout: DeviceLayout, key: Tensor) -> _Masks:
         config, special = self.builder.masking, self._special
-        row_keys = fold_keys(key, layout.rows)
-        segment_keys = fold_keys(row_keys[layout.segment_row], layout.segment_rank)
+        row_keys = fold(key, layout.rows)
+        segment_keys = fold(row_keys[layout.segment_row], layout.segment_rank)
         own_T, inside_T = layout.token_segment.clamp(min=0), layout.token_segment >= 0
-        token_keys = torch.where(inside_T, fold_keys(segment_keys[own_T], layout.token_position), 0)
+        token_keys = torch.where(inside_T, fold(segment_keys[own_T], layout.token_position), 0)
         regime_S = self._draw_regimes(layout, row_keys, segment_keys)
         regime_T = torch.where(inside_T, regime_S[own_T], REGIME_VANILLA)
-        chosen_T = draw_uniform(fold_keys(token_keys, Purpose.CHOOSE)) < config.token_share
+        chosen_T = uniform(fold(token_keys, Purpose.CHOOSE)) < config.token_share
         masked_T = torch.where(
             regime_T == REGIME_HEADER,
             layout.in_header,
@@ -129,13 +129,13 @@ class DeviceBuilder:
         )
         draw_T = torch.where(
             regime_T != REGIME_VANILLA,
-            draw_uniform(fold_keys(segment_keys, Purpose.REPLACE))[own_T],
-            draw_uniform(fold_keys(token_keys, Purpose.REPLACE)),
+            uniform(fold(segment_keys, Purpose.REPLACE))[own_T],
+            uniform(fold(token_keys, Purpose.REPLACE)),
         )
-        random_T = self._regular[choose_below(fold_keys(token_keys, Purpose.RANDOM), len(self._regular))]
+        random_T = self._regular[choose_below(fold(token_keys, Purpose.RANDOM), len(self._regular))]
         ids = torch.where(masked_T & (draw_T < config.mask_rate), special.mask, layout.token_ids)
         swap_T = masked_T & (draw_T >= config.mask_rate) & (draw_T < config.mask_rate + config.random_rate)
-        hidden_S = draw_uniform(fold_keys(segment_keys, Purpose.UNKNOWN)) < config.unknown_attribute_rate
+        hidden_S = uniform(fold(segment_keys, Purpose.UNKNOWN)) < config.unknown_attribute_rate
         return _Masks(
             token_ids=torch.where(swap_T, random_T, ids),
             masked=masked_T,
@@ -149,10 +149,10 @@ class DeviceBuilder:
         if not config.whole_spans:
             return vanilla
         row_S = torch.where(layout.segment_real, layout.segment_row, len(layout.rows))
-        by_key = torch.sort(order_keys(fold_keys(segment_keys, Purpose.RANK)), stable=True).indices
+        by_key = torch.sort(order_keys(fold(segment_keys, Purpose.RANK)), stable=True).indices
         order = by_key[torch.sort(row_S[by_key], stable=True).indices]
         rank_S = torch.zeros_like(layout.segment_rank).scatter(0, order, layout.segment_rank)
-        shift_S = draw_uniform(fold_keys(row_keys, Purpose.SHIFT))[layout.segment_row]
+        shift_S = uniform(fold(row_keys, Purpose.SHIFT))[layout.segment_row]
         place_S = (rank_S + shift_S) / layout.row_count[layout.segment_row].clamp(min=1)
         regime_S = torch.where(place_S < config.header_share + config.value_share, REGIME_VALUE, vanilla)
         return torch.where(place_S < config.header_share, REGIME_HEADER, regime_S)

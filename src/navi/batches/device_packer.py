@@ -10,8 +10,8 @@ from torch import Tensor
 from navi.batches.batch import FIRST_SLOT, SLOT_NONE, Rows
 from navi.batches.builder import BatchBuilder
 from navi.batches.device_layout import NEEDED, DeviceArrays, move_arrays
-from navi.batches.layout import SpecialTokens, gather_ranges
-from navi.corpus.arrays import SegmentArrays
+from navi.batches.layout import SpecialTokens
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 
 # Shape suffixes: R rows, S segments, T tokens (packed), A attributes.
 

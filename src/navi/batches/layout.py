@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 
 # Shape suffixes: R rows, S segments, T tokens (packed).
 
@@ -111,20 +111,3 @@ def lay_out(arrays: SegmentArrays, rows: NDArray[np.int64], special: SpecialToke
         token_segment=segment,
         token_part=part,
     )
-
-
-def gather_ranges(offsets: NDArray[np.int64], ids: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the length of each id's list, and the places of all their members in the flat array, list after list."""
-    starts = offsets[ids]
-    lengths = offsets[np.asarray(ids, dtype=np.int64) + 1] - starts
-    return lengths, np.repeat(starts, lengths) + count_up(lengths)
-
-
-def count_up(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return 0, 1, … length - 1 for each length, one after the other.
-
-    >>> count_up(np.array([2, 0, 3])).tolist()
-    [0, 1, 0, 1, 2]
-    """
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)

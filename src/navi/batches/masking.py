@@ -8,9 +8,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import Keys, fold, make_key, uniform
 from navi.batches.layout import PART_HEADER, PART_NONE, PART_VALUE, Layout, SpecialTokens
 from navi.errors import ConfigError
+from navi.randomness import choose_below, fold, make_key, order_keys, uniform
 
 # Shape suffixes: R rows, S segments, T tokens (packed).
 
@@ -86,7 +86,7 @@ def mask_layout(layout: Layout, config: MaskingConfig, special: SpecialTokens, *
     """Mask a layout; the outcome for a row depends on (seed, epoch, row) alone, not on the rows beside it."""
     row_keys = fold(make_key(seed, epoch), layout.rows)
     segment_keys = fold(row_keys[layout.segment_row], layout.segment_rank)
-    token_keys = np.zeros(len(layout.token_ids), dtype=np.uint64)
+    token_keys = np.zeros(len(layout.token_ids), dtype=np.int64)
     inside = layout.token_segment >= 0
     token_keys[inside] = fold(segment_keys[layout.token_segment[inside]], layout.token_position[inside])
 
@@ -103,7 +103,7 @@ def mask_layout(layout: Layout, config: MaskingConfig, special: SpecialTokens, *
     whole = regime_T != REGIME_VANILLA
     draw = uniform(fold(token_keys, Purpose.REPLACE))
     draw[whole] = uniform(fold(segment_keys, Purpose.REPLACE))[layout.token_segment[whole]]
-    random_ids = special.regular[fold(token_keys, Purpose.RANDOM) % np.uint64(len(special.regular))]
+    random_ids = special.regular[choose_below(fold(token_keys, Purpose.RANDOM), len(special.regular))]
     token_ids = np.where(masked & (draw < config.mask_rate), special.mask, layout.token_ids)
     swap = masked & (draw >= config.mask_rate) & (draw < config.mask_rate + config.random_rate)
     token_ids = np.where(swap, random_ids, token_ids)
@@ -112,14 +112,16 @@ def mask_layout(layout: Layout, config: MaskingConfig, special: SpecialTokens, *
     return Masks(token_ids=token_ids, masked=masked, kind=regime_T, unknown=unknown)
 
 
-def _draw_regimes(layout: Layout, config: MaskingConfig, row_keys: Keys, segment_keys: Keys) -> NDArray[np.int8]:
+def _draw_regimes(
+    layout: Layout, config: MaskingConfig, row_keys: NDArray[np.int64], segment_keys: NDArray[np.int64]
+) -> NDArray[np.int8]:
     """Divide each row's segments in the set shares: ranks in random order, shifted by one draw a row.
 
     The shift rounds at random, so that the shares hold on average in short rows too.
     """
     if not config.whole_spans:
         return np.full(len(segment_keys), REGIME_VANILLA, dtype=np.int8)
-    order = np.lexsort((fold(segment_keys, Purpose.RANK), layout.segment_row))
+    order = np.lexsort((order_keys(fold(segment_keys, Purpose.RANK)), layout.segment_row))
     rank_S = np.empty(len(order), dtype=np.int64)
     rank_S[order] = layout.segment_rank
     count_R = np.bincount(layout.segment_row, minlength=len(row_keys))

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.batches.builder import BatchBuilder
-from navi.batches.layout import gather_ranges
 from navi.batches.masking import MaskingConfig
-from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW
+from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, gather_ranges
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

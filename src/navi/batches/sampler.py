@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key, permute, uniform
 from navi.errors import ConfigError
+from navi.randomness import fold, make_key, permute, uniform
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def plan_epoch(
     by_table = np.argsort(table_of_row, kind="stable")
     tables, first = np.unique(table_of_row[by_table], return_index=True)
     for table, places_of_table in zip(tables, np.split(by_table, first[1:]), strict=True):
-        table_key = fold(key, np.array([table]))[0]
+        table_key = int(fold(key, np.array([table], np.int64))[0])
         members = rows[places_of_table][permute(table_key, len(places_of_table))]
         count = -(-len(members) // config.rows_per_table)
         strata.extend(np.array_split(members, count))

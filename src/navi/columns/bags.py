@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.layout import gather_ranges
+from navi.corpus.arrays import gather_ranges
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.layout import gather_ranges
 from navi.corpus import Encoded
+from navi.corpus.arrays import gather_ranges
 from navi.corpus.hashing import hash_text, mix
 
 # Shape suffixes: R rows, C cells, K columns.

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key
 from navi.columns.columns import ColumnProfiles
 from navi.columns.evidence import EVIDENCE, HEADER_EVIDENCE, VALUE_EVIDENCE, Background, measure_evidence
 from navi.columns.scorer import DEFAULT_SCORER, SET_WEIGHTS, SPELLING_WEIGHTS, PairScorer, have_headers, have_values
+from navi.randomness import fold, make_key, order_keys
 
 # Shape suffixes: K columns, N pairs, E kinds of evidence.
 
@@ -121,7 +121,7 @@ def _choose_columns(profiles: ColumnProfiles, seed: int) -> NDArray[np.int64]:
     usable = np.flatnonzero(have_headers(profiles) & have_values(profiles))
     attributes = np.array(profiles.attributes, dtype=object)[usable]
     _, attribute, counts = np.unique(attributes, return_inverse=True, return_counts=True)
-    drawn = fold(make_key(seed), usable)
+    drawn = order_keys(fold(make_key(seed), usable))
     order = np.lexsort((drawn, counts[attribute] < 2))
     return np.sort(usable[order[:MAX_COLUMNS]])
 

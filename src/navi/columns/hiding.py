@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.layout import Layout, gather_ranges
+from navi.batches.layout import Layout
 from navi.batches.masking import REGIME_HEADER, Masks
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 
 # Shape suffixes: R rows, C cells, S distinct segments, K columns, T tokens.
 

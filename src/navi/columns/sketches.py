@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.batches.layout import gather_ranges
 from navi.columns.bags import Bags, empty_bags, join_bags, make_bags
 from navi.columns.cells import Cells, sample_cells
 from navi.columns.quantities import KINDS, parse_quantities
 from navi.corpus import Encoded
+from navi.corpus.arrays import gather_ranges
 from navi.corpus.hashing import hash_texts
 
 # Shape suffixes: C cells, U distinct values, K columns, Q quantiles, F facts.

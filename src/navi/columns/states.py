@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key
 from navi.batches.layout import Layout
 from navi.columns.cells import sample_cells, shuffle_rows
 from navi.columns.hiding import Hidden, hide_headers
 from navi.corpus import Encoded
 from navi.corpus.arrays import SegmentArrays
+from navi.randomness import fold, make_key, order_keys
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,7 +69,7 @@ def average_states(runner: Runner, arrays: SegmentArrays, *, blind: bool = True)
 
 def _deal_columns(arrays: SegmentArrays) -> Ints:
     """Return the pass in which each column is hidden: a table's columns are dealt out evenly, in random order."""
-    drawn = fold(make_key(0), np.arange(len(arrays.column_table)))
+    drawn = order_keys(fold(make_key(0), np.arange(len(arrays.column_table))))
     order = np.lexsort((drawn, arrays.column_table))
     begins = np.searchsorted(arrays.column_table, arrays.column_table)
     group = np.empty(len(order), np.int64)

@@ -108,3 +108,20 @@ class SegmentArrays:
         running = np.concatenate([[0], np.cumsum(lengths_S[self.row_segments], dtype=np.int64)])
         tokens: NDArray[np.int64] = 1 + running[self.row_offsets[1:]] - running[self.row_offsets[:-1]]
         return tokens
+
+
+def gather_ranges(offsets: NDArray[np.int64], ids: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the length of each id's list, and the places of all their members in the flat array, list after list."""
+    starts = offsets[ids]
+    lengths = offsets[np.asarray(ids, dtype=np.int64) + 1] - starts
+    return lengths, np.repeat(starts, lengths) + count_up(lengths)
+
+
+def count_up(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return 0, 1, … length - 1 for each length, one after the other.
+
+    >>> count_up(np.array([2, 0, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from navi.batches.layout import gather_ranges
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ModelError
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from navi.batches.batch import Batch
 from navi.batches.device import DeviceBuilder
-from navi.batches.keys import sign_key
 from navi.batches.room import Room, choose_rooms, measure_needs
 from navi.losses.total import StepSize, measure_filled
 
@@ -66,7 +65,7 @@ class Recorder:
     def __call__(self, rows: Ints, key: int, room: Room) -> Tensor:
         """Add the gradients of the batch of these rows; return what `learn` does, until it is called again."""
         inputs = torch.full((room.rows + 1,), -1, dtype=torch.int64)
-        inputs[0] = sign_key(key)
+        inputs[0] = key
         inputs[1 : len(rows) + 1] = torch.from_numpy(rows)
         if not self._records or self._seen[room] < WARM_UP:
             self._seen[room] += 1

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.batches import Layout, MaskingConfig, SpecialTokens, lay_out, mask_layout
-from navi.batches.layout import gather_ranges
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 
 # Shape suffixes: S segments, T tokens (packed), K columns.
 

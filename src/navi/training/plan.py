@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.batches import SamplerConfig, plan_epoch
-from navi.batches.layout import gather_ranges
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import TrainingError
 from navi.training.config import TrainingConfig
 

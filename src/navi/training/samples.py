@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from navi.batches import Batch, BatchBuilder
-from navi.batches.layout import gather_ranges
 from navi.batches.masking import REGIME_HEADER
+from navi.corpus.arrays import gather_ranges
 from navi.training.step import Stepper, autocast
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from accelerate.utils import DistributedDataParallelKwargs
 from torch import Tensor, nn
 
 from navi.batches import Batch, BatchBuilder
-from navi.batches.counter import make_key
 from navi.batches.device import DeviceBuilder
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
 from navi.batches.room import Room
 from navi.losses import AlignmentConfig, Losses, compute_losses
 from navi.losses.total import StepSize, find_read_tokens, measure_step
 from navi.model import NaviModel, is_new
+from navi.randomness import make_key
 from navi.training.config import PretrainConfig
 from navi.training.graphs import Recorder
 from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_step
@@ -168,7 +168,7 @@ class Stepper:
         if made.room is not None:
             assert self.recorder is not None
             torch.manual_seed(self._make_seed(step, 0))
-            sums += self.recorder(made.parts[0], int(make_key(self.config.seed, made.epoch)), made.room)
+            sums += self.recorder(made.parts[0], make_key(self.config.seed, made.epoch), made.room)
         for number, batch in enumerate(made.batches):
             last = number == len(made.batches) - 1
             with nullcontext() if last else self.accelerator.no_sync(self.objective):
@@ -220,7 +220,7 @@ class Stepper:
     def _make_seed(self, step: int, number: int) -> int:
         """Return a dropout seed that depends on the place in the run alone, so that there is no state to save."""
         place = number * self.accelerator.num_processes + self.accelerator.process_index
-        return int(make_key(self.config.seed, step, place))
+        return make_key(self.config.seed, step, place)
 
     def _share(self, sums: Tensor) -> Tensor:
         """Sum over processes; what is a mean already is averaged."""
@@ -259,4 +259,4 @@ def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:
 
 def seed_everything(seed: int) -> None:
     """Seed what makes cold parameters; steps seed themselves."""
-    torch.manual_seed(int(make_key(seed)))
+    torch.manual_seed(make_key(seed))

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from navi.batches import BatchBuilder, MaskingConfig, SpecialTokens, prefetch
 from navi.batches.batch import Batch
-from navi.batches.counter import fold, make_key
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
 from navi.losses import compute_losses
 from navi.losses.total import StepSize
+from navi.randomness import fold, make_key, order_keys
 from navi.training.config import PretrainConfig
 from navi.training.guesses import measure_guesses
 from navi.training.memory import is_out_of_memory, release_memory
@@ -119,7 +119,7 @@ def choose_rows(rows: Ints, count: int, seed: int) -> Ints:
     """Return at most `count` of the rows, drawn evenly and always the same, in the corpus's order."""
     if len(rows) <= count:
         return rows
-    keys = fold(make_key(seed, VALIDATION_EPOCH), rows)
+    keys = order_keys(fold(make_key(seed, VALIDATION_EPOCH), rows))
     return np.sort(rows[np.argsort(keys, kind="stable")[:count]])
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches.batch import FIRST_SLOT, Sequences
-from navi.batches.layout import count_up, gather_ranges
+from navi.corpus.arrays import count_up, gather_ranges
 from navi.model import NaviModel
 from navi.model.runner import Runner
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from navi.batches.layout import count_up, gather_ranges
-from navi.corpus.arrays import ROLES, SegmentArrays
+from navi.corpus.arrays import ROLES, SegmentArrays, count_up, gather_ranges
 from navi.verbs.calibration import Answers
 from navi.verbs.guessing.gaps import Gaps, Ints
 from navi.verbs.guessing.guesser import Guesses

@@ -10,8 +10,7 @@ from queue import SimpleQueue
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.layout import gather_ranges
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.corpus.hashing import hash_rows, mix
 from navi.model.runner import ROW_PARTS
 from navi.verbs.caching import CachingRunner

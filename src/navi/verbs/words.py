@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.batches.layout import gather_ranges
 from navi.corpus import Encoded
+from navi.corpus.arrays import gather_ranges
 from navi.corpus.hashing import hash_texts
 from navi.verbs.pool import Floats, Ints
 

@@ -17,8 +17,7 @@ from transformers import BertConfig
 
 from navi.backbones import WEIGHTS_FILE, load_tokenizer
 from navi.batches import prefetch
-from navi.batches.layout import gather_ranges
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ConfigError, ModelError
 from navi.model.runner import group_by_length
 from navi.training.plan import count_tokens

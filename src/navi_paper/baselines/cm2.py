@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer
 
-from navi.batches.counter import fold, make_key, uniform
-from navi.batches.layout import gather_ranges
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.model.attention import PACKED_ATTENTION, Boundaries, Packing
 from navi.model.pooling import pool_spans
+from navi.randomness import fold, make_key, uniform
 from navi_paper.baselines.backbone import LAYERS, Backbone
 from navi_paper.baselines.baseline import Baseline, Batch, to_tensors
 from navi_paper.baselines.numbers import NumberReader

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, TapasConfig, TapasForMaskedLM
 
-from navi.batches.layout import count_up
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, count_up
 from navi_paper.baselines.backbone import Backbone
 from navi_paper.baselines.baseline import Batch, to_tensors
 from navi_paper.baselines.text import Text, list_row_cells, place_words

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key, uniform
-from navi.batches.layout import SpecialTokens, count_up, gather_ranges
-from navi.corpus.arrays import SegmentArrays
+from navi.batches.layout import SpecialTokens
+from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
+from navi.randomness import choose_below, fold, make_key, uniform
 from navi_paper.encoder import Hidden
 
 # Shape suffixes: R rows, C cells, T tokens (packed), M masked tokens.
@@ -175,7 +175,7 @@ def mask_tokens(text: Text, special: SpecialTokens, *, seed: int, epoch: int) ->
     keys = fold(row_keys[text.token_row], text.token_position)
     chosen = text.is_word & (uniform(fold(keys, _CHOOSE)) < TOKEN_SHARE)
     draw = uniform(fold(keys, _REPLACE))
-    random_ids = special.regular[fold(keys, _RANDOM) % np.uint64(len(special.regular))]
+    random_ids = special.regular[choose_below(fold(keys, _RANDOM), len(special.regular))]
     token_ids = np.where(chosen & (draw < MASK_RATE), special.mask, text.token_ids)
     swapped = chosen & (draw >= MASK_RATE) & (draw < MASK_RATE + RANDOM_RATE)
     return np.where(swapped, random_ids, token_ids), np.flatnonzero(chosen)

@@ -13,8 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navi.batches.layout import count_up
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, count_up
 from navi.model.pooling import pool_spans
 from navi_paper.baselines.baseline import Baseline, Batch, to_tensors
 from navi_paper.baselines.text import Text, find_hidden, mask_tokens

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from navi.batches import prefetch
-from navi.batches.counter import make_key
 from navi.errors import ConfigError, ModelError, TrainingError
+from navi.randomness import make_key
 from navi.training.config import PretrainConfig
 from navi.training.folder import writing
 from navi.training.metrics import BadSteps, MetricsLog

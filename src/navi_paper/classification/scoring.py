@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key
 from navi.errors import ConfigError
+from navi.randomness import fold, make_key, order_keys
 from navi_paper.bench import Bench
 from navi_paper.classification.classifiers import CLASSIFIERS, Labels, MakeClassifier, Matrix
 from navi_paper.metrics import measure_macro_f1
@@ -50,7 +50,7 @@ def balance(labels: Labels, rows: int) -> dict[str, int]:
 
 def draw_run(labels: Labels, row: Ints, *, rows: int, seed: int, run: int) -> tuple[Ints, Ints]:
     """Return the places of the rows to learn from and of those held out in a run; each class has some of both."""
-    keys = fold(make_key(seed, run), row)
+    keys = order_keys(fold(make_key(seed, run), row))
     learnt, held = [], []
     for label, count in balance(labels, rows).items():
         own = np.flatnonzero(labels == label)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.layout import count_up, gather_ranges
 from navi.columns.hiding import take_rows
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi_paper.bench import Bench
 from navi_paper.encoder import Hidden, Ints, TableEncoder, list_hidden_tokens
 from navi_paper.hiding import Score, draw_cells, score_encoder, score_guesses

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key, permute
 from navi.columns.hiding import take_rows
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLES, SegmentArrays
+from navi.randomness import fold, make_key, order_keys, permute
 from navi_paper.bench import Bench
 from navi_paper.encoder import TableEncoder
 from navi_paper.metrics import measure_silhouette
@@ -93,9 +93,9 @@ def _draw_cells(bench: Bench, taken: SegmentArrays) -> Ints:
     return np.sort(cells[_draw_members(group, keys, SEGMENTS)])
 
 
-def _draw_members(group: Ints, keys: NDArray[np.uint64], limit: int) -> Ints:
+def _draw_members(group: Ints, keys: Ints, limit: int) -> Ints:
     """Return the places of at most `limit` members of each group, those with the least keys."""
-    order = np.lexsort((keys, group))
+    order = np.lexsort((order_keys(keys), group))
     ranked = group[order]
     rank = np.arange(len(order)) - np.searchsorted(ranked, ranked)
     return order[rank < limit]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import make_key, permute
 from navi.columns.hiding import take_rows
+from navi.randomness import make_key, permute
 from navi_paper.bench import Bench
 from navi_paper.encoder import TableEncoder
 from navi_paper.hiding import draw_cells

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.counter import fold, make_key
 from navi.columns.hiding import take_rows
+from navi.randomness import fold, make_key, order_keys
 from navi_paper.bench import Bench
 from navi_paper.columns import find_numeric_columns
 from navi_paper.encoder import TableEncoder
@@ -77,7 +77,7 @@ def draw_half(bench: Bench, eligible_K: Bools) -> Bools:
     """Choose half of each table's eligible columns, rounded down: (K,)."""
     columns = np.flatnonzero(eligible_K)
     table = bench.corpus.arrays.column_table[columns]
-    keys = fold(make_key(bench.config.seed, PURPOSE), columns)
+    keys = order_keys(fold(make_key(bench.config.seed, PURPOSE), columns))
     order = np.lexsort((keys, table))
     rank = np.arange(len(order)) - np.searchsorted(table, table)
     count = np.searchsorted(table, table, side="right") - np.searchsorted(table, table)

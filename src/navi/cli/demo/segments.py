@@ -45,8 +45,8 @@ def map_segments(model: Navi, corpus: Encoded, *, seed: int = 0) -> Segments:
     """Return segments of the largest tables of a corpus, as many of each role as there are, placed by t-SNE."""
     import numpy as np
 
-    from navi.batches.layout import gather_ranges
     from navi.corpus import ROLES
+    from navi.corpus.arrays import gather_ranges
 
     arrays, random = corpus.arrays, np.random.default_rng(seed)
     rows = choose_rows(np.asarray(arrays.row_table), random)

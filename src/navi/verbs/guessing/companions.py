@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.layout import gather_ranges
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.verbs.guessing.gaps import ColumnCells, Gaps, Ints
 
 # Shape suffixes: M gaps of one column, C cells, S distinct segments beside the gaps, N values of the column's set.

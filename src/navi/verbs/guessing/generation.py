@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches import Layout, Rows
-from navi.batches.layout import count_up
-from navi.corpus.arrays import SegmentArrays
+from navi.corpus.arrays import SegmentArrays, count_up
 from navi.model.encoder import NaviOutput
 from navi.model.runner import Runner
 from navi.verbs.guessing.gaps import Gaps, Ints, open_gaps

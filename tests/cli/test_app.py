@@ -69,3 +69,10 @@ def test_an_unknown_verb_is_a_users_mistake(navi_command):
 
 def test_an_unknown_option_is_a_users_mistake(navi_command):
     assert "No such option: --foo" in navi_command("inspect", "films", "--foo", code=2).stderr
+
+
+@pytest.mark.parametrize("verb", ["embed", "impute", "match", "name", "search"])
+def test_a_verb_that_asks_a_model_says_how_to_name_one(verb, tmp_path, navi_command):
+    out = ("-o", tmp_path / "out.parquet") if verb in ("embed", "impute") else ()
+    result = navi_command(verb, tmp_path, *out, code=2)
+    assert result.stderr == "navi: --model DIR is needed: the model to ask. `navi pretrain` makes one.\n"

@@ -36,7 +36,7 @@ def test_a_match_says_what_headers_and_values_contributed(found, capsys):
 
 
 def test_every_column_of_the_tables_is_in_a_cluster(model, tables, truth, navi_command):
-    told = json.loads(navi_command("match", model, tables, "--json").stdout)
+    told = json.loads(navi_command("match", "--model", model, tables, "--json").stdout)
     columns = {(column["table"], column["header"]) for cluster in told["clusters"] for column in cluster["columns"]}
     assert columns == {column for column in columns if truth.concept_of(*column)}
     assert set(truth.concepts) <= columns
@@ -44,7 +44,7 @@ def test_every_column_of_the_tables_is_in_a_cluster(model, tables, truth, navi_c
 
 def test_the_mapping_is_what_prepare_takes(model, tables, settings_file, tmp_path, navi_command):
     mapping, table = tmp_path / "mapping.json", tmp_path / "columns.csv"
-    told = navi_command("match", model, tables, "--mapping", mapping, "--csv", table, "--one-to-one").stdout
+    told = navi_command("match", "--model", model, tables, "--mapping", mapping, "--csv", table, "--one-to-one").stdout
     assert f"Written: {mapping}" in told
     assert f"-o corpus --attributes {mapping}" in told
     attributes = load_attributes(mapping)
@@ -58,17 +58,17 @@ def test_the_tables_become_one_that_says_where_each_row_stands(model, tmp_path, 
     (tmp_path / "left.csv").write_text("title,year\nnight king,1999\n,\nday house,2001\n")
     (tmp_path / "right.jsonl").write_text('{"title": "love war", "year": "2010"}\n')
     out = tmp_path / "both.jsonl"
-    navi_command("match", model, tmp_path / "left.csv", tmp_path / "right.jsonl", "--unify", out, "--quiet")
+    navi_command("match", "--model", model, tmp_path / "left.csv", tmp_path / "right.jsonl", "--unify", out, "--quiet")
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["_table"], row["_row"]) for row in rows] == [("left", 2), ("left", 4), ("right", 1)]
     assert "day house" in rows[1].values()
 
 
 def test_one_table_is_too_few(model, tables, navi_command):
-    result = navi_command("match", model, next(tables.iterdir()), code=2)
+    result = navi_command("match", "--model", model, next(tables.iterdir()), code=2)
     assert "at least two tables, got 1" in result.stderr
 
 
 def test_the_threshold_is_a_share(model, tables, navi_command):
-    result = navi_command("match", model, tables, "--threshold", 2, code=2)
+    result = navi_command("match", "--model", model, tables, "--threshold", 2, code=2)
     assert "threshold must lie between 0 and 1, got 2.0" in result.stderr

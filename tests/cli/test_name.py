@@ -39,22 +39,22 @@ def knowing_model(model, corpus, tmp_path_factory):
 
 
 def test_columns_with_useless_headers_are_named(knowing_model, export, navi_command):
-    told = json.loads(navi_command("name", knowing_model, export, "--top", 3, "--json").stdout)
+    told = json.loads(navi_command("name", "--model", knowing_model, export, "--top", 3, "--json").stdout)
     assert told["table"] == "export"
     assert [column["column"] for column in told["columns"]] == ["col_2", "x"]
     assert all(len(column["candidates"]) == 3 for column in told["columns"])
 
 
 def test_columns_may_be_asked_for(knowing_model, export, navi_command):
-    told = json.loads(navi_command("name", knowing_model, export, "--columns", "*", "--json").stdout)
+    told = json.loads(navi_command("name", "--model", knowing_model, export, "--columns", "*", "--json").stdout)
     assert [column["column"] for column in told["columns"]] == ["title", "col_2", "x"]
-    told = json.loads(navi_command("name", knowing_model, export, "--columns", "title", "--json").stdout)
+    told = json.loads(navi_command("name", "--model", knowing_model, export, "--columns", "title", "--json").stdout)
     assert [column["column"] for column in told["columns"]] == ["title"]
 
 
 def test_the_renamed_table_keeps_its_cells(knowing_model, export, tmp_path, navi_command):
     out = tmp_path / "named.csv"
-    told = navi_command("name", knowing_model, export, "--apply", out, "--confidence", 0).stdout
+    told = navi_command("name", "--model", knowing_model, export, "--apply", out, "--confidence", 0).stdout
     assert f"2 columns renamed in {out}" in told
     before, after = export.read_text().splitlines(), out.read_text().splitlines()
     assert before[1:] == after[1:]
@@ -65,32 +65,32 @@ def test_the_renamed_table_keeps_its_cells(knowing_model, export, tmp_path, navi
 def test_the_next_command_writes_what_can_be_written(knowing_model, export, tmp_path, navi_command):
     packed = tmp_path / "export.csv.gz"
     packed.write_bytes(gzip.compress(export.read_bytes()))
-    assert navi_command("name", knowing_model, packed).stdout.rstrip().endswith("--apply named.csv")
+    assert navi_command("name", "--model", knowing_model, packed).stdout.rstrip().endswith("--apply named.csv")
 
 
 def test_without_enough_confidence_nothing_is_renamed(knowing_model, export, tmp_path, navi_command):
     out = tmp_path / "named.csv"
-    told = navi_command("name", knowing_model, export, "--apply", out, "--confidence", 1).stdout
+    told = navi_command("name", "--model", knowing_model, export, "--apply", out, "--confidence", 1).stdout
     assert "0 columns renamed" in told
     assert out.read_text() == export.read_text()
 
 
 def test_a_table_whose_headers_all_say_something_needs_no_names(knowing_model, tmp_path, navi_command):
     (tmp_path / "films.csv").write_text("title,year\nAlien,1979\n")
-    result = navi_command("name", knowing_model, tmp_path / "films.csv")
+    result = navi_command("name", "--model", knowing_model, tmp_path / "films.csv")
     assert "Every header of this table says something" in result.stderr
     assert result.stdout == ""
 
 
 def test_rows_that_cannot_be_read_are_told_of(knowing_model, tmp_path, navi_command):
     (tmp_path / "export.jsonl").write_text('{"x": "drama"}\n{broken\n')
-    result = navi_command("name", knowing_model, tmp_path / "export.jsonl")
+    result = navi_command("name", "--model", knowing_model, tmp_path / "export.jsonl")
     assert "1 row: broken row" in result.stderr
     assert "export.jsonl:2" in result.stderr
 
 
 def test_a_column_that_is_not_there_is_explained(knowing_model, export, navi_command):
-    result = navi_command("name", knowing_model, export, "--columns", "titel", code=2)
+    result = navi_command("name", "--model", knowing_model, export, "--columns", "titel", code=2)
     assert "The table 'export' has no column 'titel'. Did you mean 'title'?" in result.stderr
 
 

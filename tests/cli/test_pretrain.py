@@ -22,7 +22,7 @@ def test_the_summary_sets_validation_beside_the_guesses(corpus, settings_file, t
     assert "before" in told
     assert "most frequent guess" in told
     assert "headers, attribute hidden (blind)" in told
-    assert f"navi match {tmp_path / 'model'}" in told.replace("\n", "")
+    assert f"navi match --model {tmp_path / 'model'}" in told.replace("\n", "")
 
 
 @pytest.mark.parametrize(("after", "warned"), [(0.2, True), (0.3, False), (None, False)])

@@ -20,20 +20,22 @@ def films(tmp_path_factory):
 
 
 def test_the_row_with_the_same_words_comes_first(model, films, navi_command):
-    found = json.loads(navi_command("search", model, films, "--like", "title=day house", "-k", 2, "--json").stdout)
+    found = json.loads(
+        navi_command("search", "--model", model, films, "--like", "title=day house", "-k", 2, "--json").stdout
+    )
     assert [set(row) for row in found] == [{"table", "row", "confidence", "similarity", "overlap", "cells"}] * 2
     assert (found[0]["table"], found[0]["row"]) == ("left", 3)
     assert found[0]["cells"] == {"title": "day house", "year": "2001"}
 
 
 def test_rows_are_shown_with_their_cells(model, films, navi_command):
-    told = navi_command("search", model, films, "--like", "title=dark star").stdout
+    told = navi_command("search", "--model", model, films, "--like", "title=dark star").stdout
     assert "right:3" in told
     assert "movie=dark star" in told
 
 
 def test_a_row_of_the_tables_may_be_looked_for(model, films, navi_command):
-    found = json.loads(navi_command("search", model, films, "--row", "left:2", "-k", 1, "--json").stdout)
+    found = json.loads(navi_command("search", "--model", model, films, "--row", "left:2", "-k", 1, "--json").stdout)
     assert (found[0]["table"], found[0]["row"]) == ("right", 2)
 
 
@@ -41,30 +43,30 @@ def test_an_index_is_kept_and_used_again(model, films, tmp_path, navi_command, m
     from navi.verbs import kept
 
     flags = ("--like", "title=night king", "--json", "--index", tmp_path / "index")
-    first = json.loads(navi_command("search", model, films, *flags).stdout)
+    first = json.loads(navi_command("search", "--model", model, films, *flags).stdout)
     monkeypatch.delattr(kept, "build_index")
-    again = json.loads(navi_command("search", model, films, *flags).stdout)
+    again = json.loads(navi_command("search", "--model", model, films, *flags).stdout)
     assert [row["cells"] for row in again] == [row["cells"] for row in first]
 
 
 def test_pairs_are_rows_about_the_same(model, films, navi_command):
     flags = ("--pairs", "--one-to-one", "--confidence", 0)
-    told = json.loads(navi_command("search", model, films, *flags, "--json").stdout)
+    told = json.loads(navi_command("search", "--model", model, films, *flags, "--json").stdout)
     best = [(pair["left"], pair["right"]) for pair in told["pairs"]][:2]
     assert sorted(best) == [(2, 2), (4, 1)]
-    shown = navi_command("search", model, films, *flags).stdout
+    shown = navi_command("search", "--model", model, films, *flags).stdout
     assert "left:4" in shown
     assert "movie=love war" in shown
 
 
 def test_pairs_need_two_tables(model, tables, navi_command):
-    result = navi_command("search", model, tables, "--pairs", code=2)
+    result = navi_command("search", "--model", model, tables, "--pairs", code=2)
     assert "--pairs compares two tables, got 3. Name two files." in result.stderr
 
 
 @pytest.mark.parametrize("flags", [(), ("--like", "a=b", "--pairs"), ("--like", "a=b", "--row", "left:2")])
 def test_one_question_at_a_time(flags, model, films, navi_command):
-    result = navi_command("search", model, films, *flags, code=2)
+    result = navi_command("search", "--model", model, films, *flags, code=2)
     assert result.stderr == "navi: Give one of --like ROW, --row TABLE:N and --pairs.\n"
 
 
@@ -75,20 +77,20 @@ def test_a_row_that_is_none_is_explained(text):
 
 
 def test_cells_that_are_none_are_explained(model, films, navi_command):
-    result = navi_command("search", model, films, "--like", "Alien", code=2)
+    result = navi_command("search", "--model", model, films, "--like", "Alien", code=2)
     assert "expected header=value, such as title=Alien, year=1979" in result.stderr
 
 
 def test_a_table_that_is_not_there_is_explained(model, films, navi_command):
-    result = navi_command("search", model, films, "--row", "middle:2", code=2)
+    result = navi_command("search", "--model", model, films, "--row", "middle:2", code=2)
     assert result.stderr == "navi: There is no table 'middle'. Expected one of left, right.\n"
 
 
 @pytest.mark.parametrize("flags", [("--like", "Alien"), ("--row", "middle:2")])
 def test_a_mistyped_question_is_refused_before_any_work(flags, films, tmp_path, navi_command):
-    assert "No model" not in navi_command("search", tmp_path / "no model", films, *flags, code=2).stderr
+    assert "No model" not in navi_command("search", "--model", tmp_path / "no model", films, *flags, code=2).stderr
 
 
 def test_paths_without_tables_are_refused_before_any_work(tmp_path, navi_command):
-    result = navi_command("search", tmp_path / "no model", tmp_path / "nowhere", "--like", "a=b", code=2)
+    result = navi_command("search", "--model", tmp_path / "no model", tmp_path / "nowhere", "--like", "a=b", code=2)
     assert "Cannot read" in result.stderr

@@ -19,7 +19,7 @@ navi pretrain corpus -o model
 ```
 
 ```console
-$ navi match model a.csv \\
+$ navi match --model model a.csv \\
     b.csv
  name   score
  ─────  ─────
@@ -48,7 +48,7 @@ def test_blocks_have_their_language_their_place_and_why_they_are_not_run(blocks)
 
 def test_commands_are_told_from_their_outputs(docs, blocks):
     first, second = docs.split_commands(blocks[2])
-    assert first.text == "navi match model a.csv \\\n    b.csv"
+    assert first.text == "navi match --model model a.csv \\\n    b.csv"
     assert first.shown == [" name   score", " ─────  ─────", " title   0.93"]
     assert (second.text, second.shown) == ("ls", ["a.csv"])
 

@@ -11,7 +11,7 @@ import typer
 
 from navi.cli.console import Screen
 from navi.cli.losses import sum_up_reading
-from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet
+from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, require_model
 from navi.cli.progress import follow_rows, show_progress
 from navi.cli.render import count_things, format_count, format_duration, make_heading, tell_next
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from navi.verbs.files import EmbeddedFiles
 
 EXAMPLES = (
-    "navi embed model films/ -o rows.parquet",
-    "navi embed model films/ -o cells.parquet --kind segments --dtype float16",
+    "navi embed --model model films/ -o rows.parquet",
+    "navi embed --model model films/ -o cells.parquet --kind segments --dtype float16",
 )
 
 
@@ -59,9 +59,9 @@ class Precision(StrEnum):
 
 
 def embed(
-    model: ModelFolder,
     paths: Paths,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT.parquet", help="File to write.")],
+    model: ModelFolder = None,
     kind: Annotated[Kind, typer.Option(help="What gets a vector.")] = Kind.rows,
     pooling: Annotated[
         Pooling, typer.Option(help="What stands for a row: its embedding, [CLS], or a mean.")
@@ -83,6 +83,7 @@ def embed(
     from navi.verbs.files import check_parquet, embed_files
 
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
+    model = require_model(model)
     config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=str(dtype), pooling=str(pooling))
     check_parquet(out)
     with show_progress(screen) as meter:

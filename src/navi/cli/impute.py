@@ -11,7 +11,7 @@ import typer
 from navi.cli.console import Screen
 from navi.cli.files import TableFile, check_columns, check_output, read_table, write_table
 from navi.cli.losses import note_losses
-from navi.cli.options import Columns, Device, Json, ModelFolder, Quiet, TablePath, split_names
+from navi.cli.options import Columns, Device, Json, ModelFolder, Quiet, TablePath, require_model, split_names
 from navi.cli.progress import follow_share, show_progress
 from navi.cli.render import count_things, format_count, make_heading, make_table, shorten
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from navi.verbs.imputation import Imputation
 
 EXAMPLES = (
-    "navi impute model films.csv -o filled.csv",
-    "navi impute model films.csv -o filled.csv --confidence 0.9 --columns genre,country",
+    "navi impute --model model films.csv -o filled.csv",
+    "navi impute --model model films.csv -o filled.csv --confidence 0.9 --columns genre,country",
 )
 FILLED = "filled"
 """Reason of a cell that was not left empty."""
@@ -31,11 +31,11 @@ FILLS_SHOWN = 12
 
 
 def impute(
-    model: ModelFolder,
     table: TablePath,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="OUT", help="File to write: .csv, .tsv, .jsonl, .parquet, .feather.")
     ],
+    model: ModelFolder = None,
     confidence: Annotated[float, typer.Option(help="Leave a cell empty if less sure than this.")] = 0.6,
     columns: Columns = None,
     cells: Annotated[
@@ -49,7 +49,7 @@ def impute(
     """Fill a table's empty cells where the model is sure enough; cells that hold something stay as they are."""
     from navi.verbs import Navi
 
-    screen = Screen(quiet=quiet, as_json=as_json)
+    screen, model = Screen(quiet=quiet, as_json=as_json), require_model(model)
     account = cells or out.with_name(f"{out.stem}.cells.csv")
     check_output(out)
     check_output(account)

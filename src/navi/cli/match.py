@@ -13,7 +13,7 @@ import typer
 from navi.cli.console import Screen
 from navi.cli.files import TableFile, check_output, read_tables, write_table
 from navi.cli.losses import note_losses
-from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet
+from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, require_model
 from navi.cli.progress import show_progress
 from navi.cli.render import count_things, make_heading, make_table, quote, tell_next
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from navi.verbs.matches import Cluster, Matches
 
 EXAMPLES = (
-    "navi match model films/",
-    "navi match model films/ --mapping mapping.json --csv columns.csv",
-    "navi match model a.csv b.csv --one-to-one --unify both.parquet",
+    "navi match --model model films/",
+    "navi match --model model films/ --mapping mapping.json --csv columns.csv",
+    "navi match --model model a.csv b.csv --one-to-one --unify both.parquet",
 )
 
 
 def match(
-    model: ModelFolder,
     paths: Paths,
+    model: ModelFolder = None,
     threshold: Annotated[float, typer.Option(help="Probability from which columns match.")] = 0.5,
     one_to_one: Annotated[bool, typer.Option("--one-to-one", help="At most one column of each table a match.")] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one line a column: .csv, .parquet …")] = None,
@@ -49,7 +49,7 @@ def match(
     """Find the columns that mean the same over all tables, and a unified name for each."""
     from navi.verbs import Navi
 
-    screen = Screen(quiet=quiet, as_json=as_json)
+    screen, model = Screen(quiet=quiet, as_json=as_json), require_model(model)
     outputs = [path for path in (csv, mapping, unify) if path is not None]
     for path in (csv, unify):
         if path is not None:
@@ -74,7 +74,7 @@ def match(
     note_losses(screen, tables.values())
     shown = " ".join(map(quote, paths))
     if mapping is None:
-        command = f"navi match {quote(model)} {shown} --mapping mapping.json"
+        command = f"navi match --model {quote(model)} {shown} --mapping mapping.json"
         screen.summarise(tell_next(command, "keep these names as attributes, to prepare and pretrain with"))
     else:
         command = f"navi prepare {shown} -o corpus --attributes {quote(mapping)}"

@@ -11,7 +11,7 @@ import typer
 from navi.cli.console import Screen
 from navi.cli.files import WRITERS, TableFile, check_columns, check_output, read_table, write_table
 from navi.cli.losses import note_losses
-from navi.cli.options import Device, Json, ModelFolder, Quiet, TablePath, split_names
+from navi.cli.options import Device, Json, ModelFolder, Quiet, TablePath, require_model, split_names
 from navi.cli.progress import show_progress
 from navi.cli.render import count_things, make_table, quote, shorten, tell_next
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from navi.verbs.naming import Candidate, ColumnNames
 
 EXAMPLES = (
-    "navi name model export.csv",
-    "navi name model export.csv --columns col_3,x --top 3",
-    "navi name model export.csv --apply named.csv --confidence 0.8",
+    "navi name --model model export.csv",
+    "navi name --model model export.csv --columns col_3,x --top 3",
+    "navi name --model model export.csv --apply named.csv --confidence 0.8",
 )
 
 
 def name(
-    model: ModelFolder,
     table: TablePath,
+    model: ModelFolder = None,
     columns: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Columns to name, `*` for all.", show_default="those with useless headers"),
@@ -45,7 +45,7 @@ def name(
     from navi.verbs import Navi
     from navi.verbs.naming import apply_names
 
-    screen = Screen(quiet=quiet, as_json=as_json)
+    screen, model = Screen(quiet=quiet, as_json=as_json), require_model(model)
     if apply is not None:
         check_output(apply)
     with show_progress(screen) as meter:
@@ -70,7 +70,7 @@ def name(
         screen.summarise(f"{count_things(count, 'column')} renamed in {apply}.")
     elif found:
         suffix = table.suffix if table.suffix.lower() in WRITERS else ".csv"
-        command = f"navi name {quote(model)} {quote(table)} --apply named{suffix}"
+        command = f"navi name --model {quote(model)} {quote(table)} --apply named{suffix}"
         screen.summarise(tell_next(command, "write the table with these names"))
 
 

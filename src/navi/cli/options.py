@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from navi.errors import ConfigError
+
 Paths = Annotated[
     list[Path],
     typer.Argument(metavar="PATHS", help="Files, folders or quoted glob patterns.", show_default=False),
@@ -15,7 +17,10 @@ CorpusFolder = Annotated[
     Path, typer.Argument(metavar="CORPUS", help="A corpus that `navi prepare` wrote.", show_default=False)
 ]
 ModelFolder = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model that `navi pretrain` wrote.", show_default=False)
+    Path | None,
+    typer.Option(
+        "--model", "-m", metavar="DIR", help="A model that `navi pretrain` wrote.  [required]", show_default=False
+    ),
 ]
 Backbone = Annotated[
     str | None,
@@ -47,3 +52,10 @@ def split_names(text: str | None) -> list[str] | None:
     if text is None:
         return None
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def require_model(folder: Path | None) -> Path:
+    """Return the folder of the model to ask."""
+    if folder is None:
+        raise ConfigError("--model DIR is needed: the model to ask. `navi pretrain` makes one.")
+    return folder

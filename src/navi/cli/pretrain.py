@@ -114,7 +114,9 @@ def pretrain(
         )
     screen.answer_json(asdict(result))
     screen.summarise(*summarise_training(result))
-    screen.summarise(tell_next(f"navi match {quote(out)} PATHS…", "find columns that mean the same in your tables"))
+    screen.summarise(
+        tell_next(f"navi match --model {quote(out)} PATHS…", "find columns that mean the same in your tables")
+    )
 
 
 def summarise_training(result: TrainingResult) -> list[Any]:

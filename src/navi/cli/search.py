@@ -12,7 +12,7 @@ import typer
 
 from navi.cli.console import Screen
 from navi.cli.files import TableFile, read_tables
-from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet
+from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, require_model
 from navi.cli.progress import Meter, follow_rows, show_progress
 from navi.cli.render import count_things, make_table, shorten, tell_next
 from navi.errors import ConfigError, TableError
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from navi.verbs.search import Neighbour, SearchIndex
 
 EXAMPLES = (
-    "navi search model films/ --like 'title=Alien, year=1979'",
-    "navi search model films/ --row imdb:12 -k 3 --index films.index",
-    "navi search model imdb.csv netflix.csv --pairs --one-to-one",
+    "navi search --model model films/ --like 'title=Alien, year=1979'",
+    "navi search --model model films/ --row imdb:12 -k 3 --index films.index",
+    "navi search --model model imdb.csv netflix.csv --pairs --one-to-one",
 )
 CELLS_SHOWN = 6
 """Cells of a row that are shown; `--json` has them all."""
 
 
 def search(
-    model: ModelFolder,
     paths: Paths,
+    model: ModelFolder = None,
     like: Annotated[str | None, typer.Option(metavar="ROW", help="Cells to look for: title=Alien, year=1979")] = None,
     row: Annotated[str | None, typer.Option(metavar="TABLE:N", help="A row of these tables to look for.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Rows to find.")] = 10,
@@ -48,7 +48,7 @@ def search(
     from navi.verbs import Navi
     from navi.verbs.like import parse_like
 
-    screen = Screen(quiet=quiet, as_json=as_json)
+    screen, model = Screen(quiet=quiet, as_json=as_json), require_model(model)
     if sum((like is not None, row is not None, pairs)) != 1:
         raise ConfigError("Give one of --like ROW, --row TABLE:N and --pairs.")
     wanted = None if row is None else parse_row(row)

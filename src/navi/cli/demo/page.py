@@ -18,7 +18,7 @@ NEXT = """\
 navi inspect FOLDER
 navi prepare FOLDER -o corpus
 navi pretrain corpus -o model
-navi match model FOLDER"""
+navi match --model model FOLDER"""
 """What to type for tables of one's own."""
 
 

@@ -54,7 +54,7 @@ def demo(
         "  navi inspect FOLDER",
         "  navi prepare FOLDER -o corpus",
         "  navi pretrain corpus -o model",
-        f"or ask this model:  navi match {quote(tour.model_folder)} {quote(tour.tables)}",
+        f"or ask this model:  navi match --model {quote(tour.model_folder)} {quote(tour.tables)}",
         *tell_where_navi_is(),
     )
 

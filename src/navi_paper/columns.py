@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.columns.hiding import take_rows
 from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.randomness import fold, make_key, order_keys
 from navi_paper.bench import Bench
@@ -101,7 +100,7 @@ def average_columns(
     sums: dict[str, NDArray[np.float64]] = {}
     for start in range(0, len(rows), ROWS_AT_ONCE):
         some = rows[start : start + ROWS_AT_ONCE]
-        taken = take_rows(arrays, some)
+        taken = arrays.take_rows(some)
         column_C = taken.cell_column
         chosen = np.isin(np.repeat(some, np.diff(taken.row_offsets)) * num_columns + column_C, keys)
         found = encoder.embed(taken, np.arange(len(some)), parts=parts)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from navi.backbones import load_tokenizer
 from navi.batches.layout import PART_HEADER, PART_VALUE, Layout
 from navi.batches.masking import REGIME_HEADER, REGIME_VALUE, Masks
-from navi.columns.hiding import take_rows
 from navi.corpus.arrays import SegmentArrays, count_up
 from navi.model.runner import Runner
 from navi.training.vocabulary import find_special_tokens
@@ -51,7 +50,7 @@ class NaviTables(TableEncoder):
     ) -> dict[str, Floats]:
         """Return the asked-for embeddings: (R, D) for rows and means, (C, D) for headers, values and segments."""
         # Numbered from 0 as they are asked for, rows tell their places, and one may be asked for twice.
-        taken = take_rows(arrays, rows)
+        taken = arrays.take_rows(rows)
         mask = None if hidden is None else Hiding(taken, hidden, self.runner.special.mask).mask
         return self.runner.embed(taken, parts=parts, mask=mask)
 
@@ -84,7 +83,7 @@ class NaviTables(TableEncoder):
         """Return what `read` makes of the logits at each hidden token: (T, width)."""
         import torch
 
-        taken = take_rows(arrays, rows)
+        taken = arrays.take_rows(rows)
         hiding = Hiding(taken, hidden, self.runner.special.mask)
 
         def read_logits(output: NaviOutput, _: Rows, layout: Layout) -> dict[str, Tensor]:

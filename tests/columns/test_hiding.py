@@ -7,12 +7,12 @@ import pytest
 
 from navi.batches import lay_out
 from navi.batches.layout import PART_HEADER
-from navi.columns.hiding import hide_headers, take_rows
+from navi.columns.hiding import hide_headers
 
 
 @pytest.fixture
 def arrays(films):
-    return take_rows(films.arrays, np.array([0, 1, 70, 120]))
+    return films.arrays.take_rows(np.array([0, 1, 70, 120]))
 
 
 def test_rows_taken_are_laid_out_as_before(films, arrays, special):

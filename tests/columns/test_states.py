@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from navi.columns.hiding import take_rows
 from navi.columns.states import STATES, average_states, choose_rows
 
 
 @pytest.fixture(scope="module")
 def states(runner, films):
-    return average_states(runner, take_rows(films.arrays, np.arange(0, 150, 10)))
+    return average_states(runner, films.arrays.take_rows(np.arange(0, 150, 10)))
 
 
 def test_every_state_has_one_vector_a_column(states, films):
@@ -50,7 +49,7 @@ def test_columns_of_one_attribute_share_its_vector(states, films):
 
 
 def test_without_blind_the_informed_states_are_the_same(states, runner, films):
-    found = average_states(runner, take_rows(films.arrays, np.arange(0, 150, 10)), blind=False)
+    found = average_states(runner, films.arrays.take_rows(np.arange(0, 150, 10)), blind=False)
     assert set(found) == {"attribute", "header", "value"}
     np.testing.assert_allclose(found["header"], states["header"], atol=1e-6)
 

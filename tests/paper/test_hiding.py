@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.columns.hiding import take_rows
 from navi_paper.encoder import Hidden
 from navi_paper.hiding import draw_cells, score_encoder, score_guesses
 from navi_paper.views import permute_columns
@@ -41,7 +40,7 @@ def test_tokens_and_whole_cells_are_counted_apart():
 
 
 def test_who_knows_everything_guesses_everything(bench, encoders):
-    arrays = take_rows(bench.corpus.arrays, np.arange(20))
+    arrays = bench.corpus.arrays.take_rows(np.arange(20))
     hidden = Hidden(part="value", cells=draw_cells(arrays, 0.5, 0))
     score = score_encoder(encoders.oracle, arrays, hidden)
     assert (score.token, score.exact) == (1.0, 1.0)

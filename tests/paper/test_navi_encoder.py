@@ -5,7 +5,6 @@ import torch
 from navi.batches import BatchBuilder, lay_out
 from navi.batches.layout import PART_HEADER, PART_VALUE
 from navi.batches.masking import Masks
-from navi.columns.hiding import take_rows
 from navi_paper.encoder import Hidden, list_cells, list_hidden_tokens
 from navi_paper.hiding import draw_cells
 from navi_paper.navi_encoder import Hiding, NaviTables
@@ -15,7 +14,7 @@ ROWS = np.array([40, 3, 150, 3, 77, 200, 12])
 
 
 def draw_hidden(corpus, part="header", blind=False, share=0.4):
-    cells = draw_cells(take_rows(corpus.arrays, ROWS), share, 0)
+    cells = draw_cells(corpus.arrays.take_rows(ROWS), share, 0)
     return Hidden(part=part, cells=cells, blind=blind)
 
 
@@ -68,7 +67,7 @@ def test_there_is_a_guess_for_each_hidden_token(navi_tables, corpus):
 
 def test_a_hidden_header_leaves_no_trace_in_a_blind_guess(navi_tables, corpus):
     rows = np.flatnonzero(corpus.arrays.row_table == corpus.tables.index("alpha"))[:5]
-    arrays = take_rows(corpus.arrays, rows)
+    arrays = corpus.arrays.take_rows(rows)
     cells = np.zeros(len(arrays.row_segments), np.bool_)
     cells[arrays.row_offsets[:-1]] = True
     hidden = Hidden(part="header", cells=cells, blind=True)
@@ -120,7 +119,7 @@ def test_hiding_changes_the_embeddings(navi_tables, corpus):
 
 
 def test_the_order_of_columns_leaves_no_trace(navi_tables, corpus):
-    arrays = take_rows(corpus.arrays, np.unique(ROWS))
+    arrays = corpus.arrays.take_rows(np.unique(ROWS))
     permuted = permute_columns(arrays)
     rows = np.arange(arrays.num_rows)
     assert not np.array_equal(permuted.row_segments, arrays.row_segments)
@@ -146,7 +145,7 @@ def test_what_is_reconstructed_lies_between_opposite_and_equal(navi_tables, corp
 
 def test_one_answer_is_needed_for_each_cell(corpus, special):
     with pytest.raises(AssertionError, match="one answer for each cell"):
-        Hiding(take_rows(corpus.arrays, ROWS), Hidden(part="value", cells=np.ones(2, np.bool_)), special.mask)
+        Hiding(corpus.arrays.take_rows(ROWS), Hidden(part="value", cells=np.ones(2, np.bool_)), special.mask)
 
 
 def test_a_model_directory_is_opened(navi_tables, corpus, tmp_path, tiny_backbone):

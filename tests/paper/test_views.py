@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.batches import BatchBuilder
-from navi.columns.hiding import take_rows
 from navi.corpus.arrays import ROLE_LOW
 from navi_paper.views import blank_headers, hide_columns, permute_columns, rename_columns
 
@@ -127,7 +126,7 @@ def test_spelled_cells_keep_their_tokens_but_not_their_attribute(corpus):
 
 
 def test_a_blank_header_has_as_many_tokens_as_asked_for(corpus):
-    taken = take_rows(corpus.arrays, np.arange(5))
+    taken = corpus.arrays.take_rows(np.arange(5))
     cells = np.zeros(len(taken.row_segments), np.bool_)
     cells[[0, 3]] = True
     view = blank_headers(taken, cells, np.array([9, 9, 9]))

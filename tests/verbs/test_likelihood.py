@@ -26,9 +26,8 @@ def test_each_mask_has_a_probability_for_every_token(navi, encoded):
 
 
 def test_averaged_logarithms_of_one_row_are_a_distribution(navi, encoded):
-    from navi.columns.hiding import take_rows
 
-    blind = read_blind(navi.runner, take_rows(encoded.arrays, np.array([0])), hide(encoded, 0), 1)
+    blind = read_blind(navi.runner, encoded.arrays.take_rows(np.array([0])), hide(encoded, 0), 1)
     assert np.exp(blind.tokens).sum() == pytest.approx(1, abs=1e-4)
 
 
@@ -45,11 +44,10 @@ def test_the_hidden_header_leaves_no_trace(navi, world):
 
 
 def test_the_result_is_the_mean_over_rows(navi, encoded):
-    from navi.columns.hiding import take_rows
 
     whole = read_blind(navi.runner, encoded.arrays, hide(encoded, 0), 1)
     alone = [
-        read_blind(navi.runner, take_rows(encoded.arrays, np.array([row])), hide(encoded, 0), 1).tokens
+        read_blind(navi.runner, encoded.arrays.take_rows(np.array([row])), hide(encoded, 0), 1).tokens
         for row in range(encoded.arrays.num_rows)
     ]
     filled = [tokens for tokens in alone if tokens.any()]

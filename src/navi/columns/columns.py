@@ -12,7 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.columns.bags import Bags
-from navi.columns.hiding import take_rows
 from navi.columns.sketches import BAGS, Sketches, join_sketches, sketch_columns
 from navi.columns.states import STATES, average_states, choose_rows
 from navi.corpus import Encoded
@@ -115,7 +114,7 @@ def profile_columns(
     """
     rows = np.arange(encoded.arrays.num_rows) if rows is None else rows
     arrays = encoded.arrays
-    chosen = take_rows(arrays, choose_rows(encoded, rows, rows_per_column))
+    chosen = arrays.take_rows(choose_rows(encoded, rows, rows_per_column))
     headers, attributes = encoded.headers.to_pylist(), encoded.attributes.to_pylist()
     return ColumnProfiles(
         tables=tuple(encoded.tables[number] for number in arrays.column_table),

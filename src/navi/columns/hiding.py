@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from navi.batches.layout import Layout
 from navi.batches.masking import REGIME_HEADER, Masks
-from navi.corpus.arrays import SegmentArrays, gather_ranges
+from navi.corpus.arrays import SegmentArrays
 
 # Shape suffixes: R rows, C cells, S distinct segments, K columns, T tokens.
 
@@ -44,15 +44,6 @@ class Hidden:
         """Return the hidden segments of a layout, and the places of their [MASK] tokens: (S,) and (S, num_masks)."""
         segments = np.flatnonzero(layout.segment_id >= self.num_shown)
         return segments, layout.segment_starts[segments][:, None] + np.arange(num_masks)
-
-
-def take_rows(arrays: SegmentArrays, rows: Ints) -> SegmentArrays:
-    """Return some rows alone, numbered from 0; segments, headers, values and columns keep their numbers."""
-    lengths, places = gather_ranges(arrays.row_offsets, rows)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return replace(
-        arrays, row_offsets=offsets, row_segments=arrays.row_segments[places], row_table=arrays.row_table[rows]
-    )
 
 
 def hide_headers(arrays: SegmentArrays, hidden_C: NDArray[np.bool_], mask_token: int, num_masks: int = 1) -> Hidden:

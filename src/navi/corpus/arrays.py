@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -99,6 +99,14 @@ class SegmentArrays:
         column: NDArray[np.int64] = np.searchsorted(self.column_key, key)
         assert np.array_equal(self.column_key.take(column, mode="clip"), key), "a cell without a column"
         return column
+
+    def take_rows(self, rows: NDArray[np.int64]) -> SegmentArrays:
+        """Return some rows alone, numbered from 0; segments, headers, values and columns keep their numbers."""
+        lengths, places = gather_ranges(self.row_offsets, rows)
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return replace(
+            self, row_offsets=offsets, row_segments=self.row_segments[places], row_table=self.row_table[rows]
+        )
 
     def count_row_tokens(self) -> NDArray[np.int64]:
         """Tokens of each row as the encoder sees it: [CLS], then header, colon, value and [SEP] of each segment."""

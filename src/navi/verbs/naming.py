@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from navi.columns import Background, ColumnProfiles, PairScorer, is_useless
 from navi.columns.columns import COLUMNS_FILE
-from navi.columns.hiding import take_rows
 from navi.columns.sketches import sketch_columns
 from navi.columns.states import STATES, choose_rows
 from navi.corpus import Encoded
@@ -135,7 +134,7 @@ class Namer:
         self._words = list_words(navi.tokenizer)
         self._known_attributes = frozenset(self._known.attributes)
         every = np.arange(encoded.arrays.num_rows)
-        self._sample = take_rows(encoded.arrays, choose_rows(encoded, every, rows))
+        self._sample = encoded.arrays.take_rows(choose_rows(encoded, every, rows))
         attributes = embed_attributes(navi.runner, encoded.arrays)[encoded.arrays.column_attribute]
         self._profiles = ColumnProfiles(
             tables=(encoded.tables[0],) * len(headers),

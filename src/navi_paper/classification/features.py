@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.columns.hiding import take_rows
 from navi.errors import MissingExtraError
 from navi_paper.bench import Bench
 from navi_paper.classification.classifiers import CLASSIFIERS, Matrix
@@ -48,7 +47,7 @@ class RowCells:
 
 def read_cells(bench: Bench, rows: Ints, hidden_K: Bools, *, min_cells: int = MIN_CELLS) -> RowCells:
     """Return the cells of these rows without the hidden columns of the corpus."""
-    arrays = take_rows(bench.corpus.arrays, rows)
+    arrays = bench.corpus.arrays.take_rows(rows)
     column_C = arrays.cell_column
     texts = bench.corpus.values.take(pa.array(arrays.segment_value[arrays.row_segments]))
     number_C = parse_numbers(texts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.columns.hiding import take_rows
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi_paper.bench import Bench
 from navi_paper.encoder import Hidden, Ints, TableEncoder, list_hidden_tokens
@@ -35,7 +34,7 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
         rows = bench.draw_rows(split, bench.config.rows, PURPOSE)
         if not len(rows):
             continue
-        plain = take_rows(bench.corpus.arrays, rows)
+        plain = bench.corpus.arrays.take_rows(rows)
         seed = bench.config.seed
         for name, arrays in (("", plain), ("_permuted", permute_columns(plain, seed=seed))):
             cells = draw_cells(arrays, bench.config.hidden_share, seed, PURPOSE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.columns.hiding import take_rows
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLES, SegmentArrays
 from navi.randomness import fold, make_key, order_keys, permute
 from navi_paper.bench import Bench
@@ -39,7 +38,7 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
     rows = _draw_rows(bench, rows)
     if not len(rows):
         return Outcome({})
-    taken = take_rows(bench.corpus.arrays, rows)
+    taken = bench.corpus.arrays.take_rows(rows)
     cells = _draw_cells(bench, taken)
     embedded = encoder.embed(taken, np.arange(len(rows)), parts=("segments",))["segments"][cells]
     segments = taken.row_segments[cells]

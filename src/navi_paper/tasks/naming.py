@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.columns import is_useless
-from navi.columns.hiding import take_rows
 from navi.corpus.arrays import SegmentArrays
 from navi_paper.bench import Bench
 from navi_paper.columns import Columns, add_groups, list_gold_columns, name_columns, sample_cells
@@ -142,7 +141,7 @@ def _read_columns(
     sums = np.zeros((len(columns), length * len(tokens)))
     for start in range(0, len(rows), ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
-        taken = take_rows(arrays, rows[some])
+        taken = arrays.take_rows(rows[some])
         cells = taken.cell_column == np.repeat(column[some], np.diff(taken.row_offsets))
         blank = blank_headers(taken, cells, np.full(length, tokens[0]))
         hidden = Hidden(part="header", cells=cells, blind=True)

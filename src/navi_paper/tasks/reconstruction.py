@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.columns.hiding import take_rows
 from navi.randomness import make_key, permute
 from navi_paper.bench import Bench
 from navi_paper.encoder import TableEncoder
@@ -31,7 +30,7 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
         rows = bench.draw_rows(split, bench.config.rows, PURPOSE)
         if not len(rows):
             continue
-        taken = take_rows(bench.corpus.arrays, rows)
+        taken = bench.corpus.arrays.take_rows(rows)
         cells = draw_cells(taken, bench.config.hidden_share, bench.config.seed, PURPOSE)
         for what, hidden in list_protocols(cells).items():
             cosines = encoder.reconstruct(taken, np.arange(len(rows)), hidden)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.columns.hiding import take_rows
 from navi.corpus.arrays import ROLE_LOW, SegmentArrays
 from navi_paper.bench import Bench
 from navi_paper.encoder import Hidden, TableEncoder
@@ -32,7 +31,7 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
     rows = bench.draw_rows("test", bench.config.rows, PURPOSE)
     if not len(rows):
         return Outcome({})
-    arrays = take_rows(bench.corpus.arrays, rows)
+    arrays = bench.corpus.arrays.take_rows(rows)
     cells = draw_cells(arrays, bench.config.hidden_share, bench.config.seed, PURPOSE)
     measures: dict[str, float] = {}
     views: dict[str, SegmentArrays] = {"default": arrays, "permuted": permute_columns(arrays, seed=bench.config.seed)}

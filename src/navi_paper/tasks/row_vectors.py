@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.columns.hiding import take_rows
 from navi.randomness import fold, make_key, order_keys
 from navi_paper.bench import Bench
 from navi_paper.columns import find_numeric_columns
@@ -88,7 +87,7 @@ def draw_half(bench: Bench, eligible_K: Bools) -> Bools:
 
 def find_filled(bench: Bench, pool: Labelled, hidden_K: Bools) -> Bools:
     """Tell which rows have a cell in a column that is not hidden: (N,)."""
-    taken = take_rows(bench.corpus.arrays, pool.rows)
+    taken = bench.corpus.arrays.take_rows(pool.rows)
     shown = ~hidden_K[taken.cell_column]
     running = np.concatenate([[0], np.cumsum(shown)])
     filled: Bools = running[taken.row_offsets[1:]] > running[taken.row_offsets[:-1]]
@@ -97,7 +96,7 @@ def find_filled(bench: Bench, pool: Labelled, hidden_K: Bools) -> Bools:
 
 def _embed_pool(encoder: TableEncoder, bench: Bench, pool: Labelled, hidden_K: Bools) -> Outcome:
     """Return the vectors of rows without their hidden columns, and how many there are."""
-    view = hide_columns(take_rows(bench.corpus.arrays, pool.rows), hidden_K)
+    view = hide_columns(bench.corpus.arrays.take_rows(pool.rows), hidden_K)
     found = encoder.embed(view, np.arange(len(pool.rows)), parts=("rows", "means"))
     tested = np.isin(pool.rows, bench.corpus.rows_of("test"))
     classes = np.unique(pool.labels)

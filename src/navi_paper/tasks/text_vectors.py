@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from navi.columns.hiding import take_rows
 from navi_paper.bench import Bench
 from navi_paper.columns import find_numeric_columns
 from navi_paper.encoder import Floats, TableEncoder
@@ -54,7 +53,7 @@ def _embed_texts(
     hidden_K: Bools,
     numeric_K: Bools,
 ) -> Floats:
-    view = hide_columns(take_rows(bench.corpus.arrays, rows), hidden_K)
+    view = hide_columns(bench.corpus.arrays.take_rows(rows), hidden_K)
     headers_CD, values_CD = encoder.embed_states(view, np.arange(len(rows)))
     text_C = ~numeric_K[~hidden_K][view.cell_column]
     row_C = view.cell_row[text_C]

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from typer.testing import Result
 
     from navi.batches import SpecialTokens
+    from navi.corpus import Corpus
     from navi.corpus.arrays import SegmentArrays
+    from navi.training import PretrainConfig
     from navi.verbs import Navi
 
 # Matrices here are tiny: threads that wait for each other cost more than they bring. Read when torch is imported.
@@ -45,6 +48,18 @@ BERT_SHAPE = {
     "max_position_embeddings": 128,
     # Ten times BERT's: with small weights attention is nearly uniform, and errors in it would hide.
     "initializer_range": 0.2,
+}
+
+TOY_HEADERS = (
+    ("title", "year", "genre", "language"),
+    ("name", "date", "movie genre", "country language"),
+    ("film title", "year", "genre", "language"),
+    ("movie", "date", "genre", "film language"),
+)
+TOY_LANGUAGES = {"drama": "english", "comedy": "french", "horror": "german"}
+FAST: dict[str, Any] = {
+    "sampler": {"rows_per_batch": 16, "tables_per_batch": 4},
+    "training": {"epochs": 2, "log_every": 2, "workers": 0, "curves": False, "checkpoint_minutes": None},
 }
 
 
@@ -156,6 +171,43 @@ def navi_command() -> Callable[..., Result]:
         return result
 
     return run
+
+
+@pytest.fixture(scope="session")
+def toy_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of four tables of films with headers of their own; the language follows from the genre."""
+    folder = tmp_path_factory.mktemp("toy-tables")
+    draw = random.Random(0)
+    for number, headers in enumerate(TOY_HEADERS):
+        lines = []
+        for _ in range(40):
+            title = f"{draw.choice(('night', 'day', 'love', 'war'))} {draw.choice(('king', 'house', 'city'))}"
+            genre = draw.choice(tuple(TOY_LANGUAGES))
+            cells = (title, draw.choice(("1999", "2001", "2010")), genre, TOY_LANGUAGES[genre])
+            lines.append(json.dumps(dict(zip(headers, cells, strict=True))))
+        (folder / f"films{number}.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toy_corpus(toy_tables: Path, tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """The corpus of the toy tables: about 130 training rows, 9 steps an epoch under the settings of `make_config`."""
+    from navi.corpus import PrepareConfig, prepare
+
+    config = PrepareConfig(backbone=str(tiny_backbone), workers=1, max_unknown_share=None)
+    return prepare([toy_tables], tmp_path_factory.mktemp("toy") / "corpus", config)
+
+
+@pytest.fixture(scope="session")
+def make_config(tiny_backbone: Path) -> Callable[..., PretrainConfig]:
+    """A maker of settings for runs of a second; keywords are sections, such as `training={"epochs": 1}`."""
+    from navi.training import PretrainConfig
+
+    def make(**sections: Any) -> PretrainConfig:
+        base = PretrainConfig.from_dict({"backbone": str(tiny_backbone), **FAST})
+        return PretrainConfig.from_dict(sections, base=base)
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,456 @@
+"""Pretraining from a corpus: what a model learns, what a run leaves behind, what it does when something is short."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModel
+from transformers.utils import logging
+
+import navi
+from navi.batches import BatchBuilder
+from navi.corpus import Corpus
+from navi.errors import ConfigError, ModelError, TrainingError
+from navi.model import NaviModel
+from navi.training import Domain, PretrainConfig, StepReport, TrainingConfig, TrainingResult, make_preset, pretrain
+
+MakeConfig = Callable[..., PretrainConfig]
+LOSSES = {
+    "default": [7.172286033630371, 7.352993488311768, 7.257059097290039, 7.053831100463867, 7.044540882110596],
+    "paper": [6.687178134918213, 6.132116794586182, 6.252705097198486, 6.447378158569336, 6.208291053771973],
+}
+"""The first losses of each preset on the toy corpus, as they have been since the first release."""
+
+
+@pytest.fixture(scope="module")
+def finished(toy_corpus: Corpus, make_config: MakeConfig, tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
+    """A finished run with everything that is written by default; do not change it."""
+    config = make_config(training={"curves": True, "workers": 2})
+    return navi.pretrain(toy_corpus.path, tmp_path_factory.mktemp("run") / "model", config)
+
+
+@pytest.fixture(scope="session")
+def still_model() -> dict[str, Any]:
+    """Settings without dropout and without losses that compare rows, so that a step in parts can equal the whole."""
+    return {"model": {"dropout": 0.0}, "alignment": {"low_negatives": "table", "column_weight": 0.0}}
+
+
+def read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def read_lines(folder: Path, kind: str) -> list[dict[str, Any]]:
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [line for line in lines if line["kind"] == kind]
+
+
+def assert_close(one: Path, other: Path) -> None:
+    first, second = read_weights(one), read_weights(other)
+    for name, tensor in first.items():
+        # It shifts all scores of a query alike: its gradient is rounding alone, which Adam makes steps of.
+        near = 1e-3 if name.endswith("key.bias") else 1e-4
+        torch.testing.assert_close(tensor, second[name], rtol=1e-3, atol=near, msg=lambda text, name=name: name + text)
+
+
+def fill_the_disk(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[int], bool]) -> None:
+    """Make the predictions of the training steps that `is_bad` chooses, counted from 0, something that is no number."""
+    predict, calls = NaviModel.predict_tokens, iter(range(10**6))
+
+    def spoiled(self: NaviModel, *arguments: Any) -> Any:
+        logits = predict(self, *arguments)
+        return logits * torch.nan if self.training and is_bad(next(calls)) else logits
+
+    monkeypatch.setattr(NaviModel, "predict_tokens", spoiled)
+
+
+def run_out_above(monkeypatch: pytest.MonkeyPatch, num_tokens: int) -> list[int]:
+    """Make memory run out for training batches of more tokens; return the list to which those of each are added."""
+    forward, calls = NaviModel.forward, []
+
+    def limited(self: NaviModel, rows: Any, *attributes: Any, **options: Any) -> Any:
+        if self.training:
+            # The masked and the plain copy of each row are there while it learns.
+            calls.append(rows.num_tokens // 2)
+            if calls[-1] > num_tokens:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+        return forward(self, rows, *attributes, **options)
+
+    monkeypatch.setattr(NaviModel, "forward", limited)
+    return calls
+
+
+# What a run leaves behind
+
+
+def test_the_model_directory_is_complete(finished: TrainingResult) -> None:
+    assert {path.name for path in finished.path.iterdir()} == {
+        "README.md",
+        "columns.arrow",
+        "config.json",
+        "curves.png",
+        "events",
+        "headers.arrow",
+        "metrics.jsonl",
+        "model.safetensors",
+        "pretrain.json",
+        "samples.txt",
+        "scorer.json",
+        "tokenizer.json",
+        "values.arrow",
+    }
+    assert finished.notes == []
+    assert (finished.path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_model_directory_is_loaded_by_transformers(finished: TrainingResult, toy_corpus: Corpus, special) -> None:
+    one, other = NaviModel.from_pretrained(finished.path).eval(), AutoModel.from_pretrained(finished.path).eval()
+    rows = BatchBuilder(toy_corpus.arrays, special).pack_rows(np.arange(5))
+    with torch.no_grad():
+        assert torch.equal(one(rows).cls, other(rows).cls)
+
+
+def test_the_model_directory_has_the_corpus_tokenizer_and_domain(finished: TrainingResult, toy_corpus: Corpus) -> None:
+    assert json.loads((finished.path / "tokenizer.json").read_text()) == json.loads(toy_corpus.tokenizer.to_str())
+    assert "genre" in Domain.load(finished.path).headers["header"].to_pylist()
+
+
+def test_the_weights_can_be_read_by_whom_other_files_can(finished: TrainingResult) -> None:
+    modes = {(finished.path / name).stat().st_mode for name in ("model.safetensors", "config.json")}
+    assert len(modes) == 1
+
+
+def test_the_record_is_what_was_returned(finished: TrainingResult) -> None:
+    assert TrainingResult.load(finished.path) == finished
+    assert finished.num_steps == 18
+    assert (finished.skipped, finished.device) == (0, "cpu, float32")
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"steps": 3}'])
+def test_a_record_that_is_none_is_one_line(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "pretrain.json").write_text(content)
+    with pytest.raises(ModelError, match=r"Cannot read .*pretrain.json"):
+        TrainingResult.load(tmp_path)
+
+
+def test_the_metrics_have_a_line_for_each_window_and_each_validation(finished: TrainingResult) -> None:
+    train = read_lines(finished.path, "train")
+    assert [line["step"] for line in train] == [2, 4, 6, 8, 9, 10, 12, 14, 16, 18]
+    assert [line["epoch"] for line in train] == [1] * 5 + [2] * 5
+    assert sum(line["rows"] for line in train) == 2 * finished.corpus["train_rows"]
+    assert set(train[0]) == {
+        *("kind", "step", "epoch", "learning_rate", "loss", "masked", "low", "high"),
+        *("told_words", "column_agreement", "norm", "header_accuracy"),
+        *("value_accuracy", "rows", "tokens", "skipped", "seconds", "rows_per_second", "tokens_per_second"),
+    }
+    validation = read_lines(finished.path, "validation")
+    assert [(line["step"], line["epoch"]) for line in validation] == [(0, 0), (9, 1), (18, 2)]
+    assert {"most_frequent_header", "most_frequent_value"} < set(validation[0])
+
+
+def test_the_rate_rises_and_then_falls_to_the_last_step(finished: TrainingResult) -> None:
+    rates = [line["learning_rate"] for line in read_lines(finished.path, "train")]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == pytest.approx(TrainingConfig().learning_rate / 17)
+
+
+def test_samples_are_written_at_each_validation(finished: TrainingResult, toy_corpus: Corpus) -> None:
+    text = (finished.path / "samples.txt").read_text()
+    assert [line for line in text.splitlines() if line.startswith("step")] == ["step 0", "step 9", "step 18"]
+    assert "hidden, guessed: " in text
+    rows = toy_corpus.rows_of("validation")
+    named = {f"{toy_corpus.tables[toy_corpus.arrays.row_table[row]]}, row {toy_corpus.row_number[row]}" for row in rows}
+    assert {line for line in text.splitlines() if line.startswith("films")} <= named
+
+
+def test_the_card_says_what_how_and_from_what(finished: TrainingResult, tiny_backbone: Path) -> None:
+    card, (first, *_, last) = (finished.path / "README.md").read_text(), finished.validation
+    assert card.startswith("---\nlibrary_name: navi-tables\n")
+    assert f"fingerprint `{finished.corpus['fingerprint']}`" in card
+    assert f"{finished.corpus['train_rows']} training rows of 160 in 4 tables" in card
+    assert "18 steps, " in card
+    assert f"| masked loss | {first['masked_loss']:.4f} | {last['masked_loss']:.4f} |  |" in card
+    assert f"| {last['value_accuracy']:.4f} | {first['most_frequent_value']:.4f} |" in card
+    assert "- training: epochs 2" in card
+    assert 'navi.Navi.from_pretrained("path/of/this/folder")' in card
+    assert str(tiny_backbone.parent) not in card
+
+
+def test_a_finished_run_has_no_checkpoints_left(finished: TrainingResult) -> None:
+    assert not (finished.path / "checkpoints").exists()
+
+
+def test_nothing_is_drawn_on_the_screen(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shown = logging.is_progress_bar_enabled()
+    pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 1}))
+    assert capfd.readouterr() == ("", "")
+    assert logging.is_progress_bar_enabled() == shown
+
+
+def test_missing_packages_for_curves_are_noted(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = __import__("importlib.util").util.find_spec
+    missing = ("matplotlib", "tensorboard")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name in missing else find(name, *rest))
+    result = pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 1, "curves": True}))
+    assert "pip install 'navi-tables[curves]'" in result.notes[0]
+    assert not (tmp_path / "curves.png").exists()
+
+
+# What a run learns
+
+
+@pytest.mark.parametrize("preset", LOSSES)
+def test_the_losses_of_a_preset_are_what_they_always_were(
+    toy_corpus: Corpus, tiny_backbone: Path, tmp_path: Path, preset: str
+) -> None:
+    fast = {
+        "sampler": {"rows_per_batch": 32, "tables_per_batch": 4},
+        # The sixth step is not pinned, but the schedule is that of six.
+        "training": {"max_steps": 6, "log_every": 1, "workers": 0, "curves": False},
+    }
+    base = replace(make_preset(preset), backbone=str(tiny_backbone))
+    pretrain(toy_corpus, tmp_path, PretrainConfig.from_dict(fast, base))
+    found = [line["loss"] for line in read_lines(tmp_path, "train")]
+    assert found[:5] == pytest.approx(LOSSES[preset], rel=1e-5)
+
+
+def test_the_toy_corpus_is_learned(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+    training = {"epochs": 14, "learning_rate": 3e-3, "new_learning_rate": 3e-3, "log_every": 50}
+    first, *_, last = pretrain(toy_corpus, tmp_path, make_config(training=training)).validation
+    assert last["masked_loss"] < 0.5 * first["masked_loss"]
+    assert last["header_accuracy_blind"] > first["most_frequent_header"]
+    assert last["value_accuracy"] > first["value_accuracy"] + 0.1
+
+
+def test_the_seed_decides_and_workers_do_not(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+    runs = {"one": {"workers": 0}, "two": {"workers": 3}, "other": {"seed": 1}}
+    for name, training in runs.items():
+        pretrain(toy_corpus, tmp_path / name, make_config(training={"max_steps": 3, **training}))
+    one, two, other = (read_weights(tmp_path / name) for name in runs)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert not all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_random_state_of_the_caller_is_left_alone(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
+) -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 1}))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_accumulated_batches_are_one_step(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+    shared = {"model": {"dropout": 0.0}, "alignment": {"weight": 0.0, "column_weight": 0.0}}
+    halves = make_config(**shared, sampler={"rows_per_batch": 8, "tables_per_batch": 2}, training={"accumulation": 2})
+    wholes = make_config(**shared, sampler={"rows_per_batch": 16, "tables_per_batch": 4})
+    assert pretrain(toy_corpus, tmp_path / "halves", halves).num_steps == 18
+    assert pretrain(toy_corpus, tmp_path / "wholes", wholes).num_steps == 18
+    assert_close(tmp_path / "halves", tmp_path / "wholes")
+
+
+def test_a_limit_of_steps_ends_the_run_with_a_validation(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
+) -> None:
+    result = pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 11}))
+    assert [line["step"] for line in result.validation] == [0, 9, 11]
+    assert result.train["step"] == 11
+
+
+def test_without_validation_rows_a_run_still_ends(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+    result = pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2, "validate_rows": 0}))
+    assert result.validation == []
+    assert not (tmp_path / "samples.txt").exists()
+    assert "There were no validation rows." in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"model": {"attribute_embedding": False}},
+        {"masking": {"whole_spans": False}},
+        {"alignment": {"weight": 0.0}},
+        {"alignment": {"random_routing": True}},
+        {"alignment": {"weight": 0.0, "row_weight": 0.0, "column_weight": 0.0}},
+        {"model": {"attribute_gate": False, "local_head_share": 0.0}},
+        {"sampler": {"tokens_per_batch": 150}},
+        {"training": {"precision": "bfloat16"}},
+        {"training": {"graphs": True}},
+        {"model": {"dropout": 0.0}},
+    ],
+    ids=str,
+)
+def test_every_variant_trains(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, sections: dict[str, Any]
+) -> None:
+    sections = {**sections, "training": {"max_steps": 2, **sections.get("training", {})}}
+    result = pretrain(toy_corpus, tmp_path, make_config(**sections))
+    assert result.skipped == 0
+    assert result.train["loss"] > 0
+
+
+def test_progress_goes_up_to_the_end(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+    reports: list[StepReport] = []
+    pretrain(toy_corpus, tmp_path, make_config(), progress=reports.append)
+    assert [report.step for report in reports] == list(range(1, 19))
+    assert {report.num_steps for report in reports} == {18}
+    assert [report.epoch for report in reports] == [1] * 9 + [2] * 9
+    assert reports[-1].seconds_left == 0.0
+    assert reports[-1].rows_per_second > 0
+    assert reports[-1].metrics["loss"] > 0
+
+
+def test_a_corpus_of_another_vocabulary_is_refused(
+    toy_corpus: Corpus, make_config: MakeConfig, tiny_backbone: Path, tmp_path: Path
+) -> None:
+    from navi.backbones import load_tokenizer
+
+    tokenizer = load_tokenizer(tiny_backbone)
+    tokenizer.add_tokens(["brandnew"])
+    with pytest.raises(ModelError, match="another vocabulary than that of the backbone"):
+        pretrain(replace(toy_corpus, tokenizer=tokenizer), tmp_path, make_config())
+
+
+# When something is short
+
+
+def test_running_out_of_memory_changes_the_parts_and_not_the_outcome(
+    toy_corpus: Corpus,
+    make_config: MakeConfig,
+    still_model: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = make_config(**still_model)
+    pretrain(toy_corpus, tmp_path / "roomy", config)
+    calls = run_out_above(monkeypatch, 200)
+    reports: list[StepReport] = []
+    result = pretrain(toy_corpus, tmp_path / "tight", config, progress=reports.append)
+    assert any(tokens > 200 for tokens in calls)
+    assert 1 <= len(result.notes) <= 3
+    assert all("Memory ran out at step" in note for note in result.notes)
+    assert [report.note for report in reports if report.note] == result.notes
+    assert result.num_steps == 18
+    assert_close(tmp_path / "roomy", tmp_path / "tight")
+
+
+def test_validation_that_runs_out_of_memory_measures_the_same(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward, failed = NaviModel.forward, []
+
+    def limited(self: NaviModel, rows: Any, *attributes: Any, **options: Any) -> Any:
+        if rows.num_rows > 3:
+            failed.append(rows.num_rows)
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return forward(self, rows, *attributes, **options)
+
+    config = make_config(training={"max_steps": 1, "sample_rows": 0})
+    roomy = pretrain(toy_corpus, tmp_path / "roomy", config).validation[0]
+    monkeypatch.setattr(NaviModel, "forward", limited)
+    # From the first word of training on there is memory again.
+    tight = pretrain(toy_corpus, tmp_path / "tight", config, progress=lambda _: monkeypatch.undo()).validation[0]
+    assert failed
+    assert roomy.pop("kind") == tight.pop("kind") == "validation"
+    assert tight == pytest.approx(roomy, rel=1e-5)
+
+
+def test_running_out_of_memory_gives_up_recorded_passes(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_out_above(monkeypatch, 200)
+    result = pretrain(toy_corpus, tmp_path, make_config(training={"graphs": True, "max_steps": 4}))
+    assert any("Memory ran out at step 1" in note for note in result.notes)
+    assert result.num_steps == 4
+
+
+def test_a_row_too_large_for_memory_ends_the_run(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_out_above(monkeypatch, 5)
+    with pytest.raises(TrainingError, match=r"Memory ran out at step 1 for a single row of \d+ tokens"):
+        pretrain(toy_corpus, tmp_path, make_config())
+
+
+def test_another_failure_of_the_device_is_not_taken_for_a_lack_of_memory(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: NaviModel, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("device lost")
+
+    monkeypatch.setattr(NaviModel, "forward", fail)
+    with pytest.raises(RuntimeError, match="device lost"):
+        pretrain(toy_corpus, tmp_path, make_config())
+
+
+def test_steps_whose_loss_is_not_finite_are_skipped_and_counted(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil(monkeypatch, lambda call: call in (3, 4, 10))
+    result = pretrain(toy_corpus, tmp_path, make_config(training={"max_bad_steps": 3}))
+    assert (result.skipped, result.num_steps) == (3, 18)
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in read_weights(tmp_path).values())
+    assert all(line["loss"] is not None for line in read_lines(tmp_path, "train"))
+
+
+def test_too_many_such_steps_in_a_row_stop_the_run_and_name_the_rows(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil(monkeypatch, lambda call: call >= 4)
+    message = r"not finite 3 steps in a row; stopped at step 7.*films1 rows \d+, .*; films2 rows \d+"
+    with pytest.raises(TrainingError, match=message):
+        pretrain(toy_corpus, tmp_path, make_config(training={"max_bad_steps": 3}))
+
+
+def test_a_full_disk_stops_the_run_in_one_line_and_it_goes_on_when_there_is_room(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watch(report: StepReport) -> None:
+        if report.step == 5:
+            monkeypatch.setattr("navi.training.checkpoint.save_file", fill_the_disk)
+
+    config = make_config(training={"checkpoint_steps": 2})
+    with pytest.raises(TrainingError, match=r"No space left on device\. .* is step-000000004\. Make room, then resume"):
+        pretrain(toy_corpus, tmp_path / "full", config, progress=watch)
+    monkeypatch.undo()
+    pretrain(toy_corpus, tmp_path / "full", config, resume=True)
+    pretrain(toy_corpus, tmp_path / "roomy", config)
+    full, roomy = read_weights(tmp_path / "full"), read_weights(tmp_path / "roomy")
+    assert all(torch.equal(full[name], roomy[name]) for name in full)
+
+
+def test_a_disk_that_fills_at_the_end_keeps_the_last_checkpoint(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NaviModel, "save_pretrained", fill_the_disk)
+    with pytest.raises(TrainingError, match=r"Cannot write to .*: No space left on device"):
+        pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2}))
+    monkeypatch.undo()
+    assert (tmp_path / "checkpoints" / "step-000000002").is_dir()
+    assert not (tmp_path / "pretrain.json").exists()
+    assert pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2}), resume=True).num_steps == 2
+
+
+def test_an_unwritable_directory_is_refused_before_anything_is_computed(toy_corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"Cannot write to .*file.*: Not a directory"):
+        pretrain(toy_corpus, tmp_path / "file" / "model")

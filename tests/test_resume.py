@@ -1,0 +1,392 @@
+"""A run killed at any moment and resumed ends as one never interrupted; what is there is not lost by chance."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from navi.corpus import Corpus
+from navi.errors import ConfigError, TrainingError
+from navi.training import PretrainConfig, StepReport, TrainingInterrupted, TrainingResult, pretrain
+
+MakeConfig = Callable[..., PretrainConfig]
+TIMINGS = ("seconds", "rows_per_second", "tokens_per_second")
+"""The entries of a line of metrics that depend on the machine and not on the run."""
+TWO_PROCESSES = """
+import json, sys
+from navi.training import PretrainConfig, pretrain
+corpus, out, config = sys.argv[1:4]
+pretrain(corpus, out, PretrainConfig.from_dict(json.loads(config)), resume="resume" in sys.argv)
+"""
+
+
+@pytest.fixture(scope="module")
+def start_process() -> Callable[..., multiprocessing.process.BaseProcess]:
+    """A starter of runs in processes of their own, forked from one that has the imports done but no threads begun."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["navi.training", "navi.corpus", "accelerate"])
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+    def start(corpus: Corpus, out: Path, config: PretrainConfig, **options: object):
+        process = context.Process(target=pretrain, args=(corpus.path, out, config), kwargs=options)
+        process.start()
+        return process
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def finished(toy_corpus: Corpus, make_config: MakeConfig, tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
+    """A finished run of one step; do not change it."""
+    return pretrain(toy_corpus, tmp_path_factory.mktemp("run") / "model", make_config(training={"max_steps": 1}))
+
+
+@pytest.fixture
+def stopped(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> Path:
+    """The directory of a run that stands at step 2 of 3, with a checkpoint of step 0 too."""
+    stop_after(2, toy_corpus, tmp_path / "stopped", make_config(training={"max_steps": 3}))
+    return tmp_path / "stopped"
+
+
+def list_steps(out: Path) -> list[int]:
+    """Return the steps of which there is a complete checkpoint: nothing else has such a name."""
+    names = [path.name for path in (out / "checkpoints").glob("step-*") if (path / "state.json").is_file()]
+    return sorted(int(name.removeprefix("step-")) for name in names if name.removeprefix("step-").isdecimal())
+
+
+def stop_after(step: int, corpus: Corpus, out: Path, config: PretrainConfig, number: int = signal.SIGTERM) -> str:
+    """Stop a run by a signal; return what it says."""
+
+    def send(report: StepReport) -> None:
+        if report.step == step:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(TrainingInterrupted) as caught:
+        pretrain(corpus, out, config, progress=send)
+    assert caught.value.exit_code == 128 + number
+    return str(caught.value)
+
+
+def wait_for_step(out: Path, step: int, process: Any, seconds: float = 120.0) -> None:
+    """Wait until a checkpoint of this step or a later one is there."""
+    end = time.monotonic() + seconds
+    while process.is_alive() and time.monotonic() < end:
+        if max(list_steps(out), default=-1) >= step:
+            return
+        time.sleep(0.002)
+    raise AssertionError(f"The run ended or stood still before step {step}.")
+
+
+def run_whole(start: Callable[..., Any], corpus: Corpus, out: Path, config: PretrainConfig, **options: object) -> None:
+    process = start(corpus, out, config, **options)
+    process.join(120)
+    assert process.exitcode == 0
+
+
+def run_with_kills(
+    start: Callable[..., Any], corpus: Corpus, out: Path, config: PretrainConfig, kills: list[tuple[int, float]]
+) -> None:
+    """Kill a run each time it has come to a step and a moment longer; then let it end."""
+    for step, moment in kills:
+        process = start(corpus, out, config, resume=True)
+        wait_for_step(out, step, process)
+        time.sleep(moment)
+        assert process.is_alive(), "the run ended before it could be killed"
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+    run_whole(start, corpus, out, config, resume=True)
+
+
+def read_lines(folder: Path) -> list[dict[str, object]]:
+    """Return the lines of metrics.jsonl without what depends on the clock."""
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [{key: entry for key, entry in line.items() if key not in TIMINGS} for line in lines]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    first, second = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert read_lines(one) == read_lines(other)
+    assert (one / "samples.txt").read_text() == (other / "samples.txt").read_text()
+
+
+# Killed, stopped, resumed
+
+
+def test_a_run_killed_at_several_points_has_the_weights_of_one_never_interrupted(
+    start_process, toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
+) -> None:
+    config = make_config(training={"epochs": 3, "checkpoint_steps": 2, "workers": 2, "log_every": 3})
+    run_whole(start_process, toy_corpus, tmp_path / "whole", config)
+    run_with_kills(start_process, toy_corpus, tmp_path / "killed", config, [(0, 0.0), (4, 0.03), (14, 0.0)])
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_many_kills_at_random_moments_leave_no_trace(
+    start_process, toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, seed: int
+) -> None:
+    draw = random.Random(seed)
+    training = {"epochs": 6, "checkpoint_steps": seed % 3 + 1, "workers": seed % 3, "log_every": 4, "seed": seed}
+    config = make_config(training=training, sampler={"rows_per_batch": 12, "tables_per_batch": 3})
+    run_whole(start_process, toy_corpus, tmp_path / "whole", config)
+    kills = sorted((draw.randrange(60), draw.random() * 0.1) for _ in range(5))
+    run_with_kills(start_process, toy_corpus, tmp_path / "killed", config, kills)
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_step_saves_and_leaves_and_the_run_can_be_resumed(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, number: signal.Signals
+) -> None:
+    config, before = make_config(), signal.getsignal(number)
+    message = stop_after(5, toy_corpus, tmp_path / "stopped", config, number)
+    assert message.startswith(f"Stopped by {number.name} after step 5 of 18")
+    assert "--resume" in message
+    assert signal.getsignal(number) is before
+    assert list_steps(tmp_path / "stopped") == [0, 5]
+    result = pretrain(toy_corpus, tmp_path / "stopped", config, resume=True)
+    assert result.notes == ["Going on after step 5 of 18."]
+    pretrain(toy_corpus, tmp_path / "whole", config)
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_a_second_ctrl_c_acts_as_it_always_did(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+    def send(report: StepReport) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    # A shell may have started the tests with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(toy_corpus, tmp_path, make_config(), progress=send)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_run_outside_the_main_thread_leaves_signals_alone(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
+) -> None:
+    before, found = signal.getsignal(signal.SIGTERM), []
+
+    def watch(report: StepReport) -> None:
+        found.append(signal.getsignal(signal.SIGTERM))
+
+    config = make_config(training={"max_steps": 2})
+    thread = threading.Thread(target=lambda: pretrain(toy_corpus, tmp_path, config, progress=watch))
+    thread.start()
+    thread.join()
+    assert found == [before, before]
+
+
+def test_a_resumed_run_remembers_that_memory_was_short(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from navi.model import NaviModel
+
+    forward, calls = NaviModel.forward, []
+
+    def limited(self: NaviModel, rows: Any, *attributes: Any, **options: Any) -> Any:
+        if self.training:
+            calls.append(rows.num_tokens)
+            if rows.num_tokens > 400:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+        return forward(self, rows, *attributes, **options)
+
+    monkeypatch.setattr(NaviModel, "forward", limited)
+    config = make_config(training={"max_steps": 4})
+    stop_after(2, toy_corpus, tmp_path, config)
+    calls.clear()
+    result = pretrain(toy_corpus, tmp_path, config, resume=True)
+    assert calls
+    assert max(calls) <= 400
+    *shortages, last = result.notes
+    assert shortages
+    assert all(note.startswith("Memory ran out at ") for note in shortages)
+    assert last == "Going on after step 2 of 4."
+
+
+@pytest.mark.long
+def test_two_processes_share_the_rows_and_end_with_one_model(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
+) -> None:
+    def run(*options: str) -> None:
+        launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone", str(script)]
+        arguments = [str(toy_corpus.path), str(tmp_path / "model"), json.dumps(config.to_dict()), *options]
+        environment = {**os.environ, "ACCELERATE_USE_CPU": "1", "OMP_NUM_THREADS": "1"}
+        done = subprocess.run([*launch, *arguments], env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-3000:]
+
+    config = make_config(sampler={"rows_per_batch": 8}, model={"attribute_gate": False})
+    script = tmp_path / "script.py"
+    script.write_text(TWO_PROCESSES)
+    run()
+    lines = read_lines(tmp_path / "model")
+    assert sum(line["rows"] for line in lines if line["kind"] == "train") == 2 * len(toy_corpus.rows_of("train"))
+    weights = load_file(tmp_path / "model" / "model.safetensors")
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in weights.values())
+    run("resume")
+
+
+# What run a directory holds, and what may be done with it
+
+
+def test_resuming_a_finished_run_returns_its_record(finished: TrainingResult, toy_corpus: Corpus) -> None:
+    before = (finished.path / "model.safetensors").stat().st_mtime_ns
+    config = PretrainConfig.from_dict(finished.config)
+    assert pretrain(toy_corpus, finished.path, config, resume=True) == finished
+    assert (finished.path / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_resuming_a_finished_run_with_other_settings_is_refused(finished: TrainingResult, toy_corpus: Corpus) -> None:
+    config = PretrainConfig.from_dict({"training": {"seed": 5}}, PretrainConfig.from_dict(finished.config))
+    with pytest.raises(TrainingError, match=r"training.seed was 0 and is now 5"):
+        pretrain(toy_corpus, finished.path, config, resume=True)
+
+
+def test_resuming_where_nothing_was_begun_begins(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+    assert pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2}), resume=True).num_steps == 2
+
+
+def test_a_finished_model_is_replaced_only_when_asked(
+    finished: TrainingResult, toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(finished.path, tmp_path / "model")
+    with pytest.raises(ConfigError, match=r"holds a finished model. Resume it \(--resume\), overwrite it"):
+        pretrain(toy_corpus, folder, PretrainConfig.from_dict(finished.config))
+    config = make_config(training={"max_steps": 2})
+    assert pretrain(toy_corpus, folder, config, overwrite=True).num_steps == 2
+    assert [line["step"] for line in read_lines(folder) if line["kind"] == "train"] == [2]
+
+
+def test_a_stopped_run_is_replaced_only_when_asked(stopped: Path, toy_corpus: Corpus, make_config: MakeConfig) -> None:
+    config = make_config(training={"max_steps": 1})
+    with pytest.raises(ConfigError, match=r"holds a run that stands at step-000000002. Resume it"):
+        pretrain(toy_corpus, stopped, config)
+    assert pretrain(toy_corpus, stopped, config, overwrite=True).num_steps == 1
+
+
+def test_a_run_that_died_before_its_first_checkpoint_is_no_hindrance(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
+) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 99}\n')
+    pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2}))
+    assert [line["step"] for line in read_lines(tmp_path)] == [0, 2, 2]
+
+
+@pytest.mark.parametrize("options", [{}, {"overwrite": True}, {"resume": True}], ids=str)
+def test_a_folder_with_files_of_others_is_refused(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, options: dict[str, bool]
+) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(ConfigError, match=r"files that are not a run's, README.md among them"):
+        pretrain(toy_corpus, tmp_path, make_config(), **options)
+    assert (tmp_path / "README.md").read_text() == "mine"
+
+
+def test_a_run_cannot_be_resumed_with_another_corpus(
+    stopped: Path, toy_corpus: Corpus, make_config: MakeConfig
+) -> None:
+    other = replace(toy_corpus, fingerprint="other")
+    with pytest.raises(TrainingError, match=r"Cannot resume from .*step-000000002: the corpus has changed"):
+        pretrain(other, stopped, make_config(training={"max_steps": 3}), resume=True)
+
+
+def test_settings_that_change_the_result_cannot_change_on_the_way(
+    stopped: Path, toy_corpus: Corpus, make_config: MakeConfig
+) -> None:
+    config = make_config(training={"max_steps": 3, "seed": 1, "learning_rate": 1.0})
+    message = r"learning_rate was 0.0002 and is now 1.0, and 1 more settings differ"
+    with pytest.raises(TrainingError, match=message):
+        pretrain(toy_corpus, stopped, config, resume=True)
+
+
+def test_settings_that_change_no_result_may_change_on_the_way(
+    stopped: Path, toy_corpus: Corpus, make_config: MakeConfig
+) -> None:
+    harmless = {"workers": 1, "checkpoint_steps": 1, "keep_checkpoints": 5, "max_bad_steps": 2}
+    config = make_config(training={"max_steps": 3, **harmless})
+    assert pretrain(toy_corpus, stopped, config, resume=True).num_steps == 3
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [({"checkpoint_minutes": 1e-9}, [0, 1, 2, 3]), ({"checkpoint_steps": 2}, [0, 0, 2, 2]), ({}, [0, 0, 0, 0])],
+    ids=str,
+)
+def test_checkpoints_come_by_steps_or_minutes(
+    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, training: dict[str, Any], expected: list[int]
+) -> None:
+    newest: list[int] = []
+    config = make_config(training={"max_steps": 4, **training})
+    pretrain(toy_corpus, tmp_path, config, progress=lambda _: newest.append(list_steps(tmp_path)[-1]))
+    assert newest == expected
+
+
+def test_the_newest_checkpoints_are_kept(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(training={"checkpoint_steps": 1, "keep_checkpoints": 3})
+    stop_after(7, toy_corpus, tmp_path, config)
+    assert list_steps(tmp_path) == [5, 6, 7]
+    assert len(list((tmp_path / "checkpoints").iterdir())) == 3
+
+
+def test_a_partly_written_checkpoint_is_none(stopped: Path, toy_corpus: Corpus, make_config: MakeConfig) -> None:
+    (stopped / "checkpoints" / "step-000000003").mkdir()
+    (stopped / "checkpoints" / "step-000000003" / "model.safetensors").write_bytes(b"half")
+    result = pretrain(toy_corpus, stopped, make_config(training={"max_steps": 3}), resume=True)
+    assert result.notes == ["Going on after step 2 of 3."]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("model.safetensors", "damage"),
+        ("optimizer.safetensors", "damage"),
+        ("state.json", "{"),
+        ("state.json", '{"state": {"steps": 1}, "identity": {}}'),
+    ],
+)
+def test_a_damaged_checkpoint_is_one_line_and_the_one_before_it_serves(
+    stopped: Path, toy_corpus: Corpus, make_config: MakeConfig, name: str, content: str
+) -> None:
+    config = make_config(training={"max_steps": 3})
+    newest = stopped / "checkpoints" / "step-000000002"
+    (newest / name).write_text(content)
+    with pytest.raises(TrainingError, match=r"step-000000002"):
+        pretrain(toy_corpus, stopped, config, resume=True)
+    shutil.rmtree(newest)
+    assert pretrain(toy_corpus, stopped, config, resume=True).notes == ["Going on after step 0 of 3."]
+
+
+def test_nothing_in_a_checkpoint_is_unpickled(stopped: Path) -> None:
+    for file in (stopped / "checkpoints" / "step-000000002").iterdir():
+        assert not file.read_bytes().startswith((b"\x80", b"PK"))
+
+
+def test_a_moved_run_still_goes_on(stopped: Path, toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+    moved = Path(shutil.move(stopped, tmp_path / "elsewhere"))
+    assert pretrain(toy_corpus, moved, make_config(training={"max_steps": 3}), resume=True).num_steps == 3

@@ -1,0 +1,204 @@
+"""The settings of a run: defaults, presets and ablations, a file over them, flags over all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from navi.corpus import Corpus
+from navi.errors import ConfigError
+from navi.training import ABLATIONS, PRESETS, ModelConfig, PretrainConfig, StepReport, TrainingConfig, make_preset
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def write_toml(tmp_path: Path, tiny_backbone: Path) -> Callable[[str], Path]:
+    """A writer of settings files under which a run takes a second."""
+
+    def write(text: str = "") -> Path:
+        fast = "[sampler]\nrows_per_batch = 16\n[training]\nmax_steps = 2\nworkers = 0\ncurves = false\n{}"
+        (tmp_path / "navi.toml").write_text(fast.format(text))
+        return tmp_path / "navi.toml"
+
+    return write
+
+
+def test_the_default_preset_is_the_default() -> None:
+    assert make_preset() == PretrainConfig()
+
+
+def test_the_paper_preset_has_the_papers_settings() -> None:
+    paper = make_preset("paper")
+    masking, alignment, training = paper.masking, paper.alignment, paper.training
+    assert (masking.header_share, masking.value_share, masking.unknown_attribute_rate) == (0.4, 0.4, 0.0)
+    assert (alignment.row_weight, alignment.column_weight) == (0.0, 0.0)
+    assert (paper.model.attribute_gate, paper.model.local_head_share) == (False, 0.0)
+    assert (paper.model.header_attribute, paper.model.row_words) == (False, False)
+    assert (paper.sampler.rows_per_batch, paper.sampler.tables_per_batch) == (32, 4)
+    assert (training.learning_rate, training.new_learning_rate, training.epochs) == (3e-5, 3e-5, 2)
+    assert (alignment.low_negatives, alignment.same_value_negatives) == ("table", True)
+    assert (alignment.weight, alignment.temperature_low, alignment.temperature_high) == (0.0125, 0.1, 0.02)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("ablation", ABLATIONS)
+def test_an_ablation_changes_one_section_of_a_preset(preset: str, ablation: str) -> None:
+    whole, ablated = make_preset(preset).to_dict(), make_preset(preset, ablation).to_dict()
+    assert [name for name in whole if whole[name] != ablated[name]] == list(ABLATIONS[ablation])
+
+
+def test_an_unknown_preset_or_ablation_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"Unknown preset 'fast'. Expected one of default, paper"):
+        make_preset("fast")
+    with pytest.raises(ConfigError, match=r"Unknown ablation 'x'. Expected one of without_attributes"):
+        make_preset("paper", "x")
+
+
+def test_settings_survive_a_trip_through_json() -> None:
+    config = PretrainConfig.from_dict({"masking": {"header_share": 0.3}, "training": {"max_steps": 7, "seed": 5}})
+    assert PretrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_only_what_is_set_changes() -> None:
+    base = PretrainConfig(training=TrainingConfig(epochs=9))
+    changed = PretrainConfig.from_dict({"training": {"learning_rate": 1}, "model": {"attribute_gate": False}}, base)
+    assert changed.training == TrainingConfig(epochs=9, learning_rate=1.0)
+    assert type(changed.training.learning_rate) is float
+    assert changed.model == ModelConfig(attribute_gate=False)
+
+
+def test_an_optional_setting_can_be_switched_off() -> None:
+    assert PretrainConfig.from_dict({"training": {"checkpoint_minutes": None}}).training.checkpoint_minutes is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"backbone": 3}, "backbone must be text, got 3"),
+        ({"training": 3}, "training is a section of settings, got 3"),
+        ({"training": {"compile": 1}}, "training.compile must be true or false, got 1"),
+        ({"training": {"clip_norm": "high"}}, "training.clip_norm must be a number, got 'high'"),
+        ({"training": {"clip_norm": True}}, "training.clip_norm must be a number, got True"),
+        ({"training": {"max_steps": 1.5}}, "training.max_steps must be a whole number or none, got 1.5"),
+        ({"training": {"precision": "half"}}, "must be one of 'auto', 'float32', 'bfloat16', got 'half'"),
+        ({"training": {"stepz": 3}}, r"Unknown setting 'training.stepz'. Did you mean 'training.epochs'|max_steps"),
+        ({"zzzzzz": 3}, "Unknown setting 'zzzzzz'. Known here are backbone, model, masking"),
+        ({"masking": {"header_share": 0.9}}, r"header_share \+ value_share must be at most 1"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_what_is_expected(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        PretrainConfig.from_dict(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"max_steps": 0}, "max_steps must be at least 1, got 0"),
+        ({"accumulation": 0}, "accumulation must be at least 1"),
+        ({"workers": -1}, "workers must be at least 0, got -1"),
+        ({"learning_rate": 0.0}, "learning_rate must be positive, got 0.0"),
+        ({"checkpoint_minutes": -1.0}, "checkpoint_minutes must be positive"),
+        ({"warmup_share": 1.5}, "warmup_share must lie between 0 and 1, got 1.5"),
+        ({"precision": "float16"}, "precision must be one of auto, float32, bfloat16, got 'float16'"),
+    ],
+)
+def test_a_setting_out_of_range_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TrainingConfig(**settings)
+
+
+def test_not_all_heads_can_be_local() -> None:
+    with pytest.raises(ConfigError, match=r"local_head_share must be at least 0 and less than 1, got 1.0"):
+        ModelConfig(local_head_share=1.0)
+
+
+# The command line
+
+
+def test_flags_go_over_the_file_the_file_over_the_preset(
+    toy_corpus: Corpus, write_toml: Callable[[str], Path], tmp_path: Path, navi_command: Command
+) -> None:
+    file = write_toml("seed = 9\nepochs = 3\n[prepare]\nseed = 4\n")
+    flags = ("--preset", "paper", "--ablation", "without_alignment", "--config", file, "--seed", 5, "--json")
+    record = json.loads(navi_command("pretrain", toy_corpus.path, "-o", tmp_path / "model", *flags).stdout)
+    training = record["config"]["training"]
+    assert (training["seed"], training["epochs"], training["learning_rate"]) == (5, 3, 3e-5)
+    assert record["config"]["alignment"]["weight"] == 0.0
+    assert record["config"]["sampler"] == {"rows_per_batch": 16, "tables_per_batch": 4, "tokens_per_batch": None}
+    assert record["config"]["backbone"] == str(toy_corpus.config.backbone)
+    assert record["num_steps"] == 2
+
+
+def test_the_summary_sets_validation_beside_the_majority(
+    toy_corpus: Corpus, write_toml: Callable[[], Path], tmp_path: Path, navi_command: Command
+) -> None:
+    shown = navi_command("pretrain", toy_corpus.path, "-o", tmp_path / "model", "--config", write_toml()).stdout
+    assert "2 steps on cpu, float32" in shown
+    for text in ("before", "most frequent guess", "headers, attribute hidden (blind)"):
+        assert text in shown
+    assert "No better than the most frequent guess yet: " in " ".join(shown.split())
+    assert "navi match " in shown
+
+
+def test_a_stopped_run_goes_on_with_the_settings_it_was_started_with(
+    toy_corpus: Corpus,
+    write_toml: Callable[[], Path],
+    tmp_path: Path,
+    navi_command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stop(report: StepReport) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("navi.cli.pretrain.follow_training", lambda meter: stop)
+    arguments = ("pretrain", toy_corpus.path, "-o", tmp_path / "model")
+    stopped = navi_command(*arguments, "--config", write_toml(), code=143)
+    assert stopped.stderr.splitlines()[-1].startswith("navi: Stopped by SIGTERM after step 1 of 2")
+    monkeypatch.undo()
+    record = json.loads(navi_command(*arguments, "--resume", "--json").stdout)
+    assert record["num_steps"] == 2
+    assert record["config"]["sampler"]["rows_per_batch"] == 16
+    assert record["notes"] == ["Going on after step 1 of 2."]
+    again = json.loads(navi_command(*arguments, "--resume", "--json").stdout)
+    assert again == record
+    refused = navi_command(*arguments, "--resume", "--epochs", 9, code=1)
+    assert "training.epochs was 2 and is now 9" in refused.stderr
+    assert "holds a finished model" in navi_command(*arguments, code=2).stderr
+
+
+def test_a_folder_of_tables_is_no_corpus(toy_tables: Path, tmp_path: Path, navi_command: Command) -> None:
+    result = navi_command("pretrain", toy_tables, "-o", tmp_path / "model", code=2)
+    assert f"navi: {toy_tables} is not a corpus" in result.stderr
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_users_mistake_is_one_line(
+    toy_corpus: Corpus, write_toml: Callable[[str], Path], tmp_path: Path, navi_command: Command
+) -> None:
+    arguments = ("pretrain", toy_corpus.path, "-o", tmp_path / "model")
+    unknown = navi_command(*arguments, "--preset", "papre", code=2)
+    assert "'papre'" in unknown.stderr
+    assert "'paper'" in unknown.stderr
+    low = navi_command(*arguments, "--epochs", 0, code=2)
+    assert low.stderr.splitlines()[-1] == "navi: epochs must be at least 1, got 0."
+    missing = navi_command(*arguments, "--config", tmp_path / "none.toml", code=2)
+    assert "none.toml" in missing.stderr
+    broken = navi_command(*arguments, "--config", write_toml("[training\n"), code=2)
+    assert "is not valid TOML" in broken.stderr
+    assert not (tmp_path / "model").exists()
+
+
+def test_quiet_says_nothing(
+    toy_corpus: Corpus, write_toml: Callable[[], Path], tmp_path: Path, navi_command: Command
+) -> None:
+    flags = ("--config", write_toml(), "--max-steps", 1, "--quiet")
+    assert navi_command("pretrain", toy_corpus.path, "-o", tmp_path / "model", *flags).output == ""

@@ -1,0 +1,344 @@
+"""The command line: help, errors and exit codes, --json, quiet, progress, and the verbs embed, report, evaluate."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import webbrowser
+from time import monotonic
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from navi.cli import app
+from navi.errors import ConfigError, MissingExtraError, NaviError, TrainingError
+from navi.report import Page, Section, save_page
+from navi.version import VERSION
+
+VERBS = [command.name for command in app.registered_commands]
+ASKING = ("embed", "impute", "match", "name", "search")
+"""Verbs that ask a model."""
+
+
+def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=os.environ | environment
+    )
+
+
+def complete(words: str) -> list[str]:
+    """What a shell offers after these words."""
+    count = str(len(words.split()) - 1)
+    return run_python("-m", "navi", _NAVI_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=count).stdout.split()
+
+
+def test_help_lists_every_verb(navi_command):
+    printed = navi_command("--help").stdout
+    assert all(f" {verb} " in printed for verb in VERBS)
+
+
+def test_no_arguments_show_the_help(navi_command):
+    assert "Usage: navi" in navi_command(code=2).output
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_a_verb_has_an_example(verb, navi_command):
+    printed = navi_command(verb, "--help").stdout
+    assert f"navi {verb}" in printed.split("Example")[1]
+
+
+def test_the_version_is_printed(navi_command):
+    assert navi_command("--version").stdout == f"navi {VERSION}\n"
+
+
+def test_help_comes_soon_and_imports_nothing_heavy():
+    started = monotonic()
+    assert run_python("-m", "navi", "--help").returncode == 0
+    assert monotonic() - started < 5
+    heavy = ("torch", "transformers", "numpy", "pyarrow", "pandas", "navi.corpus", "navi.training")
+    result = run_python("-c", f"import sys, navi.cli; print([name for name in {heavy!r} if name in sys.modules])")
+    assert result.stdout.strip() == "[]"
+
+
+def test_verbs_and_choices_are_completed_by_the_shell():
+    assert set(complete("navi pre")) == {"prepare", "pretrain"}
+    assert complete("navi pretrain corpus --preset p") == ["paper"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("prepair",), "No such command 'prepair'"), (("inspect", "films", "--foo"), "No such option: --foo")],
+)
+def test_what_is_mistyped_is_a_users_mistake(arguments, message, navi_command):
+    assert message in navi_command(*arguments, code=2).stderr
+
+
+@pytest.mark.parametrize("verb", ASKING)
+def test_a_verb_that_asks_a_model_says_how_to_name_one(verb, tmp_path, navi_command):
+    out = ("-o", tmp_path / "out.parquet") if verb in ("embed", "impute") else ()
+    result = navi_command(verb, tmp_path, *out, code=2)
+    assert result.stderr == "navi: --model DIR is needed: the model to ask. `navi pretrain` makes one.\n"
+
+
+class StoppedError(TrainingError):
+    exit_code = 143
+
+
+@pytest.fixture
+def raise_in_verb(monkeypatch):
+    """Run `navi report` as if its library raised an error."""
+    from navi import report
+
+    def run(error: BaseException, *arguments: str):
+        def fail(folder: object) -> None:
+            raise error
+
+        monkeypatch.setattr(report, "load_page", fail)
+        return CliRunner().invoke(app, ["report", "results", *arguments])
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "line", "code"),
+    [
+        (ConfigError("seed must be at least 0."), "seed must be at least 0.", 2),
+        (MissingExtraError("Excel", "excel"), str(MissingExtraError("Excel", "excel")), 2),
+        (TrainingError("no space is left."), "no space is left.", 1),
+        (StoppedError("Stopped by SIGTERM."), "Stopped by SIGTERM.", 143),
+        (ConfigError("first\n  second"), "first second", 2),
+        (PermissionError(13, "Permission denied", "out.parquet"), "out.parquet: Permission denied.", 1),
+        (KeyboardInterrupt(), "Interrupted.", 130),
+    ],
+)
+def test_an_error_is_one_line_with_its_exit_code(error, line, code, raise_in_verb):
+    result = raise_in_verb(error)
+    assert (result.stdout, result.stderr, result.exit_code) == ("", f"navi: {line}\n", code)
+
+
+def test_debug_lets_an_error_through_wherever_it_stands(raise_in_verb):
+    error = ConfigError("seed must be at least 0.")
+    assert raise_in_verb(error, "--debug").exception is error
+
+
+def test_a_mistake_of_ours_is_not_hidden(raise_in_verb):
+    error = ZeroDivisionError()
+    assert raise_in_verb(error).exception is error
+    assert not isinstance(error, NaviError | OSError)
+
+
+def test_what_looks_like_markup_is_shown_as_it_is(tmp_path, navi_command):
+    (tmp_path / "odd.csv").write_text("[bold]x[/bold],:smile:\n" + "[/],2\n" * 3)
+    printed = navi_command("inspect", tmp_path).stdout
+    assert "[bold]x[/bold]" in printed
+    assert ":smile:" in printed
+
+
+def test_a_line_of_a_pipe_is_wide_and_the_width_that_a_user_sets_is_kept(catalogues, navi_command, monkeypatch):
+    wide = navi_command("inspect", catalogues, "--short").stdout
+    assert 60 < max(map(len, wide.splitlines())) <= 140
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = navi_command("inspect", catalogues).stdout
+    assert max(len(line) for line in narrow.splitlines() if "…" in line or "  " in line) <= 60
+
+
+def test_of_several_processes_the_first_alone_speaks(catalogues, navi_command, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    for flags in ((), ("--json",)):
+        assert navi_command("inspect", catalogues, *flags).output == ""
+
+
+@pytest.fixture
+def every_report(monkeypatch):
+    """Lines of progress come with every report, not every twenty seconds."""
+    from navi.cli import progress
+
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+
+
+@pytest.mark.usefixtures("every_report")
+def test_without_a_terminal_progress_is_lines_on_stderr(catalogues, navi_command):
+    result = navi_command("inspect", catalogues, "--json")
+    lines = [line for line in result.stderr.splitlines() if line.startswith("Reading tables: ")]
+    assert lines
+    assert " of 5, " in lines[-1]
+    assert " rows/s" in lines[-1]
+    assert json.loads(result.stdout)["tables"]
+
+
+@pytest.mark.usefixtures("every_report")
+def test_quiet_shows_no_progress(catalogues, navi_command):
+    assert navi_command("inspect", catalogues, "--quiet").stderr == ""
+
+
+def test_progress_lines_come_now_and_then_and_not_for_each_report(catalogues, navi_command):
+    assert navi_command("inspect", catalogues).stderr == ""
+
+
+def test_a_terminal_shows_a_bar_while_something_runs(catalogues, tmp_path):
+    script = f"import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'navi', 'inspect', {str(catalogues)!r}]))"
+    result = run_python("-c", script, COLUMNS="120", TERM="xterm")
+    assert "Reading tables" in result.stdout
+    assert "/5" in result.stdout
+
+
+# navi embed
+
+
+def test_every_row_gets_a_vector(model_dir, catalogues, tmp_path, navi_command):
+    out = tmp_path / "rows.parquet"
+    printed = navi_command("embed", "--model", model_dir, catalogues, "-o", out).stdout
+    assert f"{out.name}: 400 vectors of 32 numbers" in printed.replace("\n", "")
+    assert "400 rows of 5 tables" in printed
+    assert pq.read_table(out).column_names == ["table", "row", "embedding"]
+
+
+@pytest.mark.parametrize("kind", ["segments", "headers", "attributes"])
+def test_other_things_get_vectors_too(kind, model_dir, catalogues, tmp_path, navi_command):
+    out = tmp_path / "out.parquet"
+    flags = ("--kind", kind, "--dtype", "float16", "--normalize", "--json")
+    printed = json.loads(navi_command("embed", "-m", model_dir, catalogues, "-o", out, *flags).stdout)
+    written = pq.read_table(out)
+    assert printed["vectors"] == written.num_rows > 0
+    assert (printed["size"], printed["path"]) == (32, str(out))
+    assert str(written.schema.field("embedding").type.value_type) == "halffloat"
+
+
+def test_vectors_in_int8_are_near_those_in_float32(model_dir, catalogues, tmp_path, navi_command):
+    file = next(catalogues.glob("*.csv"))
+    found = {}
+    for precision in ("float32", "int8"):
+        out = tmp_path / f"{precision}.parquet"
+        navi_command("embed", "--model", model_dir, file, "-o", out, "--precision", precision, "--normalize")
+        found[precision] = np.stack(pq.read_table(out)["embedding"].to_numpy())
+    assert not np.array_equal(found["int8"], found["float32"])
+    assert (found["int8"] * found["float32"]).sum(axis=1).min() >= 0.99
+
+
+def test_what_was_lost_in_reading_is_listed(model_dir, tmp_path, navi_command):
+    (tmp_path / "shop.jsonl").write_text('{"name": "red"}\n{broken\n')
+    arguments = (tmp_path / "shop.jsonl", "-o", tmp_path / "out.parquet")
+    printed = navi_command("embed", "--model", model_dir, *arguments).stdout
+    assert "1 row: broken row" in printed
+    assert "shop.jsonl:2" in printed
+
+
+def test_embed_says_nothing_if_quiet(model_dir, catalogues, tmp_path, navi_command):
+    out = tmp_path / "out.parquet"
+    assert navi_command("embed", "--model", model_dir, catalogues, "-o", out, "--quiet").output == ""
+    assert out.is_file()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [("nowhere", "No model at"), ("corpus", "is a corpus, not a model"), ("tables", "not a model")],
+)
+def test_a_path_that_is_no_model_is_explained(wrong, message, corpus_dir, catalogues, tmp_path, navi_command):
+    path = {"nowhere": tmp_path / "nowhere", "corpus": corpus_dir, "tables": catalogues}[wrong]
+    result = navi_command("embed", "--model", path, catalogues, "-o", tmp_path / "out.parquet", code=2)
+    assert message in result.stderr.splitlines()[-1]
+    assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("rows.csv", "its suffix must be .parquet"), ("rows", "suffix must be .parquet"), ("no/r.parquet", "no folder")],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_any_work(name, message, catalogues, tmp_path, navi_command):
+    arguments = ("--model", tmp_path / "nowhere", catalogues, "-o", tmp_path / name)
+    result = navi_command("embed", *arguments, code=2)
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / name).exists()
+
+
+# navi report
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A folder with a page's content, the page itself not yet written."""
+    folder = tmp_path / "results"
+    save_page(Page("Films", "", (Section("Scores <b>"),)), folder)
+    return folder
+
+
+def test_the_page_is_written_beside_its_content(results, navi_command):
+    assert navi_command("report", results).stdout == f"Written: {results / 'report.html'}\n"
+    assert "Scores &lt;b&gt;" in (results / "report.html").read_text()
+
+
+def test_json_names_the_page_and_its_sections(results, navi_command):
+    printed = json.loads(navi_command("report", results, "--json").stdout)
+    assert printed == {"page": str(results / "report.html"), "tables": None, "sections": ["Scores <b>"]}
+
+
+def test_tables_are_written_as_markdown_too(results, navi_command, tmp_path):
+    assert navi_command("report", results, "--tables", tmp_path / "tables.md", "--quiet").output == ""
+    assert "## Scores <b>" in (tmp_path / "tables.md").read_text(encoding="utf-8")
+
+
+def test_a_browser_opens_the_page_if_asked(results, navi_command, monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    navi_command("report", results)
+    assert opened == []
+    navi_command("report", results, "--open")
+    assert opened == [(results / "report.html").resolve().as_uri()]
+
+
+def test_a_folder_without_results_is_a_users_mistake(tmp_path, navi_command):
+    assert "holds no page.json" in navi_command("report", tmp_path, code=2).stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+# navi evaluate
+
+
+@pytest.fixture
+def evaluate(corpus_dir, tmp_path, navi_command):
+    """Run `navi evaluate` on few rows."""
+
+    def run(*arguments, code=0):
+        amounts = ("--rows", 8, "--runs", 2, "--max-steps", 2)
+        return navi_command("evaluate", corpus_dir, "-o", tmp_path / "results", *amounts, *arguments, code=code)
+
+    return run
+
+
+def test_an_evaluation_counts_cells_and_says_what_was_left_out(evaluate, tmp_path):
+    printed = evaluate("--models", "bert", "--tasks", "generative,clustering").stdout
+    assert "1 cell with figures" in printed
+    assert "Left out: clustering: there is no gold for concepts (--gold)." in printed
+    assert f"navi report {tmp_path / 'results'} --open" in printed.replace("\n", "")
+    assert (tmp_path / "results" / "report.html").is_file()
+
+
+def test_a_model_that_is_there_is_evaluated_as_it_is(evaluate, model_dir):
+    arguments = ("--take", f"navi={model_dir}", "--models", "navi", "--tasks", "generative", "--json")
+    printed = json.loads(evaluate(*arguments).stdout)
+    assert (printed["done"], printed["failed"]) == (1, [])
+
+
+def test_a_cell_that_fails_is_listed(evaluate, tmp_path):
+    arguments = ("--take", f"navi={tmp_path}", "--models", "navi", "--tasks", "generative")
+    assert "1 cell failed; the same command tries them again." in evaluate(*arguments, code=1).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--take", "navi"), "--take wants NAME=MODEL, got 'navi'"),
+        (("--take", "navi=m", "--models", "bert"), "The model 'navi' is taken, but not among those compared: bert"),
+        (("--seeds", "one"), "--seeds takes whole numbers with commas between them, got 'one'"),
+        (("--models", "gpt"), "Unknown model 'gpt'"),
+        (("--tasks", "tidying"), "Unknown task 'tidying'"),
+        (("--gold", "nowhere"), "There is no gold at nowhere"),
+    ],
+)
+def test_mistakes_in_an_evaluation_are_one_line_with_the_remedy(arguments, message, evaluate):
+    assert message in evaluate(*arguments, code=2).stderr.replace("\n", " ")

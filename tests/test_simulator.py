@@ -1,0 +1,382 @@
+"""Simulated film catalogues: their rows, gaps, slips, schemas and files, and the truth about them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+
+import pyarrow.parquet as pq
+import pytest
+
+from navi.errors import ConfigError, TableError
+from navi.simulator import SimulatorConfig, Truth, columns_by_concept, simulate, write_catalogues
+
+SMALL = SimulatorConfig(rows_per_catalogue=60, gap_rate=0.1)
+NUM_ROWS = 14 * 40
+TYPED = {"title", "original_title", "director", "writer", "composer", "actor", "studio", "distributor", "location"}
+"""Concepts that are typed in by hand, so that slips happen."""
+
+
+@pytest.fixture(scope="module")
+def world():
+    return simulate(SMALL)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("catalogues")
+    return folder, write_catalogues(folder, num_rows=NUM_ROWS)
+
+
+def leaves(node, header=""):
+    """Header and text of each leaf of a row, as a reader that lays nested cells flat sees them."""
+    if isinstance(node, dict):
+        return [leaf for key, cell in node.items() for leaf in leaves(cell, f"{header}.{key}" if header else key)]
+    if isinstance(node, list):
+        return [leaf for place, cell in enumerate(node) for leaf in leaves(cell, f"{header}.{place}")]
+    return [(header, str(node))]
+
+
+def column(table, concept):
+    """The texts of a catalogue's column of some meaning."""
+    header = next(header for header, meaning in table.concepts.items() if meaning == concept)
+    return [cells[header] for row in table.rows if header in (cells := dict(leaves(row)))]
+
+
+def having(world, *concepts):
+    """The catalogues that have columns of all these meanings."""
+    return [table for table in world.catalogues if {*concepts} <= {*table.concepts.values()}]
+
+
+# Rows and films
+
+
+def test_the_rows_add_up_and_no_catalogue_is_empty(world):
+    sizes = [len(table.rows) for table in world.catalogues]
+    assert sum(sizes) == 14 * 60
+    assert min(sizes) >= 1
+    assert len(set(sizes)) > 5
+
+
+def test_every_row_has_a_film_and_no_catalogue_repeats_one(world):
+    for table in world.catalogues:
+        assert len(table.row_films) == len(set(table.row_films)) == len(table.rows)
+
+
+def test_films_are_in_several_catalogues(world):
+    counts = Counter(film for table in world.catalogues for film in table.row_films)
+    assert sum(count > 1 for count in counts.values()) > 0.5 * len(counts)
+
+
+def test_the_same_seed_gives_the_same_world_and_another_gives_another(world):
+    assert simulate(SMALL) == world
+    other = simulate(SimulatorConfig(rows_per_catalogue=60, gap_rate=0.1, seed=1))
+    assert other.catalogues[0].rows != world.catalogues[0].rows
+
+
+def test_a_world_of_one_catalogue_and_one_row_exists():
+    assert len(simulate(SimulatorConfig(num_catalogues=1, rows_per_catalogue=1)).catalogues[0].rows) == 1
+
+
+def test_a_catalogue_shows_films_to_its_taste_first(world):
+    table = next(table for table in world.catalogues if table.name == "classic_reels")
+    header = next(header for header, concept in table.concepts.items() if concept in ("release_year", "release_date"))
+    years = [int(digits) for row in table.rows if header in row for digits in _find_years(str(row[header]))]
+    assert years
+    assert max(years) < 1992
+
+
+def _find_years(text):
+    words = "".join(sign if sign.isdigit() else " " for sign in text).split()
+    return [word for word in words if len(word) == 4]
+
+
+# Schemas
+
+
+def test_the_headers_of_the_rows_are_those_of_the_concepts(world):
+    for table in world.catalogues:
+        assert {header for row in table.rows for header, _ in leaves(row)} == table.concepts.keys(), table.name
+
+
+def test_no_two_catalogues_have_the_same_schema_and_a_meaning_has_many_headers(world):
+    assert len({frozenset(table.concepts) for table in world.catalogues}) == len(world.catalogues)
+    titles = {header for table in world.catalogues for header, concept in table.concepts.items() if concept == "title"}
+    assert len(titles) > 5
+
+
+def test_some_catalogues_are_nested_and_some_hold_lists(world):
+    kinds = {type(cell) for table in world.catalogues for row in table.rows for cell in row.values()}
+    assert {str, int, list, dict} <= kinds
+
+
+def test_headers_are_written_in_several_styles(world):
+    headers = [header for table in world.catalogues for header in table.concepts]
+    assert any("_" in header for header in headers)
+    assert any(" " in header for header in headers)
+    assert any(header != header.lower() for header in headers)
+
+
+@pytest.mark.parametrize("concept", ["release_date", "runtime", "user_score", "certificate", "country", "genre"])
+def test_the_same_fact_is_written_in_several_ways(concept):
+    films = defaultdict(set)
+    for table in having(simulate(SimulatorConfig(rows_per_catalogue=60, gap_rate=0.0)), concept):
+        header = next(header for header, meaning in table.concepts.items() if meaning == concept)
+        for film, row in zip(table.row_films, table.rows, strict=True):
+            films[film].add(dict(leaves(row)).get(header))
+    assert max(map(len, films.values())) > 2
+
+
+def test_a_narrow_world_has_fewer_columns_and_still_titles(world):
+    narrow = simulate(SimulatorConfig(rows_per_catalogue=60, width=0.5))
+    count = [sum(len(table.concepts) for table in each.catalogues) for each in (narrow, world)]
+    assert count[0] < 0.7 * count[1]
+    assert len(having(narrow, "title")) == 14
+
+
+# What can be learned
+
+
+def test_the_language_of_a_row_follows_from_its_country_and_studio():
+    scores = []
+    for table in having(simulate(), "language", "country", "studio"):
+        headers = {concept: header for header, concept in table.concepts.items()}
+        wanted = [headers[concept] for concept in ("country", "studio", "language")]
+        rows = [dict(leaves(row)) for row in table.rows]
+        scores.append(_count_and_guess([[row[each] for each in wanted] for row in rows if row.keys() >= set(wanted)]))
+    assert len(scores) >= 3
+    for most_frequent, counting in scores:
+        assert counting > most_frequent + 0.2
+        assert counting > 0.85
+
+
+def _count_and_guess(rows):
+    """Accuracy of the most frequent last cell, and of the most frequent beside the same first cells or the first."""
+    known, held_out = [row for place, row in enumerate(rows) if place % 5], rows[::5]
+    seen = defaultdict(Counter)
+    for country, studio, language in known:
+        for key in ((), (country,), (country, studio)):
+            seen[key][language] += 1
+    guess = seen[()].most_common(1)[0][0]
+    hits = []
+    for country, studio, language in held_out:
+        key = next(key for key in ((country, studio), (country,), ()) if key in seen)
+        hits.append(seen[key].most_common(1)[0][0] == language)
+    return sum(row[2] == guess for row in held_out) / len(held_out), sum(hits) / len(hits)
+
+
+def test_a_director_has_one_nationality_and_mostly_one_genre():
+    table = having(simulate(SimulatorConfig(gap_rate=0.0, typo_rate=0.0)), "director", "director_nationality")[0]
+    pairs = set(zip(column(table, "director"), column(table, "director_nationality"), strict=True))
+    assert len(pairs) == len({director for director, _ in pairs})
+
+
+# Gaps and slips
+
+
+def test_a_gap_is_absent_from_its_row_and_its_text_is_known(world):
+    for table in world.catalogues:
+        assert table.gaps
+        for (row, header), text in table.gaps.items():
+            assert header not in dict(leaves(table.rows[row]))
+            assert text.strip()
+
+
+def test_gaps_fill_in_to_the_world_without_gaps():
+    full = simulate(SimulatorConfig(rows_per_catalogue=60, gap_rate=0.0, typo_rate=0.0))
+    holed = simulate(SimulatorConfig(rows_per_catalogue=60, gap_rate=0.3, typo_rate=0.0))
+    for whole, table in zip(full.catalogues, holed.catalogues, strict=True):
+        assert not whole.gaps
+        for place, (complete, row) in enumerate(zip(whole.rows, table.rows, strict=True)):
+            missing = {header: text for (number, header), text in table.gaps.items() if number == place}
+            assert dict(leaves(row)) | missing == dict(leaves(complete))
+
+
+def test_the_gap_rate_is_about_the_share_of_gaps(world):
+    gaps = sum(len(table.gaps) for table in world.catalogues)
+    cells = sum(len(leaves(row)) for table in world.catalogues for row in table.rows)
+    assert 0.05 < gaps / (gaps + cells) < 0.12
+
+
+def test_slips_touch_names_and_titles_alone_and_change_one_letter():
+    clean = simulate(SimulatorConfig(rows_per_catalogue=60, typo_rate=0.0))
+    sloppy = simulate(SimulatorConfig(rows_per_catalogue=60, typo_rate=0.1))
+    changed = defaultdict(list)
+    for table, other in zip(clean.catalogues, sloppy.catalogues, strict=True):
+        for row, worse in zip(table.rows, other.rows, strict=True):
+            for (header, text), (_, slipped) in zip(leaves(row), leaves(worse), strict=True):
+                if text != slipped:
+                    changed[table.concepts[header]].append((text, slipped))
+    assert changed.keys() == TYPED
+    for text, slipped in (pair for pairs in changed.values() for pair in pairs):
+        assert abs(len(text) - len(slipped)) <= 1
+        assert text[0] == slipped[0]
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_films": 10}, r"largest catalogue, got 10 films for \d+ rows\. Ask for more films"),
+        ({"num_rows": 3}, "num_rows must give each catalogue a row, got 3 for 14 catalogues"),
+        ({"num_catalogues": 0}, "num_catalogues must be at least 1, got 0"),
+        ({"gap_rate": 0.6}, "gap_rate must lie between 0 and 0.5, got 0.6"),
+        ({"width": 0.0}, "width must lie between 0.1 and 1, got 0.0"),
+    ],
+)
+def test_settings_that_make_no_world_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        simulate(SimulatorConfig(**settings))
+
+
+# Files
+
+
+def read_rows(path):
+    """The rows of a file as dictionaries, absent cells left out, read with other people's readers."""
+    if path.suffix == ".parquet":
+        rows = pq.read_table(path).to_pylist()
+        return [{key: str(cell) for key, cell in row.items() if cell is not None} for row in rows]
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
+    if ".jsonl" in path.suffixes:
+        rows = [json.loads(line) for line in text.splitlines()]
+        return [{key: cell for key, cell in row.items() if cell is not None} for row in rows]
+    delimiter = "\t" if ".tsv" in path.suffixes else ";" if path.name.startswith("arthouse") else ","
+    return [
+        {key: cell for key, cell in row.items() if cell}
+        for row in csv.DictReader(io.StringIO(text), delimiter=delimiter)
+    ]
+
+
+def digests(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+def test_the_files_are_of_many_formats(written):
+    suffixes = {path.name.split(".", 1)[1] for path in written[0].iterdir()}
+    assert suffixes == {"csv", "csv.gz", "tsv", "tsv.gz", "jsonl", "jsonl.gz", "parquet"}
+
+
+def test_the_files_hold_the_rows_of_the_world_in_memory(written):
+    folder, _ = written
+    tables = {path.name.split(".")[0]: read_rows(path) for path in folder.iterdir()}
+    world = simulate(SimulatorConfig(num_rows=NUM_ROWS))
+    assert tables.keys() == {table.name for table in world.catalogues}
+    for table in world.catalogues:
+        nested = any(isinstance(cell, (dict, list)) for row in table.rows for cell in row.values())
+        flat = [{key: str(cell) for key, cell in row.items()} for row in table.rows]
+        found = tables[table.name]
+        as_text = [{key: str(cell) for key, cell in row.items()} for row in found]
+        assert (found == table.rows) if nested else (as_text == flat), table.name
+
+
+def test_the_truth_is_that_of_the_world_in_memory(written):
+    _, truth = written
+    expected = simulate(SimulatorConfig(num_rows=NUM_ROWS)).truth
+    assert (truth.concepts, truth.gaps, truth.films) == (expected.concepts, expected.gaps, expected.films)
+
+
+def test_the_first_row_stands_below_the_headers_of_a_text_table(written):
+    folder, truth = written
+    for path in folder.iterdir():
+        is_text = ".csv" in path.suffixes or ".tsv" in path.suffixes
+        assert truth.first_place[path.name.split(".")[0]] == (2 if is_text else 1)
+
+
+def test_parquet_keeps_numbers_as_numbers(written):
+    kinds = {str(kind) for path in written[0].glob("*.parquet") for kind in pq.read_schema(path).types}
+    assert kinds >= {"int64", "string"}
+
+
+def test_the_same_settings_write_the_same_bytes_in_another_process(written, tmp_path):
+    script = "import sys, navi.simulator as s; s.write_catalogues(sys.argv[1], num_rows=int(sys.argv[2]))"
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": path}
+    command = [sys.executable, "-c", script, str(tmp_path / "again"), str(NUM_ROWS)]
+    subprocess.run(command, env=environment, check=True)
+    assert digests(tmp_path / "again") == digests(written[0])
+
+
+def test_another_seed_writes_other_bytes(written, tmp_path):
+    write_catalogues(tmp_path / "other", num_rows=NUM_ROWS, seed=1)
+    other, first = digests(tmp_path / "other"), digests(written[0])
+    assert all(other[name] != first[name] for name in first)
+
+
+def test_the_truth_remembers_as_many_rows_as_asked_for(written, tmp_path):
+    _, full = written
+    short = write_catalogues(tmp_path / "short", num_rows=NUM_ROWS, truth_rows=5)
+    assert short.films == {table: films[:5] for table, films in full.films.items()}
+    assert short.gaps == {gap: text for gap, text in full.gaps.items() if gap[1] < 5}
+    assert short.concepts == full.concepts
+
+
+def test_the_number_of_catalogues_is_free(tmp_path):
+    truth = write_catalogues(tmp_path, num_rows=60, num_catalogues=20)
+    assert len(list(tmp_path.iterdir())) == len(truth.films) == 20
+
+
+def test_a_larger_world_has_more_people():
+    def count_directors(num_rows):
+        world = simulate(SimulatorConfig(num_rows=num_rows, num_catalogues=1))
+        return len(set(column(world.catalogues[0], "director")))
+
+    assert count_directors(6000) > 4 * count_directors(600)
+
+
+def test_the_simulator_loads_nothing_heavy():
+    script = "import sys, navi.simulator; print([m for m in ('torch', 'pyarrow', 'pandas') if m in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+# The truth
+
+
+@pytest.fixture
+def truth():
+    return Truth(
+        concepts={("a", "cast.0.name"): "actor", ("a", "title"): "title", ("b", "film"): "title"},
+        gaps={("a", 0, "title"): "Zélie's Mask", ("b", 7, "film"): "118"},
+        films={"a": [5, 9, 2], "b": [2, 4, 5]},
+        first_place={"a": 1, "b": 2},
+    )
+
+
+def test_a_truth_that_is_saved_is_loaded_equal(truth, tmp_path):
+    truth.save(tmp_path / "truth.json")
+    assert Truth.load(tmp_path / "truth.json") == truth
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [('{"concepts": {}}', r"truth\.json as a truth: 'gaps'\. Expected what Truth\.save"), ("title,year", "as a truth")],
+)
+def test_a_file_that_is_no_truth_is_refused(text, message, tmp_path):
+    (tmp_path / "truth.json").write_text(text)
+    with pytest.raises(TableError, match=message):
+        Truth.load(tmp_path / "truth.json")
+
+
+def test_later_members_of_a_list_mean_what_the_first_does(truth):
+    assert truth.concept_of("a", "cast.2.name") == "actor"
+    assert truth.concept_of("b", "title") is None
+
+
+def test_shared_rows_are_about_the_same_film(truth):
+    assert truth.shared_rows("a", "b") == [(0, 2), (2, 0)]
+
+
+def test_columns_are_grouped_by_concept(truth):
+    assert columns_by_concept(truth) == {"actor": [("a", "cast.0.name")], "title": [("a", "title"), ("b", "film")]}

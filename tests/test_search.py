@@ -1,3 +1,5 @@
+"""Nearest rows across tables with different schemas: `Navi.search`, indexes, and `navi search`."""
+
 from __future__ import annotations
 
 import json
@@ -5,12 +7,11 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
-from navi.verbs import Navi
-from navi.verbs.kept import build_index, open_index
-from navi.verbs.nearest import Approximate, choose_method
-from navi.verbs.search import index_frames
+from navi.verbs import Navi, build_index, index_frames, open_index, parse_like
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def test_a_row_is_nearest_to_itself_with_full_confidence(index, frames):
         assert best.confidence == pytest.approx(1, abs=1e-3)
 
 
-def test_neighbours_fall_in_confidence_and_tell_what_it_is_made_of(index, frames):
+def test_neighbours_fall_in_confidence_and_say_what_it_is_made_of(index, frames):
     found = index.search(next(iter(frames.values()))[0], k=20)[0]
     confidences = [each.confidence for each in found]
     assert confidences == sorted(confidences, reverse=True)
@@ -93,6 +94,23 @@ def test_the_model_searches_frames_in_one_call(navi, index, frames):
     assert navi.search(frames, "title=night", k=3) == index.search("title=night", k=3)[0]
 
 
+def test_words_are_compared_without_case_accents_and_signs(navi):
+    rows = [{"title": "Amélie!"}, {"title": "The Dark  City"}, {"title": "七人の侍"}, {"title": "1979-05-25"}]
+    for like, row in (("amelie", 1), ("DARK", 2), ("七人の侍", 3), ("25/1979", 4)):
+        found = navi.search(rows, {"name": like}, k=4)
+        assert max(found, key=lambda each: each.overlap).row == row
+
+
+def test_overlap_is_the_share_of_the_asked_words_and_the_rarer_a_word_the_more_it_counts(navi):
+    rows = [{"title": "film night alien"}, {"title": "film night"}, {"title": "film"}, {"title": "film x"}]
+    found = {each.row: each.overlap for each in navi.search(rows, {"title": "film night alien"}, k=4)}
+    assert found[1] == pytest.approx(1)
+    assert 0 < found[2] < 0.5
+    assert found[3] == found[4] == 0
+    unknown = navi.search(rows, {"title": "night nowhere"}, k=4)
+    assert max(each.overlap for each in unknown) < 0.5
+
+
 @pytest.mark.parametrize("like", [{}, {"title": None}, [{"title": "a"}, {}]])
 def test_a_row_without_cells_is_refused(index, like):
     with pytest.raises(TableError, match=r"A row to search for has no cells. Give it at least one"):
@@ -122,15 +140,9 @@ def test_tables_of_empty_rows_alone_are_refused(navi):
 def test_an_approximate_index_finds_what_comparing_with_all_finds(navi, index, frames, method):
     pytest.importorskip("faiss")
     approximate = index_frames(navi, frames, method=method)
-    assert isinstance(approximate.nearest, Approximate)
+    assert approximate.method == method
     for rows in frames.values():
         assert places_of(approximate.search(rows[5], k=5)[0]) == places_of(index.search(rows[5], k=5)[0])
-
-
-def test_small_sets_are_searched_exactly_and_large_ones_by_a_graph():
-    assert choose_method("auto", 100_000) == "exact"
-    assert choose_method("auto", 100_001) == "hnsw"
-    assert choose_method("ivf", 10) == "ivf"
 
 
 def test_without_faiss_the_extra_is_named(navi, monkeypatch):
@@ -149,7 +161,7 @@ def files(tmp_path, frames):
 
 
 @pytest.mark.parametrize("method", ["exact", "hnsw"])
-def test_an_index_kept_on_disk_answers_as_one_in_memory(navi, frames, files, tmp_path, method):
+def test_an_index_on_disk_answers_as_one_in_memory(navi, frames, files, tmp_path, method):
     two = dict(sorted(frames.items(), key=lambda item: item[0] not in [file.stem for file in files.iterdir()])[:2])
     built = build_index(navi, [files], tmp_path / "index", method=method)
     opened = open_index(navi, tmp_path / "index", [files])
@@ -179,10 +191,12 @@ def test_an_index_of_files_that_have_changed_is_refused(navi, files, tmp_path):
     assert open_index(navi, tmp_path / "index").search("title=king", k=1)
 
 
-def test_an_index_is_not_built_over_another(navi, files, tmp_path):
+def test_an_index_is_not_built_over_another_or_where_there_is_no_folder(navi, files, tmp_path):
     (tmp_path / "index").mkdir()
     with pytest.raises(ConfigError, match=r"exists. Remove it to build the index again"):
         build_index(navi, [files], tmp_path / "index")
+    with pytest.raises(ConfigError, match=r"there is no folder .*nowhere. Make it first"):
+        build_index(navi, [files], tmp_path / "nowhere" / "index")
 
 
 def test_what_is_no_index_is_refused(navi, files, tmp_path):
@@ -194,15 +208,119 @@ def test_what_is_no_index_is_refused(navi, files, tmp_path):
     with pytest.raises(ConfigError, match="has format version 9"):
         open_index(navi, tmp_path / "index")
     (tmp_path / "index" / "index.json").write_text("{")
-    with pytest.raises(ConfigError, match="it is damaged"):
+    with pytest.raises(ConfigError, match=r"Cannot read .*index.json"):
         open_index(navi, tmp_path / "index")
 
 
-def test_a_failed_build_leaves_nothing_behind(navi, files, tmp_path, monkeypatch):
-    def fail(*_):
-        raise TableError("injected")
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        ("title=Alien, year=1979", {"title": "Alien", "year": "1979"}),
+        ("title = Alien ,year=1979", {"title": "Alien", "year": "1979"}),
+        (
+            "title=The Good, the Bad and the Ugly, year=1966",
+            {"title": "The Good, the Bad and the Ugly", "year": "1966"},
+        ),
+        ('title="a=b, c=d", x=1', {"title": "a=b, c=d", "x": "1"}),
+        ("title='a, b=c'", {"title": "a, b=c"}),
+        (r'title="say \"no\""', {"title": 'say "no"'}),
+        ("'made in'=China", {"made in": "China"}),
+        ("title=Don't Look Now, plot='it''s", {"title": "Don't Look Now", "plot": "'it''s"}),
+        ("cast.0.name=Ann", {"cast.0.name": "Ann"}),
+        ("formula=a=b", {"formula": "a=b"}),
+        ('{"title": "Alien", "cast": [{"name": "Ann"}]}', {"title": "Alien", "cast": [{"name": "Ann"}]}),
+    ],
+)
+def test_a_row_in_words_is_read_as_it_was_meant(text, cells):
+    assert parse_like(text) == cells
 
-    monkeypatch.setattr("navi.verbs.kept.save_index", fail)
-    with pytest.raises(TableError, match="injected"):
-        build_index(navi, [files], tmp_path / "index")
-    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+@pytest.mark.parametrize("text", ["", "Alien", "=Alien", " , "])
+def test_a_text_without_a_header_is_refused_with_an_example(text):
+    with pytest.raises(ConfigError, match="expected header=value, such as title=Alien, year=1979"):
+        parse_like(text)
+
+
+def test_a_broken_json_object_is_refused():
+    with pytest.raises(ConfigError, match="as a JSON object"):
+        parse_like('{"title": ')
+
+
+headers = st.text("abc_. ", min_size=1).map(str.strip).filter(bool)
+values = st.text("ab,='\"\\ ")
+
+
+@given(st.dictionaries(headers, values, min_size=1))
+def test_quoted_cells_come_back_as_they_were_written(cells):
+    def quote(text):
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    assert parse_like(", ".join(f"{header}={quote(value)}" for header, value in cells.items())) == cells
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory):
+    """Two small tables that share two films."""
+    folder = tmp_path_factory.mktemp("two")
+    (folder / "left.csv").write_text("title,year\nnight king,1999\nday house,2001\nlove war,2010\n")
+    (folder / "right.jsonl").write_text(
+        '{"movie": "love war", "date": "2010"}\n{"movie": "night king", "date": "1999"}\n{"movie": "dark star"}\n'
+    )
+    return folder
+
+
+@pytest.fixture
+def search_files(model_dir, navi_command):
+    """Run `navi search` with the trained model."""
+    return lambda *arguments, code=0: navi_command("search", "--model", model_dir, *arguments, code=code)
+
+
+def test_the_command_finds_the_row_with_the_same_words_first(search_files, films):
+    found = json.loads(search_files(films, "--like", "title=day house", "-k", 2, "--json").stdout)
+    assert [set(row) for row in found] == [{"table", "row", "confidence", "similarity", "overlap", "cells"}] * 2
+    assert (found[0]["table"], found[0]["row"]) == ("left", 3)
+    assert found[0]["cells"] == {"title": "day house", "year": "2001"}
+    shown = search_files(films, "--like", "title=dark star").stdout
+    assert "right:3" in shown
+    assert "movie=dark star" in shown
+
+
+def test_the_command_looks_for_a_row_of_the_tables(search_files, films):
+    found = json.loads(search_files(films, "--row", "left:2", "-k", 1, "--json").stdout)
+    assert (found[0]["table"], found[0]["row"]) == ("right", 2)
+
+
+def test_the_command_writes_an_index_and_uses_it_again(search_files, films, tmp_path):
+    flags = ("--like", "title=night king", "--json", "--index", tmp_path / "index")
+    first = json.loads(search_files(films, *flags).stdout)
+    written = (tmp_path / "index" / "index.json").stat().st_mtime_ns
+    again = json.loads(search_files(films, *flags).stdout)
+    assert (tmp_path / "index" / "index.json").stat().st_mtime_ns == written
+    assert [row["cells"] for row in again] == [row["cells"] for row in first]
+
+
+@pytest.mark.parametrize("flags", [(), ("--like", "a=b", "--pairs"), ("--like", "a=b", "--row", "left:2")])
+def test_the_command_takes_one_question_at_a_time(flags, search_files, films):
+    result = search_files(films, *flags, code=2)
+    assert result.stderr == "navi: Give one of --like ROW, --row TABLE:N and --pairs.\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--like", "Alien"), "expected header=value, such as title=Alien, year=1979"),
+        (("--row", "middle:2"), "navi: There is no table 'middle'. Expected one of left, right.\n"),
+        (("--row", "left"), "expected TABLE:N, such as imdb:12"),
+        (("--row", "left:three"), "expected TABLE:N, such as imdb:12"),
+        (("--row", ":3"), "expected TABLE:N, such as imdb:12"),
+    ],
+)
+def test_the_command_refuses_a_mistyped_question_before_any_work(flags, message, films, tmp_path, navi_command):
+    result = navi_command("search", "--model", tmp_path / "no model", films, *flags, code=2)
+    assert message in result.stderr
+    assert "No model" not in result.stderr
+
+
+def test_the_command_refuses_paths_without_tables_before_any_work(tmp_path, navi_command):
+    result = navi_command("search", "--model", tmp_path / "no model", tmp_path / "nowhere", "--like", "a=b", code=2)
+    assert "Cannot read" in result.stderr

@@ -1,0 +1,375 @@
+"""Empty cells filled: `Navi.impute` and `navi impute`."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import datetime
+import decimal
+import json
+from collections import Counter
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from navi.errors import ConfigError, TableError
+
+GENRES, COLORS = ("drama", "comedy", "horror"), ("red", "green", "blue")
+HEADERS = ("title", "genre", "color", "runtime")
+
+
+def make_rows(count=60):
+    """Rows in which genre and color go together, with a few gaps."""
+    rows = [
+        {"title": f"film {n}", "genre": GENRES[n % 3], "color": COLORS[n % 3], "runtime": f"{90 + n % 7} min"}
+        for n in range(count)
+    ]
+    rows[3]["genre"] = None
+    rows[8]["color"] = " "
+    del rows[12]["runtime"]
+    return rows
+
+
+def read_cell(imputed, row, column):
+    [cell] = [cell for cell in imputed.cells.to_pylist() if cell["row"] == row + 1 and cell["column"] == column]
+    return cell
+
+
+@pytest.fixture(scope="module")
+def imputed(navi):
+    return navi.impute(make_rows())
+
+
+def test_a_cell_is_filled_by_what_goes_with_the_rest_of_its_row(imputed):
+    assert imputed.filled[3]["genre"] == "drama"
+    assert imputed.filled[8]["color"] == "blue"
+    assert read_cell(imputed, 3, "genre")["probability"] > 0.5
+
+
+def test_a_number_keeps_the_form_of_its_column(imputed):
+    assert imputed.filled[12]["runtime"] in {f"{90 + n} min" for n in range(7)}
+
+
+def test_every_empty_cell_is_accounted_for(imputed):
+    assert [(cell["row"], cell["column"], cell["reason"]) for cell in imputed.cells.to_pylist()] == [
+        (4, "genre", "filled"),
+        (9, "color", "filled"),
+        (13, "runtime", "filled"),
+    ]
+    assert imputed.num_filled == 3
+    assert {cell["kind"] for cell in imputed.cells.to_pylist()} == {"known"}
+
+
+def test_confidences_stand_where_values_were_put_in(imputed):
+    assert imputed.confidences[3] == {"genre": read_cell(imputed, 3, "genre")["probability"]}
+    assert imputed.confidences[0] == {}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.Table.from_pylist])
+def test_frames_come_back_as_they_were_given_with_the_same_values(navi, imputed, make):
+    frame = make([{**dict.fromkeys(HEADERS), **row} for row in make_rows()])
+    found = navi.impute(frame)
+    assert type(found.filled) is type(found.confidences) is type(frame)
+    assert found.cells.equals(imputed.cells)
+    assert str(list(found.filled["genre"])[3]) == "drama"
+    shares = list(found.confidences["genre"])
+    assert float(str(shares[3])) == pytest.approx(read_cell(imputed, 3, "genre")["probability"])
+    assert str(shares[0]) in ("None", "nan")
+
+
+def test_streams_lazy_frames_batches_and_one_row_are_read_whole(navi, imputed):
+    table = pa.Table.from_pylist([{**dict.fromkeys(HEADERS), **row} for row in make_rows()])
+    for frame in (table.to_reader(), pl.from_arrow(table).lazy(), table.combine_chunks().to_batches()[0]):
+        assert navi.impute(frame).cells.equals(imputed.cells)
+    assert navi.impute({"title": "Alien"}).filled == [{"title": "Alien"}]
+
+
+def test_the_index_and_odd_names_of_a_pandas_frame_stay(navi):
+    frame = pd.DataFrame([["a", "b", None], ["a", "b", "c"]] * 3, columns=["x", "x", 7], index=range(9, 15))
+    found = navi.impute(frame)
+    assert found.filled.columns.tolist() == found.confidences.columns.tolist() == ["x", "x", 7]
+    assert found.filled.index.tolist() == found.confidences.index.tolist() == list(range(9, 15))
+    assert found.filled.iloc[0, 2] == "c"
+    assert pd.isna(frame.iloc[0, 2])
+
+
+TYPED = {
+    "int8": pl.Series([7], dtype=pl.Int8),
+    "float": pl.Series([7.25]),
+    "bool": pl.Series([True]),
+    "date": pl.Series([datetime.date(1999, 1, 1)]),
+    "datetime": pl.Series([datetime.datetime(1999, 1, 1, 4, 5, 6)]),
+    "decimal": pl.Series([decimal.Decimal("1.50")]),
+    "categorical": pl.Series(["red"], dtype=pl.Categorical),
+    "enum": pl.Series(["red"], dtype=pl.Enum(["red", "green"])),
+}
+
+
+@pytest.mark.parametrize("kind", TYPED)
+def test_a_value_has_the_type_of_its_column(navi, kind):
+    column = TYPED[kind].extend_constant(TYPED[kind][0], 4).extend_constant(None, 1)
+    found = navi.impute(pl.DataFrame({"x": column, "name": ["night"] * 6}))
+    assert found.filled["x"].to_list() == [column[0]] * 6
+    assert found.filled["x"].dtype == column.dtype
+
+
+def test_categories_of_pandas_dictionaries_of_arrow_and_objects_are_filled(navi):
+    values = ["red"] * 4 + [None]
+    kept = pd.DataFrame({"x": pd.Categorical(values, categories=["red", "green"]), "y": "night"})
+    assert navi.impute(kept).filled["x"].dtype == kept["x"].dtype
+    coded = pa.table({"x": pa.array(values).dictionary_encode(), "y": ["night"] * 5})
+    assert pa.types.is_dictionary(navi.impute(coded).filled["x"].type)
+    assert navi.impute(coded).filled["x"].to_pylist() == ["red"] * 5
+    whole = pd.DataFrame({"x": pd.Series([7, 7, 7, 7, None], dtype=object), "y": "night"})
+    assert navi.impute(whole).filled["x"].tolist() == [7] * 5
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        [{"cast": ["Ann"], "title": "a"}, {"cast": None, "title": "b"}],
+        pl.DataFrame({"cast": [["Ann"], None], "title": ["a", "b"]}),
+        pa.table({"cast": pa.array([b"Ann", None]), "title": ["a", "b"]}),
+        pd.DataFrame({"cast": [{"name": "Ann"}, None], "title": ["a", "b"]}),
+    ],
+)
+def test_nested_and_binary_cells_are_not_filled(navi, frame):
+    assert navi.impute(frame, columns=["cast"]).cells["reason"].to_pylist() == ["column holds nested or binary cells"]
+
+
+def test_below_the_confidence_asked_for_a_cell_stays_empty_and_says_so(navi):
+    rows = make_rows()
+    found = navi.impute(rows, confidence=0.999)
+    cell = read_cell(found, 3, "genre")
+    assert (cell["value"], cell["guess"], cell["reason"]) == (None, "drama", "below confidence 0.999")
+    assert found.filled == rows
+
+
+def test_cells_out_of_reach_say_why(navi):
+    rows = [*make_rows(), {"title": None}, {"title": "the end", "cast": ["Ann", "Bob"]}]
+    rows[0]["serial"] = None
+    found = navi.impute(rows, columns=["genre", "cast", "serial"])
+    assert read_cell(found, 60, "genre")["reason"] == "row has no other cell"
+    assert read_cell(found, 0, "serial")["reason"] == "column never filled"
+    assert read_cell(found, 0, "cast")["reason"] == "column holds nested or binary cells"
+    assert read_cell(found, 8, "color")["reason"] == "column not asked for"
+    assert read_cell(found, 3, "genre")["reason"] == "filled"
+
+
+def test_a_nested_column_is_present_where_any_part_of_it_is(navi):
+    rows = [{"cast": [{"name": "Ann"}], "title": "a"}, {"cast": [], "title": "b"}, {"cast": None, "title": "Jaws"}]
+    assert navi.impute(rows).cells["row"].to_pylist() == [2, 3]
+
+
+def test_a_column_never_filled_takes_values_that_training_knew(navi):
+    known = navi.domain.values.group_by("attribute").aggregate([("value", "count")]).sort_by("value_count")
+    attribute = known["attribute"][0].as_py()
+    values = {line["value"] for line in navi.domain.values.to_pylist() if line["attribute"] == attribute}
+    rows = [{**row, attribute: None} for row in make_rows(20)]
+    found = navi.impute(rows, columns=[attribute])
+    assert found.filled[5][attribute] in values
+
+
+def test_a_value_that_the_type_cannot_hold_is_left_out(navi):
+    # Whatever is guessed, no integer of 8 bits can be the text that the domain knows.
+    known = navi.domain.values.to_pylist()
+    attribute = next(line["attribute"] for line in known if not line["value"].isdigit())
+    frame = pl.DataFrame(make_rows(20)).with_columns(pl.lit(None, dtype=pl.Int8).alias(attribute))
+    found = navi.impute(frame, columns=[attribute])
+    reasons = {cell["reason"] for cell in found.cells.to_pylist() if cell["column"] == attribute}
+    assert "value does not fit the column's type" in reasons
+
+
+cells = st.sampled_from([None, "", "drama", "comedy", "blue", "12", "12 min", "2001-02-03", "[SEP]", "ü"])
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.fixed_dictionaries({"genre": cells, "color": cells, "a.b": cells}), min_size=1, max_size=6))
+def test_cells_that_were_not_empty_never_change(navi, rows):
+    before = copy.deepcopy(rows)
+    if not any(cell for row in rows for cell in row.values()):
+        return
+    found = navi.impute(rows)
+    assert rows == before
+    for old, new in zip(rows, found.filled, strict=True):
+        for column, cell in old.items():
+            if cell:
+                assert new[column] == cell
+    empty = sum(not cell for row in rows for cell in row.values())
+    assert found.cells.num_rows == empty
+    changed = sum(old[column] != new[column] for old, new in zip(rows, found.filled, strict=True) for column in old)
+    assert changed == found.num_filled
+
+
+def test_imputing_twice_gives_the_same(navi, imputed):
+    assert navi.impute(make_rows()).cells.equals(imputed.cells)
+
+
+def test_the_order_of_the_rows_does_not_matter(navi, imputed):
+    found = navi.impute(make_rows()[::-1])
+    assert found.filled[::-1] == imputed.filled
+
+
+def test_too_few_cells_leave_probabilities_raw_and_say_so(imputed):
+    assert imputed.reliability is None
+    (note,) = imputed.notes
+    assert note.startswith("probabilities are raw and may be too high: checking them takes 200 cells")
+    assert "and there are 12. Look at the fills before you use them, ask for more confidence" in note
+
+
+def test_enough_cells_of_the_table_itself_calibrate(navi):
+    found = navi.impute(make_rows(1200), hidden_cells=200)
+    assert found.notes == ("probabilities are calibrated on 200 hidden cells of the table itself",)
+    assert found.reliability.ece < 0.1
+    assert sum(found.reliability.count) >= 100
+
+
+def test_what_one_table_calibrated_serves_another(navi, imputed):
+    large = navi.impute(make_rows(1200), hidden_cells=200)
+    found = navi.impute(make_rows(), calibration=large.calibration)
+    assert found.calibration == large.calibration
+    assert found.notes == ()
+    assert read_cell(found, 3, "genre")["probability"] != read_cell(imputed, 3, "genre")["probability"]
+
+
+def test_a_frame_without_gaps_comes_back_as_it_is(navi):
+    rows = [row for row in make_rows() if len([cell for cell in row.values() if cell and cell.strip()]) == 4]
+    found = navi.impute(rows)
+    assert found.filled == rows
+    assert found.cells.num_rows == 0
+    assert found.notes == ()
+
+
+def test_progress_is_reported_until_all_is_done(navi):
+    reported = []
+    navi.impute(make_rows(), progress=lambda done, of: reported.append((done, of)))
+    assert sum(done for done, _ in reported) == 3
+    assert {of for _, of in reported} == {3}
+
+
+def test_more_is_right_than_the_most_frequent_value_in_simulated_catalogues(navi, world):
+    hits: Counter[str] = Counter()
+    for catalogue in world.catalogues:
+        rows = [{key: cell for key, cell in row.items() if isinstance(cell, str)} for row in catalogue.rows[:300]]
+        gaps = {(row, header): text for (row, header), text in catalogue.gaps.items() if row < 300}
+        columns = sorted({header for _, header in gaps} & {key for row in rows for key in row})
+        if not columns:
+            continue
+        found = navi.impute(rows, hidden_cells=0, columns=columns)
+        frequent = {c: Counter(row[c] for row in rows if c in row).most_common(1)[0][0] for c in columns}
+        for (row, header), text in gaps.items():
+            if header in columns:
+                hits["imputed"] += found.filled[row].get(header) == text
+                hits["frequent"] += frequent[header] == text
+                hits["all"] += 1
+    assert hits["all"] > 50
+    assert hits["imputed"] > 1.1 * hits["frequent"]
+
+
+@pytest.mark.parametrize("confidence", [-0.1, 1.5])
+def test_a_confidence_out_of_range_is_refused(navi, confidence):
+    with pytest.raises(ConfigError, match="confidence must lie between 0 and 1"):
+        navi.impute(make_rows(), confidence=confidence)
+
+
+def test_a_column_that_is_not_there_is_refused_with_a_hint(navi):
+    with pytest.raises(TableError, match=r"has no column 'gener'\. Did you mean 'genre'\?"):
+        navi.impute(make_rows(), columns=["gener"])
+
+
+def test_rows_without_any_cell_stay_empty(navi):
+    found = navi.impute([{"title": None, "genre": ""}, {"title": "dark city", "genre": "drama"}])
+    assert found.cells["reason"].to_pylist() == ["row has no other cell"] * 2
+    assert found.filled[0] == {"title": None, "genre": ""}
+
+
+@pytest.mark.parametrize("frame", [7, "films.csv", [1, 2]])
+def test_what_is_no_frame_is_refused(navi, frame):
+    with pytest.raises(TableError, match="Cannot read"):
+        navi.impute(frame)
+
+
+def test_a_table_without_rows_is_refused(navi):
+    with pytest.raises(TableError, match="has no rows"):
+        navi.impute([])
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory):
+    """A table with empty cells in two columns and an empty line."""
+    file = tmp_path_factory.mktemp("gaps") / "films.csv"
+    genres, years = ["drama", "comedy", ""], ["", "1999", "2001", "1999"]
+    lines = [f"night {number},{genres[number % 3]},{years[number % 4]}" for number in range(24)]
+    file.write_text("\n".join(["title,genre,year", *lines[:3], ",,", *lines[3:]]) + "\n")
+    return file
+
+
+@pytest.fixture
+def impute_file(model_dir, navi_command):
+    """Run `navi impute` with the trained model."""
+    return lambda *arguments, code=0: navi_command("impute", "--model", model_dir, *arguments, code=code)
+
+
+def read_rows(file):
+    with file.open(encoding="utf-8", newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
+def test_the_command_fills_empty_cells_and_leaves_the_others(impute_file, films, tmp_path):
+    out = tmp_path / "filled.csv"
+    shown = impute_file(films, "-o", out, "--confidence", 0).stdout
+    assert "empty cells filled" in shown
+    assert "probabilities are raw and may be too high" in " ".join(shown.split())
+    before = [row for row in read_rows(films) if any(row.values())]
+    after = read_rows(out)
+    assert len(before) == len(after)
+    for old, new in zip(before, after, strict=True):
+        assert all(new[header] == cell for header, cell in old.items() if cell)
+    assert all(row["genre"] for row in after)
+
+
+def test_the_command_accounts_for_every_empty_cell_by_its_line(impute_file, films, tmp_path):
+    flags = ("-o", tmp_path / "filled.parquet", "--confidence", 1, "--columns", "genre", "--json")
+    answer = json.loads(impute_file(films, *flags).stdout)
+    assert answer["filled"] == 0
+    assert sum(answer["reasons"].values()) == answer["empty"] == len(answer["cells"])
+    asked = [cell for cell in read_rows(tmp_path / "filled.cells.csv") if cell["column"] == "genre"]
+    assert [int(cell["row"]) for cell in asked][:2] == [4, 8]
+    assert all(cell["value"] == "" and cell["reason"] for cell in asked)
+
+
+def test_the_command_leaves_a_table_without_empty_cells_as_it_is(impute_file, tmp_path):
+    (tmp_path / "whole.csv").write_text("title,year\nAlien,1979\n")
+    shown = impute_file(tmp_path / "whole.csv", "-o", tmp_path / "x.csv").stdout
+    assert shown.split("\n")[0] == f"{tmp_path / 'x.csv'}: the table as it was, no cell is empty"
+    assert (tmp_path / "x.csv").read_text() == (tmp_path / "whole.csv").read_text()
+
+
+def test_the_command_names_rows_that_cannot_be_read(impute_file, tmp_path):
+    (tmp_path / "films.jsonl").write_text('{"title": "Alien"}\n{broken\n')
+    result = impute_file(tmp_path / "films.jsonl", "-o", tmp_path / "x.csv")
+    assert "1 row: broken row" in result.stderr
+    assert "films.jsonl:2" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("-o", "x.csv", "--columns", "genres"), "The table 'films' has no column 'genres'. Did you mean 'genre'?"),
+        (("-o", "x.docx"), "navi: Cannot write "),
+        (("-o", "nowhere/x.csv"), "navi: Cannot write "),
+        (("-o", "x.csv", "--confidence", 60), "confidence must lie between 0 and 1, got 60"),
+    ],
+)
+def test_the_command_refuses_what_it_cannot_do(impute_file, films, tmp_path, monkeypatch, flags, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in impute_file(films, *flags, code=2).stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_says_nothing_when_quiet(impute_file, films, tmp_path):
+    assert impute_file(films, "-o", tmp_path / "x.csv", "--columns", "genre", "--quiet").output == ""

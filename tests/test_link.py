@@ -1,0 +1,132 @@
+"""Rows of two tables that are about the same thing: `Navi.find_pairs` and `navi search --pairs`."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from navi.errors import ConfigError
+from navi.verbs.calibration import measure_reliability
+
+
+def list_pairs(navi, left, right, **settings):
+    """Return the pairs as dictionaries."""
+    return navi.find_pairs(left, right, **settings).to_pylist()
+
+
+@pytest.fixture(scope="module")
+def tables(world):
+    """Two catalogues of films, each with a schema of its own."""
+    return world.catalogues[0], world.catalogues[1]
+
+
+@pytest.fixture(scope="module")
+def pairs(navi, tables):
+    """All pairs of them, however unsure."""
+    return list_pairs(navi, tables[0].rows, tables[1].rows, threshold=0.0)
+
+
+def is_right(pair, tables):
+    return tables[0].row_films[pair["left"] - 1] == tables[1].row_films[pair["right"] - 1]
+
+
+def test_sure_pairs_are_right_and_most_shared_films_are_found(pairs, tables, truth):
+    shared = truth.shared_rows(tables[0].name, tables[1].name)
+    assert len(shared) >= 8
+    sure = [pair for pair in pairs if pair["confidence"] >= 0.5]
+    right = [pair for pair in sure if is_right(pair, tables)]
+    assert len(right) / len(sure) > 0.8
+    assert len(right) / len(shared) > 0.7
+
+
+def test_confidence_is_reliable_on_simulated_catalogues(pairs, tables):
+    right = np.array([is_right(pair, tables) for pair in pairs])
+    confidence = np.array([pair["confidence"] for pair in pairs])
+    assert measure_reliability(confidence, right).ece < 0.06
+
+
+def test_pairs_fall_in_confidence(pairs):
+    found = [pair["confidence"] for pair in pairs]
+    assert found == sorted(found, reverse=True)
+    assert 0 <= found[-1] <= found[0] <= 1
+
+
+def test_confidence_grows_with_similarity_and_overlap_among_pairs_that_have_no_better_rival(pairs):
+    met = {"left": set(), "right": set()}
+    unrivalled = []
+    for pair in pairs:
+        if all(pair[side] not in met[side] for side in met):
+            unrivalled.append(pair)
+        for side in met:
+            met[side].add(pair[side])
+    for better, worse in pairwise(unrivalled):
+        if better["similarity"] >= worse["similarity"] and better["overlap"] >= worse["overlap"]:
+            assert better["confidence"] >= worse["confidence"]
+
+
+def test_the_threshold_leaves_out_the_unsure(navi, tables, pairs):
+    found = list_pairs(navi, tables[0].rows, tables[1].rows, threshold=0.7)
+    assert found == [pair for pair in pairs if pair["confidence"] >= np.float32(0.7)]
+
+
+def test_one_to_one_gives_each_row_to_one_pair(navi, tables):
+    found = list_pairs(navi, tables[0].rows, tables[1].rows, threshold=0.0, one_to_one=True)
+    for side in ("left", "right"):
+        assert len({pair[side] for pair in found}) == len(found)
+
+
+def test_a_table_pairs_with_its_own_copy(navi, tables):
+    rows = tables[0].rows[:30]
+    found = list_pairs(navi, rows, rows[::-1], one_to_one=True)
+    assert {(pair["left"], pair["right"]) for pair in found} == {(n, 31 - n) for n in range(1, 31)}
+
+
+def test_tables_that_share_nothing_have_no_sure_pairs(navi):
+    left = [{"title": f"king {n}", "genre": "drama"} for n in range(12)]
+    right = [{"brand": f"star {n + 40}", "color": "red"} for n in range(12)]
+    assert list_pairs(navi, left, right) == []
+
+
+def test_rows_keep_their_numbers_beside_empty_ones(navi):
+    left = [{}, {"title": "dark city", "year": "1999"}, {"title": "old king"}]
+    right = [{"name": "house"}, {}, {}, {"name": "dark city", "when": "1999"}]
+    found = list_pairs(navi, left, right, threshold=0.0, one_to_one=True)
+    assert (found[0]["left"], found[0]["right"]) == (2, 4)
+
+
+def test_settings_out_of_range_are_refused(navi):
+    rows = [{"title": "a"}]
+    with pytest.raises(ConfigError, match="k must be at least 1, got 0"):
+        navi.find_pairs(rows, rows, k=0)
+    with pytest.raises(ConfigError, match=r"threshold must lie between 0 and 1, got 1.5"):
+        navi.find_pairs(rows, rows, threshold=1.5)
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory):
+    """Two small tables that share two films, and a third."""
+    folder = tmp_path_factory.mktemp("two")
+    (folder / "left.csv").write_text("title,year\nnight king,1999\nday house,2001\nlove war,2010\n")
+    (folder / "right.jsonl").write_text(
+        '{"movie": "love war", "date": "2010"}\n{"movie": "night king", "date": "1999"}\n{"movie": "dark star"}\n'
+    )
+    return folder
+
+
+def test_the_command_pairs_rows_about_the_same_by_their_lines(model_dir, films, navi_command):
+    flags = ("search", "--model", model_dir, films, "--pairs", "--one-to-one", "--confidence", 0)
+    answer = json.loads(navi_command(*flags, "--json").stdout)
+    assert (answer["left"], answer["right"]) == ("left", "right")
+    assert sorted((pair["left"], pair["right"]) for pair in answer["pairs"][:2]) == [(2, 2), (4, 1)]
+    assert set(answer["pairs"][0]) == {"left", "right", "confidence", "similarity", "overlap"}
+    shown = navi_command(*flags).stdout
+    assert "left:4" in shown
+    assert "movie=love war" in shown
+
+
+def test_the_command_pairs_two_tables_alone(model_dir, catalogues, navi_command):
+    result = navi_command("search", "--model", model_dir, catalogues, "--pairs", code=2)
+    assert "--pairs compares two tables, got 5. Name two files." in result.stderr

@@ -23,7 +23,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from navi.backbones import WEIGHTS_FILE
 from navi.corpus import PrepareConfig, prepare
 from navi.errors import ConfigError
-from navi.tables import read_frame, to_arrow
+from navi.tables import read_table
 from navi.training import PretrainConfig, pretrain
 from navi.verbs import Navi
 from navi.verbs.loading import CONFIG_FILE, RECORD_FILE, TOKENIZER_FILE, check_folder
@@ -224,7 +224,7 @@ def open_folder(folder: Path, device: str | None, modified: int) -> Navi:
 
 def _pretrain(frame: Frame, folder: Path, config: PretrainConfig | None) -> Path:
     config = config or PretrainConfig.from_dict(SMALL_RUN)
-    pq.write_table(to_arrow(read_frame(frame.to_native())), folder / "frame.parquet")
+    pq.write_table(read_table(frame.to_native()).text, folder / "frame.parquet")
     settings = PrepareConfig(
         backbone=config.backbone, workers=1, max_unknown_share=None, validation_share=0.0, test_share=0.0
     )

@@ -3,12 +3,12 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from navi.cli.console import Screen
-from navi.cli.files import TableFile
 from navi.cli.name import list_names
 from navi.verbs.naming import Candidate, ColumnNames
 
@@ -97,11 +97,9 @@ def test_a_column_that_is_not_there_is_explained(knowing_model, export, navi_com
 def test_names_are_shown_with_an_example_and_where_they_come_from(capsys):
     import pyarrow as pa
 
-    from navi.tables import ReadReport
+    from navi.tables import read_table
 
-    table = TableFile(
-        name="export", frame=pa.table({"x": [None, "drama"]}), row_number=np.array([2, 3]), losses=ReadReport()
-    )
+    table = replace(read_table(pa.table({"x": [None, "drama"]}), name="export"), row_number=np.array([2, 3]))
     candidates = (
         Candidate(header="genre", probability=0.75, source="known", like="imdb.genre", evidence={}),
         Candidate(header="mood", probability=0.125, source="free", like=None, evidence={}),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from navi.errors import TableError
-from navi.tables import read_frame
+from navi.tables import read_table
 from navi.verbs.filling import Fill, find_present, open_frame
 
 COLUMNS = {"title": ["Alien", None, "Jaws"], "year": [1979, 1975, None], "score": [8.5, None, 8.1]}
@@ -61,7 +61,7 @@ def test_numbers_are_put_into_an_empty_frame_of_the_same_kind(kind):
 @each_kind
 def test_present_cells_are_those_that_hold_something(kind):
     frame = open_frame(KINDS[kind](COLUMNS | {"empty": [" ", None, ""]}))
-    present = find_present(read_frame(frame.native), frame.headers, frame.num_rows)
+    present = find_present(read_table(frame.native), frame.headers)
     assert frame.headers == ("title", "year", "score", "empty")
     assert present.tolist() == [[True, False, True], [True, True, False], [True, False, True], [False] * 3]
 
@@ -159,7 +159,7 @@ def test_nested_and_binary_cells_cannot_be_filled(frame):
 def test_a_nested_column_is_present_where_any_part_of_it_is():
     rows = [{"cast": [{"name": "Ann"}]}, {"cast": []}, {"cast": None, "title": "Jaws"}]
     frame = open_frame(rows)
-    assert find_present(read_frame(rows), frame.headers, 3).tolist() == [[True, False, False], [False, False, True]]
+    assert find_present(read_table(rows), frame.headers).tolist() == [[True, False, False], [False, False, True]]
 
 
 def test_streams_lazy_frames_batches_and_one_row_are_read_whole():

@@ -24,9 +24,7 @@ def rows(world):
 @pytest.fixture(scope="module")
 def texts(rows, navi):
     """The same rows, flat, every value a text."""
-    from navi.tables import to_arrow
-
-    return to_arrow(navi.read(rows).chunks["table"]).to_pylist()
+    return navi.read(rows)["table"].text.to_pylist()
 
 
 @pytest.fixture(scope="module")

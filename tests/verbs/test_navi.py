@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from navi.batches import BatchBuilder
 from navi.errors import ConfigError, TableError
+from navi.tables import stream_tables
 from navi.verbs import EmbedConfig, Navi
 from navi.verbs.embedding import cut_blocks, embed_blocks
-from navi.verbs.frames import stream_tables
 
 ROWS = [
     {"title": "the king", "year": 1999, "cast": [{"name": "love"}, {"name": "war"}]},

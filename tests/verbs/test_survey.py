@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from navi.tables import TABLE
 from navi.verbs.filling import open_frame
-from navi.verbs.frames import TABLE
 from navi.verbs.survey import ASKED, NEW_COLUMNS, Survey, list_roles, name_new_columns
 
 ROWS = [
@@ -14,7 +14,7 @@ ROWS = [
 
 
 def survey_rows(navi, asked=None):
-    return Survey(open_frame(ROWS), navi.read(ROWS), asked)
+    return Survey(open_frame(ROWS), navi.read(ROWS)[TABLE], asked)
 
 
 def list_reasons(cells, header):
@@ -43,10 +43,7 @@ def test_a_column_never_filled_can_be_asked_for_if_it_is_known(navi):
 
 def test_gaps_point_into_the_encoded_tables(navi):
     survey = survey_rows(navi)
-    tables = navi.read(ROWS)
-    from dataclasses import replace
-
-    encoded = navi.encode_tables(replace(tables, chunks=tables.chunks | name_new_columns(["note", "title"])))
+    encoded = navi.encode({TABLE: ROWS, **name_new_columns(["note", "title"])})
     cells = survey.list_cells(known=["note"])
     gaps = survey.find_gaps(encoded, cells, cells.list_asked())
     headers = [encoded.headers[int(encoded.arrays.column_header[column])].as_py() for column in gaps.column]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.files import TableFile, check_columns, check_output, read_table, write_table
 from navi.cli.losses import note_losses
 from navi.cli.options import Columns, Device, Json, ModelFolder, Quiet, TablePath, require_model, split_names
 from navi.cli.progress import follow_share, show_progress
@@ -47,6 +46,7 @@ def impute(
     quiet: Quiet = False,
 ) -> None:
     """Fill a table's empty cells where the model is sure enough; cells that hold something stay as they are."""
+    from navi.tables import check_output, read_table, write_table
     from navi.verbs import Navi
 
     screen, model = Screen(quiet=quiet, as_json=as_json), require_model(model)
@@ -55,26 +55,17 @@ def impute(
     check_output(account)
     with show_progress(screen) as meter:
         meter.wait("Reading the table")
-        read, wanted = read_table(table), split_names(columns)
-        check_columns(read, wanted)
+        read, wanted = read_table(table, whole=True), split_names(columns)
+        read.find_headers(wanted or [])
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
         report = follow_share(meter, "Filling cells", "cells")
-        result = opened.impute(read.frame, confidence=confidence, columns=wanted, progress=report)
-    listed = name_rows(result.cells, read)
+        result = opened.impute(read, confidence=confidence, columns=wanted, progress=report)
     write_table(result.filled, out)
-    write_table(listed, account)
-    screen.answer_json(describe_imputation(result, listed, out, account))
-    screen.summarise(*summarise_imputation(result, listed, out, account))
+    write_table(result.cells, account)
+    screen.answer_json(describe_imputation(result, result.cells, out, account))
+    screen.summarise(*summarise_imputation(result, result.cells, out, account))
     note_losses(screen, [read])
-
-
-def name_rows(cells: pa.Table, table: TableFile) -> pa.Table:
-    """Return the account of the cells with rows named by where they stand in the file."""
-    import pyarrow as pa
-
-    numbers = table.row_number[cells["row"].to_numpy() - 1]
-    return cells.set_column(cells.column_names.index("row"), "row", pa.array(numbers))
 
 
 def count_reasons(cells: pa.Table) -> Counter[str]:

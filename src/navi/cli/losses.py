@@ -12,8 +12,7 @@ from navi.cli.console import Screen
 from navi.cli.render import count_things
 
 if TYPE_CHECKING:
-    from navi.cli.files import TableFile
-    from navi.tables import ReadReport
+    from navi.tables import ReadReport, Table
 
 NUM_PLACES = 3
 """Places shown of each reason; the manifest has them all."""
@@ -60,9 +59,9 @@ def sum_up_reading(losses: Mapping[str, ReadReport], skipped: Iterable[tuple[Pat
     return sum_up_losses({"tables": tables, "skipped": left, "notes": []})
 
 
-def note_losses(screen: Screen, tables: Iterable[TableFile]) -> None:
+def note_losses(screen: Screen, tables: Iterable[Table]) -> None:
     """Say by the way which rows and cells of some tables were lost: an answer does not show what it lacks."""
-    told = sum_up_reading({table.name: table.losses for table in tables}).list_lines()
+    told = sum_up_reading({table.name: table.report for table in tables}).list_lines()
     if told:
         screen.note("\n".join(["Left out or changed while reading:", *told]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.files import TableFile, check_output, read_tables, write_table
 from navi.cli.losses import note_losses
 from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, require_model
 from navi.cli.progress import show_progress
 from navi.cli.render import count_things, make_heading, make_table, quote, tell_next
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from rich.table import Table
 
     from navi.verbs.matches import Cluster, Matches
@@ -47,7 +45,9 @@ def match(
     quiet: Quiet = False,
 ) -> None:
     """Find the columns that mean the same over all tables, and a unified name for each."""
+    from navi.tables import check_output, read_tables, write_table
     from navi.verbs import Navi
+    from navi.verbs.unify import unify as unify_tables
 
     screen, model = Screen(quiet=quiet, as_json=as_json), require_model(model)
     outputs = [path for path in (csv, mapping, unify) if path is not None]
@@ -60,8 +60,7 @@ def match(
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
         meter.wait(f"Comparing the columns of {count_things(len(tables), 'table')}")
-        frames = {name: table.frame for name, table in tables.items()}
-        found = opened.match(frames, threshold=threshold, one_to_one=one_to_one)
+        found = opened.match(tables, threshold=threshold, one_to_one=one_to_one)
     if csv is not None:
         write_table(found.as_table(), csv)
     if mapping is not None:
@@ -119,20 +118,3 @@ def summarise_matches(found: Matches, written: Sequence[Path]) -> list[Any]:
         "Headers and values: what each said for a match on average, as logarithms of odds; negative speaks against.",
         *(f"Written: {path}" for path in written),
     ]
-
-
-def unify_tables(tables: Mapping[str, TableFile], found: Matches) -> pa.Table:
-    """Return all rows as one table, each with its table and where it stands in its file."""
-    import numpy as np
-    import pyarrow as pa
-
-    from navi.verbs.unify import ROW_COLUMN, unify
-
-    unified = unify({name: table.frame for name, table in tables.items()}, found)
-    # Rows without any cell are left out, so that they have to be counted by what the library says of the others.
-    starts = np.cumsum([0, *(table.frame.num_rows for table in tables.values())])
-    numbers = np.concatenate([table.row_number for table in tables.values()])
-    first = dict(zip(tables, starts.tolist(), strict=False))
-    offsets = np.array([first[name] for name in unified["_table"].to_pylist()], np.int64)
-    place = unified.column_names.index(ROW_COLUMN)
-    return unified.set_column(place, ROW_COLUMN, pa.array(numbers[offsets + unified[ROW_COLUMN].to_numpy() - 1]))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.files import WRITERS, TableFile, check_columns, check_output, read_table, write_table
 from navi.cli.losses import note_losses
 from navi.cli.options import Device, Json, ModelFolder, Quiet, TablePath, require_model, split_names
 from navi.cli.progress import show_progress
@@ -18,6 +17,7 @@ from navi.cli.render import count_things, make_table, quote, shorten, tell_next
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from navi.tables import Table as TableInMemory
     from navi.verbs.naming import Candidate, ColumnNames
 
 EXAMPLES = (
@@ -42,6 +42,7 @@ def name(
     quiet: Quiet = False,
 ) -> None:
     """Propose headers for a table's columns from their values, blind to their own header."""
+    from navi.tables import WRITERS, check_output, read_table, write_table
     from navi.verbs import Navi
     from navi.verbs.naming import apply_names
 
@@ -50,13 +51,13 @@ def name(
         check_output(apply)
     with show_progress(screen) as meter:
         meter.wait("Reading the table")
-        read = read_table(table)
-        wanted = list(read.frame.column_names) if columns == "*" else split_names(columns)
-        check_columns(read, wanted)
+        read = read_table(table, whole=True)
+        wanted = list(read.headers) if columns == "*" else split_names(columns)
+        read.find_headers(wanted or [])
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
         meter.wait("Reading the columns")
-        found = opened.name_columns(read.frame, wanted, top=top)
+        found = opened.name_columns(read, wanted, top=top)
     screen.answer_json({"table": read.name, "columns": [each.as_dict() for each in found]})
     if found:
         screen.answer(list_names(read, found))
@@ -74,7 +75,7 @@ def name(
         screen.summarise(tell_next(command, "write the table with these names"))
 
 
-def list_names(table: TableFile, found: Sequence[ColumnNames]) -> Table:
+def list_names(table: TableInMemory, found: Sequence[ColumnNames]) -> Table:
     """Return the columns with what they may be called, and a value of each."""
     rows = []
     for each in found:
@@ -91,7 +92,7 @@ def describe_candidate(best: Candidate | None) -> tuple[str, str, str]:
     return best.header, f"{best.probability:.2f}", best.like or best.source
 
 
-def show_example(table: TableFile, column: str) -> str:
+def show_example(table: TableInMemory, column: str) -> str:
     """Return the first value of a column; nested ones have no column of their own name."""
     if column not in table.frame.column_names:
         return ""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.files import TableFile, read_tables
 from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, require_model
 from navi.cli.progress import Meter, follow_rows, show_progress
 from navi.cli.render import count_things, make_table, shorten, tell_next
 from navi.errors import ConfigError, TableError
 
 if TYPE_CHECKING:
+    from navi.tables import Table
     from navi.verbs import Navi
     from navi.verbs.search import Neighbour, SearchIndex
 
@@ -131,29 +131,27 @@ def show_cells(cells: dict[str, str]) -> str:
     return ", ".join(shown) + (", …" if len(cells) > CELLS_SHOWN else "")
 
 
-def read_two(paths: Sequence[Path]) -> tuple[TableFile, TableFile]:
+def read_two(paths: Sequence[Path]) -> tuple[Table, Table]:
     """Return the two tables that pairs are sought in."""
+    from navi.tables import read_tables
+
     tables = list(read_tables(paths).values())
     if len(tables) != 2:
         raise ConfigError(f"--pairs compares two tables, got {len(tables)}. Name two files.")
     return tables[0], tables[1]
 
 
-def find_pairs(navi: Navi, tables: tuple[TableFile, TableFile], **settings: Any) -> list[dict[str, Any]]:
+def find_pairs(navi: Navi, tables: tuple[Table, Table], **settings: Any) -> list[dict[str, Any]]:
     """Return the pairs, rows named by where they stand in their files."""
-    left, right = tables
-    found: list[dict[str, Any]] = navi.find_pairs(left.frame, right.frame, **settings).to_pylist()
-    return [
-        pair | {"left": int(left.row_number[pair["left"] - 1]), "right": int(right.row_number[pair["right"] - 1])}
-        for pair in found
-    ]
+    found: list[dict[str, Any]] = navi.find_pairs(*tables, **settings).to_pylist()
+    return found
 
 
-def show_pairs(screen: Screen, tables: tuple[TableFile, TableFile], pairs: list[dict[str, Any]]) -> None:
+def show_pairs(screen: Screen, tables: tuple[Table, Table], pairs: list[dict[str, Any]]) -> None:
     """Show pairs of rows, or print them for a program."""
     left, right = tables
     screen.answer_json({"left": left.name, "right": right.name, "pairs": pairs})
-    places = [dict(zip(table.row_number.tolist(), range(table.frame.num_rows), strict=True)) for table in tables]
+    places = [dict(zip(table.row_number.tolist(), range(table.num_rows), strict=True)) for table in tables]
     rows = [
         (
             f"{pair['confidence']:.2f}",
@@ -168,6 +166,6 @@ def show_pairs(screen: Screen, tables: tuple[TableFile, TableFile], pairs: list[
     screen.summarise(f"{count_things(len(pairs), 'pair')} of rows.")
 
 
-def _list_cells(table: TableFile, place: int) -> dict[str, str]:
-    row = table.frame.slice(place, 1).to_pylist()[0]
+def _list_cells(table: Table, place: int) -> dict[str, str]:
+    row = table.to_arrow().slice(place, 1).to_pylist()[0]
     return {header: value for header, value in row.items() if value is not None}

@@ -8,15 +8,18 @@ from navi.tables.readreport import ReadReport
 from navi.tables.source import Source, Sources, find_sources
 from navi.tables.table import TABLE, Table, find_headers, name_frames, read_table, read_tables, stream_tables
 from navi.tables.wide import to_arrow
+from navi.tables.writing import WRITERS, check_output, write_table
 
 __all__ = [
     "TABLE",
+    "WRITERS",
     "Chunk",
     "ReadConfig",
     "ReadReport",
     "Source",
     "Sources",
     "Table",
+    "check_output",
     "find_headers",
     "find_sources",
     "name_frames",
@@ -26,4 +29,5 @@ __all__ = [
     "read_tables",
     "stream_tables",
     "to_arrow",
+    "write_table",
 ]

@@ -99,44 +99,45 @@ class Table:
         return replace(self, chunks=tuple(_keep(chunk, wanted) for chunk in self.chunks), report=report, origin=None)
 
 
-def read_table(source: Any, config: ReadConfig = DEFAULT, *, name: str | None = None) -> Table:
+def read_table(source: Any, config: ReadConfig = DEFAULT, *, name: str | None = None, whole: bool = False) -> Table:
     """Return the one table of a file, or of a frame: pandas, Polars, Arrow, a list of dictionaries or one dictionary.
+
+    With `whole` all members of lists are read where the table has no types of its own, so that nothing is lost when its
+    text is written back. A table without rows is an error.
 
     >>> read_table([{"title": "Alien"}, {}]).num_rows
     2
     """
-    if isinstance(source, str | Path):
-        tables = list(read_tables(source, config).values())
-        if len(tables) > 1:
-            raise TableError(
-                f"{source} holds {len(tables)} tables, {', '.join(table.name for table in tables)}. Give one file."
-            )
-        table = tables[0]
-    elif isinstance(source, Source):
-        table = _read_source(source, config)
-    elif isinstance(source, Table):
-        table = source
-    else:
-        table = _read_frame(source, config)
-    return table if name is None else replace(table, name=name)
+    tables = list(read_tables(source, config, whole=whole).values())
+    if len(tables) > 1:
+        shown = source if _are_paths(source) else "The frame given"
+        raise TableError(
+            f"{shown} holds {len(tables)} tables, {', '.join(table.name for table in tables)}. Give one file."
+        )
+    return tables[0] if name is None else replace(tables[0], name=name)
 
 
 def read_tables(
-    sources: Any, config: ReadConfig = DEFAULT, *, columns: Sequence[str] | None = None, keep_empty: bool = False
+    sources: Any,
+    config: ReadConfig = DEFAULT,
+    *,
+    columns: Sequence[str] | None = None,
+    whole: bool = False,
+    keep_empty: bool = False,
 ) -> dict[str, Table]:
     """Return the tables, by name, of files (a path, a folder, a pattern, several) or of frames (see `name_frames`).
 
-    Only these `columns` of each are read. Without `keep_empty` a frame without rows is an error; a file without rows is
-    left out, and an error if all are.
+    Tables that are read already stay as they are. With `columns`, each has these alone. Without `keep_empty` a frame
+    without rows is an error; a file without rows is left out, and an error if all are. `whole`: see `read_table`.
     """
     if _are_paths(sources):
         paths = [sources] if isinstance(sources, str | Path) else list(sources)
-        found = {source.name: _read_source(source, config) for source in find_sources(paths).sources}
+        found = {source.name: _read_source(source, config, whole) for source in find_sources(paths).sources}
         tables = {name: table for name, table in found.items() if table.num_rows or keep_empty}
         if not tables:
             raise TableError(f"No table in {', '.join(map(str, paths))} has any row.")
     else:
-        tables = {name: read_table(frame, config, name=name) for name, frame in name_frames(sources).items()}
+        tables = {name: _read_frame(frame, config, name) for name, frame in name_frames(sources).items()}
         for name, table in tables.items():
             _check_rows(name, table.num_rows or keep_empty)
     return tables if columns is None else {name: table.select(columns) for name, table in tables.items()}
@@ -204,15 +205,19 @@ def _check_rows(name: str, number: int) -> None:
         raise TableError(f"The table '{name}' has no rows. Give one with at least one row.")
 
 
-def _read_frame(frame: Any, config: ReadConfig) -> Table:
+def _read_frame(frame: Any, config: ReadConfig, name: str) -> Table:
+    if isinstance(frame, Table):
+        return frame if frame.name == name else replace(frame, name=name)
     report = ReadReport()
     frame = collect_frame(frame)
     chunks = tuple(read_frame(frame, report, config))
-    return Table(name=TABLE, chunks=chunks, row_number=np.arange(1, report.read + 1), report=report, origin=frame)
+    return Table(name=name, chunks=chunks, row_number=np.arange(1, report.read + 1), report=report, origin=frame)
 
 
-def _read_source(source: Source, config: ReadConfig) -> Table:
+def _read_source(source: Source, config: ReadConfig, whole: bool) -> Table:
     report = ReadReport()
+    if whole and source.format not in TYPED:
+        config = replace(config, max_family=None)
     chunks = tuple(read_chunks(source, report, config))
     if source.format in TYPED and source.compression is None:
         origin = _read_typed(source)

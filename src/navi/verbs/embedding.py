@@ -17,9 +17,8 @@ from navi.batches import prefetch
 from navi.batches.batch import FIRST_SLOT
 from navi.corpus import ROLES, Encoded, SegmentArrays
 from navi.errors import ConfigError
-from navi.tables import Chunk
+from navi.tables import Chunk, stream_tables
 from navi.verbs.caching import CachingRunner, pack_texts
-from navi.verbs.frames import stream_tables
 from navi.verbs.pool import Floats, Ints, Progress, RunnerPool, find_distinct
 
 if TYPE_CHECKING:
@@ -113,21 +112,21 @@ def embed_rows(
     Beside a GPU, the next rows are read and tokenised while the model runs on the last; equal rows then run once in
     each block.
     """
-    num_rows, chunks = stream_tables(frames, navi.read_config, columns)
-    if navi.runner.device.type == "cuda" and sum(num_rows.values()) > BLOCK_ROWS:
-        return embed_blocks(navi, num_rows, cut_blocks(chunks, BLOCK_ROWS), config, progress)
+    row_number, chunks = stream_tables(frames, navi.read_config, columns)
+    if navi.runner.device.type == "cuda" and count_rows(row_number) > BLOCK_ROWS:
+        return embed_blocks(navi, row_number, cut_blocks(chunks, BLOCK_ROWS), config, progress)
     whole: Chunks = {}
     for name, chunk in chunks:
         whole.setdefault(name, []).append(chunk)
     encoded = navi.make_encoder().encode(whole)
-    array = np.zeros((sum(num_rows.values()), navi.hidden_size), np.float32)
-    array[place_rows(num_rows, encoded)] = pool_rows(navi, encoded, config, progress)
+    array = np.zeros((count_rows(row_number), navi.hidden_size), np.float32)
+    array[place_rows(row_number, encoded)] = pool_rows(navi, encoded, config, progress)
     return array
 
 
 def embed_blocks(
     navi: Navi,
-    num_rows: dict[str, int],
+    row_number: dict[str, Ints],
     blocks: Iterable[Chunks],
     config: EmbedConfig,
     progress: Progress | None = None,
@@ -136,10 +135,10 @@ def embed_blocks(
 
     Two, because the GPU would wait while the vectors of one are collected and the next is sent.
     """
-    array = np.zeros((sum(num_rows.values()), navi.hidden_size), np.float32)
+    array = np.zeros((count_rows(row_number), navi.hidden_size), np.float32)
 
     def embed(encoded: Encoded) -> int:
-        array[place_rows(num_rows, encoded)] = pool_rows(navi, encoded, config)
+        array[place_rows(row_number, encoded)] = pool_rows(navi, encoded, config)
         return encoded.arrays.num_rows
 
     tokenised = prefetch(blocks, navi.make_encoder().encode, ahead=1)
@@ -221,11 +220,18 @@ def average_cells(cells_SD: Floats, num_cells_R: Ints) -> Floats:
     return means.astype(np.float32)
 
 
-def place_rows(num_rows: dict[str, int], encoded: Encoded) -> Ints:
-    """Return where each encoded row stands among all rows of so many in each table, those without cells counted."""
-    starts = dict(zip(num_rows, accumulate(num_rows.values(), initial=0), strict=False))
-    first = np.array([starts[name] for name in encoded.tables], np.int64)
-    places: Ints = first[encoded.arrays.row_table] + encoded.row_number - 1
+def count_rows(row_number: dict[str, Ints]) -> int:
+    """Return how many rows some tables have together."""
+    return sum(map(len, row_number.values()))
+
+
+def place_rows(row_number: dict[str, Ints], encoded: Encoded) -> Ints:
+    """Return where each encoded row stands among all rows of the tables, those without cells counted."""
+    starts = dict(zip(row_number, accumulate(map(len, row_number.values()), initial=0), strict=False))
+    places = np.zeros(encoded.arrays.num_rows, np.int64)
+    for table, name in enumerate(encoded.tables):
+        own = encoded.arrays.row_table == table
+        places[own] = starts[name] + np.searchsorted(row_number[name], encoded.row_number[own])
     return places
 
 

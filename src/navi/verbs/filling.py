@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.errors import TableError
-from navi.tables import Chunk, ReadReport
+from navi.tables import ReadReport, Table
 from navi.tables.cells import clean_header
 from navi.tables.delimited import name_columns
 
@@ -133,14 +133,14 @@ def open_frame(frame: Any) -> Frame:
         ) from error
 
 
-def find_present(chunks: Iterable[Chunk], headers: Sequence[str], num_rows: int) -> NDArray[np.bool_]:
+def find_present(table: Table, headers: Sequence[str]) -> NDArray[np.bool_]:
     """Tell which cells hold something: (columns, rows). A nested cell counts if any of its parts does."""
     place = {header: number for number, header in enumerate(headers)}
-    present = np.zeros((len(headers), num_rows), dtype=bool)
-    for chunk in chunks:
+    present = np.zeros((len(headers), table.num_rows), dtype=bool)
+    for chunk in table.chunks:
         columns = [_find_column(header, place) for header in chunk.headers]
         column_C = np.array(columns, dtype=np.int64)[chunk.cell_header]
-        row_C = chunk.row_number[chunk.cell_row] - 1
+        row_C = table.find_rows(chunk.row_number)[chunk.cell_row]
         known = column_C >= 0
         present[column_C[known], row_C[known]] = True
     return present

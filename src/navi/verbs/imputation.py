@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from navi.corpus import Encoded, load_attributes
 from navi.errors import ConfigError
+from navi.tables import TABLE, find_headers, read_table
 from navi.verbs.calibration import LEAST_ANSWERS, Calibration, Reliability
 from navi.verbs.filling import Fill, open_frame
-from navi.verbs.frames import TABLE, find_headers
 from navi.verbs.guessing.config import GuessConfig
 from navi.verbs.guessing.gaps import Ints
 from navi.verbs.guessing.guesser import Guesser
@@ -44,7 +44,7 @@ class Imputation:
     confidences: Any
     """A frame of the same kind and shape: the probability of each value put in, null everywhere else."""
     cells: pa.Table
-    """Every empty cell: `row` (from 1), `column`, `value` put in or null, `guess` whether put in or not, its
+    """Every empty cell: `row` (its number in the source), `column`, `value` put in or null, `guess` in any case, its
     `probability` and `kind` (known or generated), and the `reason`: filled, or why not."""
     calibration: Calibration | None
     """What made the probabilities, and how reliable they are; None if they are raw."""
@@ -81,12 +81,12 @@ def impute_table(
     """
     if not 0.0 <= confidence <= 1.0:
         raise ConfigError(f"confidence must lie between 0 and 1, got {confidence}.")
-    opened = open_frame(frame)
-    asked = None if columns is None else find_headers(opened.headers, columns, TABLE)
-    tables = navi.read(opened.native)
-    survey = Survey(opened, tables, asked)
+    table = read_table(frame, navi.read_config, whole=True)
+    opened = open_frame(table.frame)
+    asked = None if columns is None else find_headers(opened.headers, columns, table.name)
+    survey = Survey(opened, table, asked)
     known = _find_known(navi, survey.list_new())
-    encoded = navi.encode_tables(replace(tables, chunks=tables.chunks | name_new_columns(known)))
+    encoded = navi.encode({table.name: table, **name_new_columns(known)})
     cells = survey.list_cells(known)
     chosen = cells.list_asked()
     task = _Task(navi, encoded, config, seed)
@@ -196,7 +196,7 @@ def _list_cells(
     kind[chosen] = settled.kind
     return pa.table(
         {
-            "row": cells.row + 1,
+            "row": survey.table.row_number[cells.row],
             "column": pa.array([survey.frame.headers[column] for column in cells.column.tolist()], pa.string()),
             "value": pa.array(value, pa.string()),
             "guess": pa.array(guess.tolist(), pa.string()),

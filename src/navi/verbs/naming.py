@@ -15,9 +15,9 @@ from navi.columns.sketches import sketch_columns
 from navi.columns.states import STATES, choose_rows
 from navi.corpus import Encoded
 from navi.errors import ModelError, TableError
+from navi.tables import find_headers
 from navi.verbs.candidates import list_candidates, list_words, spell_free
 from navi.verbs.embedding import embed_attributes
-from navi.verbs.frames import find_headers
 from navi.verbs.likelihood import Blind, read_blind
 from navi.verbs.matching import PARTNER_SHARE
 from navi.verbs.profiling import Knowledge, list_headers

@@ -14,7 +14,7 @@ import pyarrow as pa
 from navi.backbones import load_tokenizer
 from navi.batches import SpecialTokens
 from navi.corpus import Encoded, PrepareConfig, RowEncoder
-from navi.tables import ReadConfig
+from navi.tables import ReadConfig, Table, read_tables
 from navi.training import Domain
 from navi.training.vocabulary import find_special_tokens
 from navi.verbs.caching import CachingRunner
@@ -27,7 +27,6 @@ from navi.verbs.embedding import (
     index_cells,
     progress_bar,
 )
-from navi.verbs.frames import Tables, read_tables
 from navi.verbs.loading import find_prepare_config, fingerprint_model, open_model
 from navi.verbs.pool import RunnerPool
 
@@ -114,17 +113,13 @@ class Navi:
         """How frames are flattened: as the model's own corpus was."""
         return replace(self.prepare_config.read, strict=False, encoding=None, delimiter=None)
 
-    def read(self, frames: Any, columns: Sequence[str] | None = None) -> Tables:
-        """Read one frame, several in a list, or {name: frame}."""
-        return read_tables(frames, self.read_config, columns)
+    def read(self, frames: Any, columns: Sequence[str] | None = None) -> dict[str, Table]:
+        """Read one frame, several in a list, {name: frame}, or files; what is read already stays as it is."""
+        return read_tables(frames, self.read_config, columns=columns)
 
     def encode(self, frames: Any) -> Encoded:
         """Return frames as the model sees them: segments, tokens, roles. Rows without any cell are not among them."""
-        return self.encode_tables(self.read(frames))
-
-    def encode_tables(self, tables: Tables) -> Encoded:
-        """Return tables that were read as the model sees them."""
-        return self.make_encoder().encode(tables.chunks)
+        return self.make_encoder().encode({name: table.chunks for name, table in self.read(frames).items()})
 
     def make_encoder(self) -> RowEncoder:
         """Return what makes rows into what the model sees, for one thread; it remembers words from call to call."""
@@ -175,7 +170,7 @@ class Navi:
     def _embed_cells(self, frame: Any, kind: str, return_index: bool, settings: dict[str, Any]) -> Any:
         columns, show = settings.pop("columns", None), settings.pop("show_progress_bar", False)
         config = EmbedConfig(**settings)
-        encoded = self.encode_tables(self.read(frame, columns))
+        encoded = self.encode(self.read(frame, columns))
         with progress_bar(f"Embedding {kind}", show=show) as progress:
             array = config.finish(embed_cells(self, encoded, kind, config, progress))
         return (array, index_cells(encoded)) if return_index else array
@@ -198,10 +193,9 @@ class Navi:
 
     def match(self, frames: Mapping[str, Any] | Sequence[Any], **settings: Any) -> Any:
         """Return the columns of several tables that mean the same."""
-        from navi.verbs.frames import name_frames
         from navi.verbs.matching import match_tables
 
-        return match_tables(self, name_frames(frames), **settings)
+        return match_tables(self, read_tables(frames, self.read_config, keep_empty=True), **settings)
 
     def search(self, frames: Any, like: Any, k: int = 10) -> list[Neighbour]:
         """Return the k rows of some frames that are nearest to a row.

@@ -15,6 +15,7 @@ from navi.columns.columns import COLUMNS_FILE
 from navi.columns.scorer import SCORER_FILE
 from navi.columns.sketches import empty_sketches
 from navi.errors import TableError
+from navi.tables import read_tables
 
 if TYPE_CHECKING:
     from navi.verbs.navi import Navi
@@ -42,15 +43,15 @@ class Knowledge:
 
 def profile_frames(navi: Navi, frames: Mapping[str, Any], *, rows_per_column: int) -> ColumnProfiles:
     """Return the profile of every column of the tables, those without a single value among them."""
-    filled = {name: frame for name, frame in frames.items() if _count_rows(frame)}
+    tables = read_tables(frames, navi.read_config, keep_empty=True)
+    filled = {name: table for name, table in tables.items() if table.num_rows}
     parts = []
     if filled:
         encoded = navi.encode(filled)
         parts.append(profile_columns(navi.runner, encoded, rows_per_column=rows_per_column))
     found = set(zip(parts[0].tables, parts[0].headers, strict=True)) if parts else set()
     empty = {
-        name: [header for header in list_headers(frame) if not _is_read(header, name, found)]
-        for name, frame in frames.items()
+        name: [header for header in table.headers if (name, header) not in found] for name, table in tables.items()
     }
     for name, headers in empty.items():
         if not headers and not any(table == name for table, _ in found):
@@ -68,15 +69,6 @@ def list_headers(frame: Any) -> list[str]:
         return list(dict.fromkeys(str(header) for row in frame for header in row))
     names = frame.column_names if hasattr(frame, "column_names") else nw.from_native(frame).columns
     return [str(name) for name in names]
-
-
-def _count_rows(frame: Any) -> int:
-    return 1 if isinstance(frame, Mapping) else len(frame)
-
-
-def _is_read(header: str, table: str, found: set[tuple[str, str]]) -> bool:
-    """Tell whether a header's column, or the columns that its nested values became, were read."""
-    return (table, header) in found or any(name == table and each.startswith(f"{header}.") for name, each in found)
 
 
 def _profile_headers(navi: Navi, headers: Mapping[str, list[str]]) -> ColumnProfiles:

@@ -78,8 +78,8 @@ class SearchIndex:
         if k < 1:
             raise ConfigError(f"k must be at least 1, got {k}.")
         tables = self.navi.read(parse_like(like) if isinstance(like, str) else like)
-        encoded = self.navi.encode_tables(tables)
-        if encoded.arrays.num_rows < sum(tables.num_rows.values()):
+        encoded = self.navi.encode(tables)
+        if encoded.arrays.num_rows < sum(table.num_rows for table in tables.values()):
             raise TableError("A row to search for has no cells. Give it at least one, such as title=Alien.")
         vectors = self.space.apply(embed_value_means(self.navi.pool, encoded.arrays))
         rows, words = list_words(encoded)

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from navi.corpus.arrays import ROLES
 from navi.corpus.encoded import Encoded
-from navi.tables import Chunk
+from navi.tables import Table
 from navi.verbs.filling import Frame, Parse, find_present
-from navi.verbs.frames import TABLE, Tables
 from navi.verbs.guessing.gaps import Gaps, Ints
 
 # Shape suffixes: M empty cells.
@@ -51,9 +50,10 @@ class EmptyCells:
 class Survey:
     """A frame's cells, told apart: present, empty and asked for, or empty and out of reach."""
 
-    def __init__(self, frame: Frame, tables: Tables, asked: Collection[str] | None) -> None:
+    def __init__(self, frame: Frame, table: Table, asked: Collection[str] | None) -> None:
         self.frame = frame
-        self._present = find_present(tables.chunks[TABLE], frame.headers, frame.num_rows)
+        self.table = table
+        self._present = find_present(table, frame.headers)
         gaping = [not filled.all() for filled in self._present]
         wanted = [asked is None or header in asked for header in frame.headers]
         self._asked = [gap and want for gap, want in zip(gaping, wanted, strict=True)]
@@ -92,7 +92,7 @@ class Survey:
         arrays = encoded.arrays
         own = np.flatnonzero(arrays.row_table == 0)
         place = np.full(self.frame.num_rows, -1, np.int64)
-        place[encoded.row_number[own] - 1] = own
+        place[self.table.find_rows(encoded.row_number[own])] = own
         texts = encoded.headers.take(pa.array(arrays.column_header)).to_pylist()
         # Columns are sorted by table, so that the frame's own come last and stay.
         column_of = {header: number for number, header in reversed(list(enumerate(texts)))}
@@ -100,19 +100,9 @@ class Survey:
         return Gaps(row=place[cells.row[chosen]], column=numbers[cells.column[chosen]])
 
 
-def name_new_columns(headers: Sequence[str]) -> dict[str, list[Chunk]]:
+def name_new_columns(headers: Sequence[str]) -> dict[str, list[dict[str, str]]]:
     """Return a table of one row that makes columns without any cell known; nothing for no headers."""
-    if not headers:
-        return {}
-    count = len(headers)
-    chunk = Chunk(
-        headers=tuple(headers),
-        cell_row=np.zeros(count, np.int32),
-        cell_header=np.arange(count, dtype=np.int32),
-        cell_value=pa.array(headers, pa.string()),
-        row_number=np.ones(1, np.int64),
-    )
-    return {NEW_COLUMNS: [chunk]}
+    return {NEW_COLUMNS: [{header: header for header in headers}]} if headers else {}
 
 
 def list_roles(encoded: Encoded, gaps: Gaps) -> NDArray[np.str_]:

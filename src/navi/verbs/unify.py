@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from navi.tables import ReadConfig, read_frame, to_arrow
+from navi.tables import ReadConfig, Table, read_tables, to_arrow
 from navi.verbs.matches import Matches
 
 logger = logging.getLogger(__name__)
 
 TABLE_COLUMN, ROW_COLUMN = "_table", "_row"
-"""Where each row comes from: its table, and its place in it, from 1."""
+"""Where each row comes from: its table, and its place in it: the line of a text file, else from 1."""
 
 
 def unify(frames: Mapping[str, Any], matches: Matches, config: ReadConfig | None = None) -> pa.Table:
@@ -26,19 +26,20 @@ def unify(frames: Mapping[str, Any], matches: Matches, config: ReadConfig | None
     says so. Cells are text as read; a row without any cell is left out.
     """
     names = [cluster.name for cluster in matches.clusters]
-    parts = [_unify_table(name, frame, matches, names, config or ReadConfig()) for name, frame in frames.items()]
+    tables = read_tables(frames, config or ReadConfig(), keep_empty=True)
+    parts = [_unify_table(table, matches, names) for table in tables.values()]
     return pa.concat_tables(parts)
 
 
-def _unify_table(table: str, frame: Any, matches: Matches, names: list[str], config: ReadConfig) -> pa.Table:
-    chunks = list(read_frame(frame, config=config))
-    wide = to_arrow(chunks)
-    rows = np.concatenate([np.zeros(0, np.int64), *(chunk.row_number for chunk in chunks)])
-    columns = [pa.array([table] * len(rows), pa.string()), pa.array(rows)]
+def _unify_table(table: Table, matches: Matches, names: list[str]) -> pa.Table:
+    wide = to_arrow(table.chunks)
+    rows = np.concatenate([np.zeros(0, np.int64), *(chunk.row_number for chunk in table.chunks)])
+    columns = [pa.array([table.name] * len(rows), pa.string()), pa.array(rows)]
     for cluster in matches.clusters:
-        here = [column.header for column in cluster.columns if column.table == table]
+        here = [column.header for column in cluster.columns if column.table == table.name]
         sources = [wide[header] for header in wide.column_names if header in here]
         if len(sources) > 1:
-            logger.warning("%s: '%s' takes the first of %s that holds something.", table, cluster.name, ", ".join(here))
+            many = ", ".join(here)
+            logger.warning("%s: '%s' takes the first of %s that holds something.", table.name, cluster.name, many)
         columns.append(pc.coalesce(*sources) if sources else pa.nulls(len(rows), pa.string()))
     return pa.table(columns, names=[TABLE_COLUMN, ROW_COLUMN, *names])

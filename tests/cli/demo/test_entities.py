@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,9 +9,8 @@ import pytest
 from navi.cli.console import Screen
 from navi.cli.demo import Tour, entities
 from navi.cli.demo.entities import choose_tables, pair_titles
-from navi.cli.files import TableFile
 from navi.simulator import Truth
-from navi.tables import ReadReport
+from navi.tables import read_table
 
 
 @pytest.fixture
@@ -33,13 +34,9 @@ def test_large_tables_are_left_out_while_others_remain(tour, monkeypatch):
 
 
 def test_equal_titles_make_a_pair_whatever_their_case(tour):
-    left = TableFile(
-        name="a",
-        frame=pa.table({"year": ["1", "2", "3"], "film": ["Heat", None, "ALIEN"]}),
+    left = replace(
+        read_table(pa.table({"year": ["1", "2", "3"], "film": ["Heat", None, "ALIEN"]}), name="a"),
         row_number=np.array([2, 3, 4]),
-        losses=ReadReport(),
     )
-    right = TableFile(
-        name="b", frame=pa.table({"name": ["Alien", "Seven"]}), row_number=np.array([1, 2]), losses=ReadReport()
-    )
+    right = replace(read_table(pa.table({"name": ["Alien", "Seven"]}), name="b"), row_number=np.array([1, 2]))
     assert pair_titles(tour, left, right) == {(2, 0)}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,9 +9,8 @@ import pytest
 from navi.cli.console import Screen
 from navi.cli.demo import Tour
 from navi.cli.demo.gaps import find_usual, is_same, judge_fills
-from navi.cli.files import TableFile
 from navi.simulator import Truth
-from navi.tables import ReadReport
+from navi.tables import read_table
 
 
 @pytest.mark.parametrize(
@@ -31,9 +32,7 @@ def test_fills_are_judged_by_the_row_they_stand_in(tmp_path):
     tour = Tour(folder=tmp_path, screen=Screen(quiet=True))
     tour.truth = truth
     # The file's second row, line 3, is the frame's first: the one before it had no cells.
-    table = TableFile(
-        name="films", frame=pa.table({"genre": ["x", None]}), row_number=np.array([3, 4]), losses=ReadReport()
-    )
+    table = replace(read_table(pa.table({"genre": ["x", None]}), name="films"), row_number=np.array([3, 4]))
     cells = pa.Table.from_pylist(
         [
             {"row": 2, "column": "genre", "value": "comedy", "probability": 0.7, "reason": "filled"},

@@ -6,13 +6,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from navi.cli.demo.tour import Score, Tour, find_file, measure_f1
-from navi.cli.files import TableFile, read_table
 from navi.cli.progress import show_progress
 from navi.cli.render import count_things, make_table
 from navi.cli.search import show_cells
 
 if TYPE_CHECKING:
     from navi.cli.demo.page import PairedRows
+    from navi.tables import Table
 
 MOST_ROWS = 500
 """Rows that a catalogue may have to be compared, to keep the demo short."""
@@ -23,6 +23,8 @@ Pairs = set[tuple[int, int]]
 
 def find_same_films(tour: Tour) -> None:
     """Pair the rows of the two catalogues that share most films, and compare with the truth."""
+    from navi.tables import read_table
+
     names = choose_tables(tour)
     left, right = (read_table(find_file(tour.tables, name)) for name in names)
     with show_progress(tour.screen) as meter:
@@ -44,7 +46,7 @@ def find_same_films(tour: Tour) -> None:
     tour.scores.append(Score(task=task, navi=measure_f1(set(pairs), truth), guess=guess, guess_name="equal titles"))
 
 
-def _describe(left: TableFile, right: TableFile, pair: dict[str, Any], *, is_right: bool) -> PairedRows:
+def _describe(left: Table, right: Table, pair: dict[str, Any], *, is_right: bool) -> PairedRows:
     from navi.cli.demo.page import PairedRows
 
     return PairedRows(
@@ -63,12 +65,12 @@ def choose_tables(tour: Tour) -> tuple[str, str]:
     return max(combinations(names, 2), key=lambda pair: len(tour.truth.shared_rows(*pair)))
 
 
-def place(tour: Tour, table: TableFile, row: int) -> int:
+def place(tour: Tour, table: Table, row: int) -> int:
     """Return the truth's number of a row of a frame, which counts from 1."""
     return int(table.row_number[row - 1]) - tour.truth.first_place[table.name]
 
 
-def pair_titles(tour: Tour, left: TableFile, right: TableFile) -> Pairs:
+def pair_titles(tour: Tour, left: Table, right: Table) -> Pairs:
     """Return the pairs of rows whose titles are the same text."""
     titles = [list_titles(tour, table) for table in (left, right)]
     places: dict[str, list[int]] = {}
@@ -77,14 +79,14 @@ def pair_titles(tour: Tour, left: TableFile, right: TableFile) -> Pairs:
     return {(number, other) for number, title in titles[0].items() for other in places.get(title, [])}
 
 
-def list_titles(tour: Tour, table: TableFile) -> dict[int, str]:
+def list_titles(tour: Tour, table: Table) -> dict[int, str]:
     """Return the titles of a catalogue's rows."""
     header = next(h for (name, h), concept in tour.truth.concepts.items() if (name, concept) == (table.name, "title"))
     titles = table.frame[header].to_pylist()
     return {place(tour, table, row): str(title).casefold() for row, title in enumerate(titles, 1) if title is not None}
 
 
-def list_pairs(left: TableFile, right: TableFile, pairs: list[dict[str, Any]]) -> Any:
+def list_pairs(left: Table, right: Table, pairs: list[dict[str, Any]]) -> Any:
     """Return the surest pairs, cells beside each other."""
     rows = []
     for pair in pairs[:SHOWN]:
@@ -93,7 +95,7 @@ def list_pairs(left: TableFile, right: TableFile, pairs: list[dict[str, Any]]) -
     return make_table(("confidence", left.name, right.name), rows, right=("confidence",))
 
 
-def list_cells(table: TableFile, row: int) -> dict[str, str]:
+def list_cells(table: Table, row: int) -> dict[str, str]:
     """Return what a row of a frame, counted from 1, holds."""
     cells = table.frame.slice(row - 1, 1).to_pylist()[0]
     return {header: str(value) for header, value in cells.items() if value is not None}

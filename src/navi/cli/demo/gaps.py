@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from navi.cli.demo.tour import Score, Tour, find_file
-from navi.cli.files import TableFile, read_table
 from navi.cli.progress import follow_share, show_progress
 from navi.cli.render import count_things, format_count, make_table, shorten
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from navi.cli.demo.page import FilledCell
+    from navi.tables import Table
 
 MOST_ROWS = 150
 """Rows of the table that are filled, to keep the demo short."""
@@ -25,6 +25,8 @@ SHOWN = 10
 
 def fill_gaps(tour: Tour) -> None:
     """Fill the gaps of the catalogue that has most, and compare with what they held."""
+    from navi.tables import read_table
+
     name = Counter(table for table, _, _ in tour.truth.gaps).most_common(1)[0][0]
     table = read_table(find_file(tour.tables, name))
     frame = table.frame.slice(0, MOST_ROWS)
@@ -61,7 +63,7 @@ def _describe(table: str, fill: dict[str, Any]) -> FilledCell:
     )
 
 
-def judge_fills(tour: Tour, table: TableFile, cells: pa.Table) -> list[dict[str, Any]]:
+def judge_fills(tour: Tour, table: Table, cells: pa.Table) -> list[dict[str, Any]]:
     """Return the cells that were filled, each with the truth where the simulator knows it, the surest first."""
     first = tour.truth.first_place[table.name]
     fills = [cell for cell in cells.to_pylist() if cell["reason"] == "filled"]

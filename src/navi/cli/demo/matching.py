@@ -7,7 +7,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from navi.cli.demo.tour import Score, Tour, measure_f1
-from navi.cli.files import read_tables
 from navi.cli.match import list_clusters, summarise_matches
 from navi.cli.progress import show_progress
 from navi.cli.render import count_things
@@ -23,11 +22,11 @@ Pairs = set[tuple[Column, Column]]
 def match_columns(tour: Tour) -> None:
     """Match the columns of all catalogues, and compare with what they mean."""
     from navi.corpus import canonicalise
+    from navi.tables import read_tables
 
     with show_progress(tour.screen) as meter:
         meter.wait(f"Comparing the columns of {count_things(len(tour.truth.films), 'table')}")
-        tables = {name: table.frame for name, table in read_tables([tour.tables]).items()}
-        found = tour.model.match(tables)
+        found = tour.model.match(read_tables([tour.tables]))
     tour.screen.summarise(list_clusters(found), *summarise_matches(found, []))
     cluster_of = {
         (column.table, column.header): number

@@ -6,12 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from navi.cli.demo.tour import Score, Tour, find_file
-from navi.cli.files import TableFile, read_table
 from navi.cli.progress import show_progress
 from navi.cli.render import make_table, shorten
 
 if TYPE_CHECKING:
     from navi.cli.demo.page import NamedColumn
+    from navi.tables import Table
     from navi.verbs.naming import ColumnNames
 
 EXAMPLES = 3
@@ -20,6 +20,8 @@ EXAMPLES = 3
 
 def name_columns(tour: Tour) -> None:
     """Hide the headers of a catalogue that no training saw, and name its columns."""
+    from navi.tables import read_table
+
     table = read_table(find_file(tour.tables, tour.unseen_tables[0]))
     learned = list_learned(tour)
     headers = [header for header in table.frame.column_names if find_meaning(tour, table.name, header) in learned]
@@ -66,7 +68,7 @@ def guess_meaning(tour: Tour) -> str:
     return counted.most_common(1)[0][0]
 
 
-def describe_column(tour: Tour, table: TableFile, names: ColumnNames) -> NamedColumn:
+def describe_column(tour: Tour, table: Table, names: ColumnNames) -> NamedColumn:
     """Return a column with its proposed names, and whether the first is right."""
     from navi.cli.demo.page import NamedColumn
 

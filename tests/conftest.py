@@ -6,21 +6,23 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from navi.simulator import SimulatorConfig, Truth, World, simulate, write_catalogues
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from typer.testing import Result
 
     from navi.batches import SpecialTokens
-    from navi.corpus import Corpus
-    from navi.corpus.arrays import SegmentArrays
+    from navi.corpus import Corpus, PrepareConfig, SegmentArrays
+    from navi.tables import Chunk
     from navi.training import PretrainConfig
     from navi.verbs import Navi
 
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Test runners tell their workers how wide the screen is; what is printed must not depend on it.
 os.environ.pop("COLUMNS", None)
+
+# A machine busy with something else must not fail a law.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 CATALOGUES = {"num_catalogues": 5, "num_rows": 400, "seed": 3}
 SPECIAL_WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -207,7 +213,77 @@ def make_config(tiny_backbone: Path) -> Callable[..., PretrainConfig]:
         base = PretrainConfig.from_dict({"backbone": str(tiny_backbone), **FAST})
         return PretrainConfig.from_dict(sections, base=base)
 
+
+@pytest.fixture(scope="session")
+def word_tokenizer() -> Tokenizer:
+    """A WordPiece tokenizer that knows a few words, ASCII letters, digits and signs, and nothing beyond."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    words = [*SPECIAL_WORDS, "title", "year", "genre", "drama", "comedy", "the", "film"]
+    vocabulary = [*words, *letters, *(f"##{letter}" for letter in letters), *":.,-[]/|"]
+    tokenizer = Tokenizer(models.WordPiece({word: number for number, word in enumerate(vocabulary)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.add_special_tokens(list(SPECIAL_WORDS))
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def prepare_config(word_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> PrepareConfig:
+    """Default settings of a corpus with the tokenizer above, in one process."""
+    from navi.corpus import PrepareConfig
+
+    folder = tmp_path_factory.mktemp("word-tokenizer")
+    word_tokenizer.save(str(folder / "tokenizer.json"))
+    return PrepareConfig(backbone=str(folder), workers=1)
+
+
+@pytest.fixture(scope="session")
+def make_chunk() -> Callable[[Sequence[Mapping[str, str]]], Chunk]:
+    """A maker of chunks from rows."""
+    import pyarrow as pa
+
+    from navi.tables import Chunk
+
+    def make(rows: Sequence[Mapping[str, str]]) -> Chunk:
+        headers = list(dict.fromkeys(header for row in rows for header in row))
+        cells = [(place, headers.index(header), row[header]) for place, row in enumerate(rows) for header in row]
+        return Chunk(
+            headers=tuple(headers),
+            cell_row=np.array([cell[0] for cell in cells], np.int32),
+            cell_header=np.array([cell[1] for cell in cells], np.int32),
+            cell_value=pa.array([cell[2] for cell in cells], pa.string()),
+            row_number=np.arange(1, len(rows) + 1, dtype=np.int64),
+        )
+
     return make
+
+
+@pytest.fixture(scope="session")
+def write_tables() -> Callable[[Path, Mapping[str, Sequence[Mapping[str, str]]]], Path]:
+    """A writer of tables as JSON lines into a new folder."""
+
+    def write(folder: Path, tables: Mapping[str, Sequence[Mapping[str, str]]]) -> Path:
+        folder.mkdir(parents=True)
+        for name, rows in tables.items():
+            lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+            (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def film_tables(tmp_path: Path, write_tables: Callable[..., Path]) -> Path:
+    """A folder with three small tables of films."""
+    genres = ["drama", "comedy", "horror"]
+    tables = {
+        "amber": [{"title": f"film {n}", "genre": genres[n % 3], "year": str(1990 + n % 7)} for n in range(60)],
+        "birch": [{"Movie_Title": f"the {n}", "releaseYear": str(1990 + n % 5), "colour": "yes"} for n in range(40)],
+        "cedar": [{"title": f"night {n}", "cast.0.name": f"actor {n % 4}"} for n in range(20)],
+    }
+    return write_tables(tmp_path / "films", tables)
 
 
 @pytest.fixture(scope="session")

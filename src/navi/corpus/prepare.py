@@ -82,7 +82,7 @@ def prepare(
         report = progress or _ignore
         drafts = _make_drafts(sources, folder, config, report)
         skipped += [(draft.source.path, draft.trouble) for draft in drafts if draft.trouble and not draft.losses.read]
-        encoded, tables = _merge(drafts, Merger(scratch.make, tokenizer, config), config, report)
+        encoded, tables = _merge(drafts, lambda: Merger(scratch.make, tokenizer, config), config, report)
         files |= _write(folder, encoded, scratch.files, report)
         manifest = make_manifest(
             settings=config.as_settings(),
@@ -136,10 +136,11 @@ def _make_drafts(sources: Sequence[Source], folder: Path, config: PrepareConfig,
 
 
 def _merge(
-    drafts: Sequence[Draft], merger: Merger, config: PrepareConfig, report: Progress
+    drafts: Sequence[Draft], make_merger: Callable[[], Merger], config: PrepareConfig, report: Progress
 ) -> tuple[Encoded, list[dict[str, Any]]]:
     """Return the merged tables, and an entry of the manifest for each table read."""
     selections = select([draft for draft in drafts if draft.losses.read or not draft.trouble], config)
+    merger = make_merger()
     tables: list[dict[str, Any]] = []
     rows = 0
     for selection in selections:

@@ -1,0 +1,274 @@
+"""Tables in memory to rows of segments and tokens: what a model is given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from navi.corpus import AttributeMapping, PrepareConfig, RowEncoder
+from navi.corpus.hashing import HashIndex, hash_rows, hash_text, hash_texts, mix
+from navi.corpus.tokens import TextTokenizer
+from navi.errors import ModelError
+
+HEADERS = st.sampled_from(["title", "Title", "year", "a.0.b", "a.1.b"])
+VALUES = st.sampled_from(["drama", "the film", "1999", "漢字", "no  [SEP]", "film"])
+ROWS = st.lists(st.dictionaries(HEADERS, VALUES, min_size=1), min_size=1, max_size=10)
+TABLES = st.dictionaries(
+    st.sampled_from(["amber", "birch", "cedar"]), st.lists(ROWS, min_size=1, max_size=3), min_size=1
+)
+HASHES = st.integers(0, 2**64 - 1)
+SIGNS = "ab1|¦.,$^`~_-<é́ 漢\t\v\x1c\u00a0[]SEPÉİΣ\u200b"
+TEXTS = st.lists(st.text(alphabet=st.sampled_from(SIGNS), max_size=40), max_size=12)
+
+
+@pytest.fixture(scope="session")
+def encode(word_tokenizer, make_chunk):
+    """Encode tables, given as lists of rows or, chunk by chunk, as lists of such lists."""
+
+    def run(tables, config=None):
+        chunks = {
+            name: [make_chunk(rows) for rows in (parts if parts and isinstance(parts[0], list) else [parts])]
+            for name, parts in tables.items()
+        }
+        return RowEncoder(word_tokenizer, config).encode(chunks)
+
+    return run
+
+
+def read_rows(encoded):
+    arrays = encoded.arrays
+    rows = []
+    for begin, end in zip(arrays.row_offsets[:-1], arrays.row_offsets[1:], strict=True):
+        segments = arrays.row_segments[begin:end]
+        headers = encoded.headers.take(arrays.segment_header[segments]).to_pylist()
+        rows.append(dict(zip(headers, encoded.values.take(arrays.segment_value[segments]).to_pylist(), strict=True)))
+    return rows
+
+
+@settings(max_examples=40)
+@given(TABLES)
+def test_every_row_can_be_read_back(encode, tables):
+    encoded = encode(tables)
+    assert read_rows(encoded) == [row for chunks in tables.values() for rows in chunks for row in rows]
+    names = [encoded.tables[table] for table in encoded.arrays.row_table]
+    assert names == [name for name, chunks in tables.items() for rows in chunks for _ in rows]
+
+
+@settings(max_examples=40)
+@given(TABLES)
+def test_nothing_is_there_twice_and_everything_is_used(encode, tables):
+    encoded = encode(tables)
+    arrays = encoded.arrays
+    for texts in (encoded.headers, encoded.values, encoded.attributes):
+        assert len(set(texts.to_pylist())) == len(texts)
+    triples = np.stack([arrays.segment_attribute, arrays.segment_header, arrays.segment_value])
+    assert len(np.unique(triples, axis=1).T) == arrays.num_segments
+    for used, texts in zip(triples, (encoded.attributes, encoded.headers, encoded.values), strict=True):
+        assert set(used.tolist()) == set(range(len(texts)))
+    assert set(arrays.row_segments.tolist()) == set(range(arrays.num_segments))
+
+
+@settings(max_examples=40)
+@given(TABLES)
+def test_every_cell_belongs_to_the_column_of_its_table_and_header(encode, tables):
+    encoded = encode(tables)
+    arrays, headers = encoded.arrays, encoded.headers.to_pylist()
+    columns = list(zip(arrays.column_table.tolist(), arrays.column_header.tolist(), strict=True))
+    assert columns == sorted(columns)
+    named = [(encoded.tables[table], headers[header]) for table, header in columns]
+    cells = [(name, header) for name, chunks in tables.items() for rows in chunks for row in rows for header in row]
+    assert [named[column] for column in arrays.cell_column] == cells
+    assert set(named) == set(cells)
+    assert arrays.find_columns(arrays.column_table, arrays.column_header).tolist() == list(range(len(columns)))
+
+
+@settings(max_examples=40)
+@given(st.lists(ROWS, min_size=1, max_size=4))
+def test_chunks_of_a_table_give_what_one_chunk_gives(encode, chunks):
+    apart, whole = encode({"amber": chunks}), encode({"amber": [[row for rows in chunks for row in rows]]})
+    assert read_rows(apart) == read_rows(whole)
+    assert apart.row_hash.tolist() == whole.row_hash.tolist()
+    order_apart, order_whole = (np.argsort(each.headers.to_pylist()) for each in (apart, whole))
+    for fact in ("entropy", "fill", "distinct", "mean_tokens", "unknown", "cut"):
+        np.testing.assert_array_equal(
+            getattr(apart.columns, fact)[order_apart], getattr(whole.columns, fact)[order_whole]
+        )
+    assert apart.arrays.column_role[order_apart].tolist() == whole.arrays.column_role[order_whole].tolist()
+
+
+def test_tables_that_are_encoded_together_are_as_each_alone(encode):
+    rows = [{"title": "the king", "year": "1999"}, {"title": "love"}, {"year": "war of love"}, {"genre": "drama"}]
+    tables = {"amber": [rows[:1], rows[1:]], "birch": [], "cedar": [rows[::-1] * 9000]}
+    whole = encode(tables)
+    assert whole.tables == ("amber", "birch", "cedar")
+    for number, name in enumerate(whole.tables):
+        alone = encode({name: tables[name]})
+        own = np.flatnonzero(whole.arrays.row_table == number)
+        assert whole.arrays.count_row_tokens()[own].tolist() == alone.arrays.count_row_tokens().tolist()
+        assert whole.row_hash[own].tolist() == alone.row_hash.tolist()
+
+
+def test_tokens_are_those_of_the_texts(encode, word_tokenizer):
+    encoded = encode({"amber": [{"release_Year": "the film", "genre": "drama"}]})
+    arrays = encoded.arrays
+    for texts, offsets, tokens in (
+        (encoded.values, arrays.value_offsets, arrays.value_tokens),
+        (encoded.headers, arrays.header_offsets, arrays.header_tokens),
+        (encoded.attributes, arrays.attribute_offsets, arrays.attribute_tokens),
+    ):
+        for place, text in enumerate(texts.to_pylist()):
+            expected = word_tokenizer.encode(text, add_special_tokens=False).ids
+            assert tokens[offsets[place] : offsets[place + 1]].tolist() == expected
+    assert encoded.attributes.to_pylist() == ["release year", "genre"]
+
+
+def test_facts_of_a_column_are_counted(encode):
+    rows = [{"a": "drama"}, {"a": "drama", "b": "漢"}, {"a": "film", "b": "the " * 21}, {"a": "drama"}]
+    columns = encode({"amber": [rows[:2], rows[2:]]}).columns
+    assert columns.fill.tolist() == [1.0, 0.5]
+    assert columns.distinct.tolist() == [2, 2]
+    assert columns.mean_tokens.tolist() == [1.0, 10.5]
+    assert columns.unknown.tolist() == [0.0, 1 / 21]
+    assert columns.cut.tolist() == [0.0, 0.5]
+    assert columns.examples.tolist() == [[0, 2, -1], [1, 3, -1]]
+
+
+def test_examples_are_the_most_frequent_values_the_first_met_among_equals(encode):
+    encoded = encode({"amber": [{"a": value} for value in ["w", "x", "y", "y", "z", "z", "z"]]})
+    assert encoded.values.take(encoded.columns.examples[0]).to_pylist() == ["z", "y", "w"]
+
+
+def test_same_header_may_have_another_attribute_in_another_table(encode):
+    mapped = PrepareConfig(attributes=AttributeMapping(tables={"people": {"name": "person"}}))
+    encoded = encode({"films": [{"name": "drama"}], "people": [{"name": "drama"}]}, mapped)
+    assert encoded.attributes.to_pylist() == ["name", "person"]
+    assert encoded.arrays.segment_attribute.tolist() == [0, 1]
+    assert encoded.arrays.segment_value.tolist() == [0, 0]
+    assert encoded.arrays.column_attribute.tolist() == [0, 1]
+
+
+def test_long_row_keeps_its_first_whole_segments_and_nothing_of_the_others(encode):
+    # Each segment has a header of two tokens (h and its digit), a colon, a value of two tokens and [SEP].
+    short = PrepareConfig(max_tokens=20, max_header_tokens=8, max_value_tokens=8)
+    encoded = encode({"amber": [{f"h{number}": f"film {number}" for number in range(9)}, {"h0": "drama"}]}, short)
+    assert encoded.values.to_pylist() == ["film 0", "film 1", "film 2", "drama"]
+    assert encoded.headers.to_pylist() == ["h0", "h1", "h2"]
+    assert encoded.arrays.count_row_tokens().tolist() == [19, 6]
+    exact = encode({"amber": [{f"h{number}": "the film" for number in range(4)}]}, replace(short, max_tokens=25))
+    assert exact.arrays.count_row_tokens().tolist() == [25]
+
+
+def test_tables_without_rows_and_no_tables_are_empty(encode):
+    for tables in ({}, {"amber": []}):
+        encoded = encode(tables)
+        assert encoded.tables == tuple(tables)
+        arrays = encoded.arrays
+        assert arrays.num_rows == arrays.num_segments == arrays.num_columns == len(encoded.columns.entropy) == 0
+        assert arrays.column_role.dtype == np.int8
+
+
+def test_hash_of_a_row_is_that_of_its_cells_whatever_their_order_and_the_settings(encode):
+    rows = [{"a": "b"}, {"b": "a"}, {"a": "b", "b": "a"}, {"a": "a", "b": "b"}, {"b": "a", "a": "b"}]
+    hashes = encode({"amber": rows}).row_hash.tolist()
+    assert len(set(hashes)) == 4
+    assert hashes[2] == hashes[4]
+    short = PrepareConfig(max_value_tokens=1, max_header_tokens=1, max_tokens=5)
+    assert encode({"amber": rows}, short).row_hash.tolist() == hashes
+
+
+def test_hashes_never_change(encode):
+    assert hash_texts(["drama", "", "é"]).tolist() == [13222706444115469365, 13020603013274838756, 3394012004367669963]
+    assert hash_text("drama") == 13222706444115469365
+    assert mix(hash_texts(["title"]), hash_texts(["drama"])).tolist() == [12662642736577480760]
+    assert mix(hash_texts(["drama"]), hash_texts(["title"])).tolist() != [12662642736577480760]
+    assert encode({"amber": [{"title": "drama", "year": "1999"}, {"title": "drama"}]}).row_hash.tolist() == [
+        9755264624545638137,
+        4541077208030284558,
+    ]
+
+
+@given(st.lists(HASHES, min_size=1, max_size=8, unique=True), st.randoms())
+def test_hash_of_a_row_ignores_the_order_of_its_cells(cells, random):
+    both = np.array(cells + random.sample(cells, len(cells)), np.uint64)
+    first, second = hash_rows(both, np.array([0, len(cells), 2 * len(cells)]))
+    assert first == second
+
+
+@given(st.lists(st.lists(st.integers(0, 40), unique=True, max_size=30), max_size=8))
+def test_index_numbers_hashes_in_order_of_first_use(batches):
+    index, expected = HashIndex(), {}
+    for batch in batches:
+        known = len(expected)
+        ids, new = index.add(mix(np.array(batch, np.uint64), np.uint64(0)))
+        assert ids.tolist() == [expected.setdefault(key, len(expected)) for key in batch]
+        assert [place for place, key in enumerate(batch) if expected[key] >= known] == new.tolist()
+    assert len(index) == len(expected)
+
+
+def read_lists(lists):
+    return [lists.tokens[begin:end].tolist() for begin, end in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)]
+
+
+def tokenise(tokenizer, texts, max_tokens):
+    lists = TextTokenizer(tokenizer).tokenise(texts, max_tokens)
+    return lists, [[tokenizer.id_to_token(token) for token in tokens] for tokens in read_lists(lists)]
+
+
+def encode_plainly(tokenizer, text):
+    """Return the tokens of a text as the library gives them, special tokens read as plain text."""
+    other = Tokenizer.from_str(tokenizer.to_str())
+    other.encode_special_tokens = True
+    return other.encode(text, add_special_tokens=False).ids
+
+
+@given(TEXTS, st.booleans())
+@example(["[SEP]", "a [SEP] b", "|", "a | b", "", "Drama,comedy"], True)
+@example(["Drama, drama"], False)
+def test_texts_get_the_tokens_that_the_tokenizer_gives_them_whole(word_tokenizer, texts, lowercase):
+    other = Tokenizer.from_str(word_tokenizer.to_str())
+    other.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    expected = [encode_plainly(other, text)[:7] or [other.token_to_id("[UNK]")] for text in texts]
+    tokenizer = TextTokenizer(other)
+    for _ in range(2):
+        assert read_lists(tokenizer.tokenise(texts, 7)) == expected
+
+
+def test_text_is_cut_and_said_to_be(word_tokenizer):
+    texts = ["film " * 500, "the " + "\u200b" * 400 + " film " * 5, "x" * 500, "the film the film", "the film"]
+    lists, tokens = tokenise(word_tokenizer, texts, 4)
+    the, film = "the", "film"
+    assert tokens == [[film] * 4, [the, film, film, film], ["[UNK]"], [the, film, the, film], [the, film]]
+    assert lists.cut.tolist() == [True, True, False, False, False]
+
+
+def test_text_without_tokens_becomes_unknown(word_tokenizer):
+    lists, tokens = tokenise(word_tokenizer, ["", "\u200b", "film", "漢"], 5)
+    assert tokens == [["[UNK]"], ["[UNK]"], ["film"], ["[UNK]"]]
+    assert lists.unknown.tolist() == [1, 1, 0, 1]
+    assert tokenise(word_tokenizer, [], 5)[1] == []
+
+
+def test_text_that_spells_a_special_token_is_plain_text(word_tokenizer):
+    assert tokenise(word_tokenizer, ["[SEP]"], 9)[1] == [["[", "s", "##e", "##p", "]"]]
+    assert word_tokenizer.encode("[SEP]", add_special_tokens=False).tokens == ["[SEP]"]
+
+
+def test_tokenizers_of_other_kinds_get_whole_texts(word_tokenizer):
+    spaced = Tokenizer(models.BPE({"<unk>": 0, "▁a": 1, "▁b": 2, "a": 3, "b": 4, "▁": 5}, [], unk_token="<unk>"))
+    spaced.pre_tokenizer = pre_tokenizers.Metaspace()
+    assert read_lists(TextTokenizer(spaced).tokenise(["b a", ""], 9)) == [encode_plainly(spaced, "b a"), [0]]
+    added = Tokenizer.from_str(word_tokenizer.to_str())
+    added.add_tokens(["C++"])
+    (found,) = read_lists(TextTokenizer(added).tokenise(["the C++ film"], 9))
+    assert len(found) == 3
+    assert found == encode_plainly(added, "the C++ film")
+
+
+def test_tokenizer_without_unknown_is_refused():
+    with pytest.raises(ModelError, match="has no token for the unknown"):
+        TextTokenizer(Tokenizer(models.BPE({"a": 0}, [])))

@@ -1,0 +1,176 @@
+"""What tables or a corpus look like, column by column: `inspect_corpus`, `inspect_paths` and `navi inspect`."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import replace
+
+import pytest
+
+from navi.corpus import inspect_corpus, inspect_paths, prepare
+
+
+@pytest.fixture
+def inspected(film_tables, prepare_config):
+    """The report on three tables."""
+    return inspect_paths([film_tables], prepare_config)
+
+
+def find_column(report, table, header):
+    columns = {entry["name"]: entry["columns"] for entry in report["tables"]}[table]
+    return next(column for column in columns if column["header"] == header)
+
+
+def test_paths_are_inspected_like_their_corpus(film_tables, prepare_config, tmp_path, inspected):
+    assert inspect_corpus(prepare([film_tables], tmp_path / "out", prepare_config)) == inspected
+
+
+def test_inspecting_paths_leaves_nothing_behind(film_tables, prepare_config, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    inspect_paths([film_tables], prepare_config)
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_report_is_ready_for_json_and_has_tables_and_totals(inspected):
+    assert json.loads(json.dumps(inspected, allow_nan=False)) == inspected
+    assert [(table["name"], table["rows"], len(table["columns"])) for table in inspected["tables"]] == [
+        ("amber", 60, 3),
+        ("birch", 40, 3),
+        ("cedar", 20, 2),
+    ]
+    assert inspected["totals"]["rows"] == 120
+
+
+def test_column_is_described(inspected):
+    column = find_column(inspected, "birch", "releaseYear")
+    assert column["attribute"] == "release year"
+    assert (column["fill"], column["distinct"], column["role"]) == (1.0, 5, "mid")
+    assert 0 < column["entropy"] < 1
+    assert column["examples"] == ["1990", "1991", "1992"]
+    assert column["trouble"] == []
+
+
+def test_trouble_is_named(inspected, prepare_config, write_tables, tmp_path):
+    assert find_column(inspected, "birch", "colour")["trouble"] == ["constant"]
+    assert find_column(inspected, "amber", "title")["trouble"] == ["all different"]
+    rows = [{"id": str(number)} for number in range(30)]
+    rows[0] |= {"rare": "x", "foreign": "漢字漢字"}
+    rows[1] |= {"plot": "the film " * 20}
+    source = write_tables(tmp_path / "in", {"amber": rows})
+    report = inspect_paths([source], replace(prepare_config, max_unknown_share=None))
+    assert find_column(report, "amber", "rare")["trouble"][:2] == ["mostly empty", "constant"]
+    assert "many [UNK]" in find_column(report, "amber", "foreign")["trouble"]
+    assert "often cut" in find_column(report, "amber", "plot")["trouble"]
+    (example,) = find_column(report, "amber", "plot")["examples"]
+    assert len(example) == 60
+    assert example.endswith("…")
+
+
+@pytest.mark.parametrize(("trains", "trouble"), [(True, "one cell that trains"), (False, "no row that trains")])
+def test_column_with_too_few_cells_that_train_has_no_entropy(prepare_config, write_tables, tmp_path, trains, trouble):
+    rows = [{"id": str(number), "same": "x"} for number in range(30)]
+    source = write_tables(tmp_path / "in", {"amber": [{**rows[0], "rare": "x"}, *rows[1:]], "birch": rows})
+    for seed in range(50):
+        corpus = prepare([source], tmp_path / f"out{seed}", replace(prepare_config, seed=seed))
+        if (corpus.row_split[0] == 0) == trains:
+            break
+    report = inspect_corpus(corpus)
+    rare, same = find_column(report, "amber", "rare"), find_column(report, "amber", "same")
+    assert (rare["entropy"], rare["trouble"][-1]) == (None, trouble)
+    assert (same["entropy"], same["trouble"]) == (0.0, ["constant"])
+    assert find_column(report, "birch", "same") == same
+
+
+def test_one_cell_of_an_unseen_table_has_no_entropy(prepare_config, write_tables, tmp_path):
+    many = [{"id": str(number)} for number in range(30)]
+    source = write_tables(tmp_path / "in", {"amber": many, "birch": [{"id": "x"}]})
+    report = inspect_paths([source], replace(prepare_config, unseen_tables=("birch",)))
+    assert find_column(report, "birch", "id")["entropy"] is None
+
+
+def test_tables_left_out_are_listed(film_tables, prepare_config):
+    report = inspect_paths([film_tables], replace(prepare_config, largest_tables=2))
+    assert [(table["name"], table["dropped"]) for table in report["left_out"]] == [
+        ("cedar", {"table not among the largest": 20})
+    ]
+
+
+# The command
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """A table with a broken line, a constant column and something like markup."""
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    lines = [json.dumps({"price": str(n % 3), "currency": "usd", "[b]name": f"red {n}"}) for n in range(8)]
+    (folder / "shop.jsonl").write_text("\n".join([*lines, "{broken"]) + "\n")
+    return folder
+
+
+@pytest.fixture
+def corpus(film_tables, prepare_config, tmp_path):
+    """A corpus of three tables."""
+    return prepare([film_tables], tmp_path / "corpus", prepare_config).path
+
+
+def test_columns_are_shown_with_what_is_known_of_them(shop, prepare_config, navi_command):
+    printed = navi_command("inspect", shop, "--backbone", prepare_config.backbone).stdout
+    assert "shop: 8 rows, 3 columns" in printed
+    assert "[b]name" in printed
+    assert "constant" in printed
+    assert "dropped: broken row (1)" in printed
+    assert "shop.jsonl:9: " in printed
+    assert "In all 1 tables, 8 rows, 24 cells, 3 columns" in printed
+    assert "undecided" not in printed
+
+
+def test_corpus_is_inspected_like_the_tables_it_was_made_of(corpus, film_tables, prepare_config, navi_command):
+    of_corpus = json.loads(navi_command("inspect", corpus, "--json").stdout)
+    flags = ("--backbone", prepare_config.backbone, "--json")
+    assert of_corpus == json.loads(navi_command("inspect", film_tables, *flags).stdout)
+    assert {"header", "attribute", "fill", "distinct", "entropy", "role"} <= set(of_corpus["tables"][0]["columns"][0])
+
+
+def test_one_table_may_be_chosen(corpus, navi_command):
+    printed = navi_command("inspect", corpus, "--table", "birch").stdout
+    assert "birch: " in printed
+    assert "amber: " not in printed
+
+
+def test_table_that_is_not_there_is_a_users_mistake(corpus, navi_command):
+    result = navi_command("inspect", corpus, "--table", "nowhere", code=2)
+    assert result.stderr == "navi: There is no table 'nowhere'. Expected one of amber, birch, cedar.\n"
+
+
+def test_short_has_one_line_a_table(corpus, navi_command):
+    printed = navi_command("inspect", corpus, "--short").stdout
+    assert "headers" in printed
+    assert "entropy" not in printed
+
+
+def test_path_that_is_not_there_is_a_users_mistake(tmp_path, navi_command):
+    result = navi_command("inspect", tmp_path / "none", code=2)
+    assert result.stderr.startswith("navi: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert "none" in result.stderr
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_each_column_is_one_line_however_wide_the_terminal(width, corpus, navi_command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    *tables, _ = navi_command("inspect", corpus).stdout.splitlines()
+    assert len(tables) == 8 + 5 * 3
+    assert all(len(line) <= width for line in tables)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_table_too_small_for_roles_says_so(width, prepare_config, tmp_path, navi_command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    (tmp_path / "one.csv").write_text("title,year\nred night,1979\n")
+    printed = navi_command("inspect", tmp_path / "one.csv", "--backbone", prepare_config.backbone).stdout
+    assert printed.count(" undecided ") == 2
+    assert "0.000" not in printed
+    assert "undecided: fewer than two cells to train on; add rows to tell entropy and role" in printed

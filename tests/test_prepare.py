@@ -1,0 +1,565 @@
+"""From files to a corpus directory: `navi.prepare` and `navi prepare`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from navi.corpus import AttributeMapping, Corpus, PrepareConfig, ProgressEvent, prepare
+from navi.errors import ConfigError, CorpusError, TableError
+from navi.tables import ReadConfig
+
+HEADERS = st.sampled_from(["title", "year", "genre", "cast name"])
+ROWS = st.lists(
+    st.dictionaries(HEADERS, st.sampled_from(["a", "b", "c", "film 1"]), min_size=1), min_size=1, max_size=12
+)
+TABLES = st.dictionaries(st.sampled_from(["amber", "birch", "cedar", "dogwood"]), ROWS, min_size=1)
+
+
+def read_files(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def read_splits(corpus):
+    """Return the splits that each row's content has been seen in, by table."""
+    seen = {}
+    for table, content, split in zip(corpus.arrays.row_table, corpus.row_hash, corpus.row_split, strict=True):
+        seen.setdefault((corpus.tables[table], int(content)), set()).add(int(split))
+    return seen
+
+
+def read_tables(corpus):
+    """Return the rows of each table as they were, by table."""
+    arrays = corpus.arrays
+    tables = {name: [] for name in corpus.tables}
+    for row, table in enumerate(arrays.row_table):
+        segments = arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]]
+        headers = corpus.headers.take(arrays.segment_header[segments]).to_pylist()
+        values = corpus.values.take(arrays.segment_value[segments]).to_pylist()
+        tables[corpus.tables[table]].append(dict(zip(headers, values, strict=True)))
+    return tables
+
+
+# What a corpus holds
+
+
+@settings(max_examples=15)
+@given(TABLES)
+def test_every_row_can_be_read_back(prepare_config, write_tables, tables):
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = prepare([write_tables(Path(folder, "in"), tables)], Path(folder, "out"), prepare_config)
+        assert read_tables(corpus) == dict(sorted(tables.items()))
+
+
+def test_corpus_is_what_the_files_hold(film_tables, prepare_config, tmp_path):
+    corpus = prepare([film_tables], tmp_path / "out", prepare_config)
+    assert corpus.tables == ("amber", "birch", "cedar")
+    assert corpus.attributes.to_pylist() == [
+        "title", "genre", "year", "movie title", "release year", "colour", "cast name",
+    ]  # fmt: skip
+    assert corpus.manifest["totals"] == {
+        "tables": 3, "read": 120, "rows": 120, "cells": 340, "tokens": int(corpus.arrays.count_row_tokens().sum()),
+        "segments": 120 + 10 + 6 + 4, "values": 120 + 3 + 7 + 1 + 4, "value_tokens": len(corpus.arrays.value_tokens),
+        "headers": 7, "attributes": 7, "columns": 8,
+    }  # fmt: skip
+
+
+@settings(max_examples=3)
+@given(TABLES.filter(lambda tables: len(tables) > 1))
+def test_number_of_workers_does_not_change_a_byte(prepare_config, write_tables, tables):
+    with tempfile.TemporaryDirectory() as folder:
+        source = write_tables(Path(folder, "in"), tables)
+        for workers in (1, 2):
+            prepare([source], Path(folder, str(workers)), replace(prepare_config, workers=workers))
+        assert read_files(Path(folder, "1")) == read_files(Path(folder, "2"))
+
+
+def test_order_of_paths_does_not_change_a_byte(film_tables, prepare_config, tmp_path):
+    files = sorted(film_tables.iterdir())
+    for name, paths in {"first": files, "second": files[::-1]}.items():
+        prepare(paths, tmp_path / name, prepare_config)
+    assert read_files(tmp_path / "first") == read_files(tmp_path / "second")
+
+
+def test_size_of_chunks_changes_nothing_but_the_order_of_numbers(film_tables, prepare_config, tmp_path):
+    whole = prepare([film_tables], tmp_path / "whole", prepare_config)
+    small = prepare([film_tables], tmp_path / "small", replace(prepare_config, read=ReadConfig(chunk_rows=7)))
+    assert read_tables(small) == read_tables(whole)
+    assert small.row_split.tolist() == whole.row_split.tolist()
+    assert small.manifest["totals"] == whole.manifest["totals"]
+
+
+def test_manifest_holds_nothing_of_the_moment(film_tables, prepare_config, tmp_path):
+    manifest = json.loads((prepare([film_tables], tmp_path / "out", prepare_config).path / "corpus.json").read_text())
+    assert list(manifest) == [
+        "format_version", "navi_version", "fingerprint", "tokenizer", "settings", "totals", "notes", "skipped",
+        "files", "tables",
+    ]  # fmt: skip
+    assert list(manifest["tables"][0])[:4] == ["name", "path", "read", "kept"]
+
+
+def test_mapping_decides_attributes_and_what_it_misses_is_noted(film_tables, prepare_config, tmp_path):
+    mapping = AttributeMapping({"Movie_Title": "title", "gone": "x"})
+    corpus = prepare([film_tables], tmp_path / "out", replace(prepare_config, attributes=mapping))
+    assert "movie title" not in corpus.attributes.to_pylist()
+    assert corpus.manifest["notes"] == ["attributes: no table has the header 'gone'"]
+    assert corpus.config.attributes == mapping
+
+
+# Splits, unseen tables, limits
+
+
+def test_splits_never_change(film_tables, prepare_config, tmp_path):
+    corpus = prepare([film_tables], tmp_path / "out", prepare_config)
+    assert corpus.rows_of("validation").tolist() == [3, 11, 14, 43, 47, 48, 50, 74, 77, 93, 108]
+    assert corpus.rows_of("test").tolist() == [1, 2, 8, 12, 28, 46, 49, 59, 76, 85, 86, 104, 106, 109, 115]
+    unseen = prepare([film_tables], tmp_path / "unseen", replace(prepare_config, unseen_tables=1))
+    assert {unseen.tables[table] for table in unseen.arrays.row_table[unseen.rows_of("unseen")]} == {"cedar"}
+    sample = prepare([film_tables], tmp_path / "sample", replace(prepare_config, total_rows=12))
+    assert sample.row_number.tolist() == [19, 20, 29, 35, 36, 57, 10, 25, 31, 35, 10, 13]
+
+
+def test_splits_have_their_shares(prepare_config, write_tables, tmp_path):
+    source = write_tables(tmp_path / "in", {"amber": [{"title": f"{number}"} for number in range(10_000)]})
+    shares = np.bincount(prepare([source], tmp_path / "out", prepare_config).row_split) / 10_000
+    assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.01)
+    config = replace(prepare_config, validation_share=0.0, test_share=0.5, seed=1)
+    shares = np.bincount(prepare([source], tmp_path / "other", config).row_split) / 10_000
+    assert shares == pytest.approx([0.5, 0, 0.5], abs=0.02)
+
+
+@settings(max_examples=15)
+@given(TABLES, ROWS, st.randoms())
+def test_split_ignores_the_order_of_rows_and_added_files(prepare_config, write_tables, tables, more, random):
+    shuffled = {name: random.sample(rows, len(rows)) for name, rows in tables.items()} | {"added": more}
+    with tempfile.TemporaryDirectory() as folder:
+        first = prepare([write_tables(Path(folder, "in"), tables)], Path(folder, "out"), prepare_config)
+        second = prepare([write_tables(Path(folder, "in2"), shuffled)], Path(folder, "out2"), prepare_config)
+        splits, later = read_splits(first), read_splits(second)
+        assert {key: later[key] for key in splits} == splits
+
+
+def test_copies_of_a_row_never_straddle_splits(prepare_config, write_tables, tmp_path):
+    rows = [{"title": f"film {number % 50}"} for number in range(500)]
+    corpus = prepare([write_tables(tmp_path / "in", {"a": rows, "b": rows[::-1]})], tmp_path / "out", prepare_config)
+    content = {}
+    for row, split in zip(corpus.row_hash.tolist(), corpus.row_split.tolist(), strict=True):
+        content.setdefault(row, set()).add(split)
+    assert len(content) == 50
+    assert all(len(splits) == 1 for splits in content.values())
+    assert {split for splits in content.values() for split in splits} == {0, 1, 2}
+
+
+def test_unseen_tables_are_a_split_of_their_own(film_tables, prepare_config, tmp_path):
+    corpus = prepare([film_tables], tmp_path / "out", replace(prepare_config, unseen_tables=("birch",)))
+    assert set(corpus.arrays.row_table[corpus.rows_of("unseen")].tolist()) == {1}
+    assert len(corpus.rows_of("unseen")) == 40
+    assert corpus.manifest["tables"][1]["splits"] == {"train": 0, "validation": 0, "test": 0, "unseen": 40}
+    assert not np.isnan(corpus.column_entropy).any()
+
+
+def test_unseen_tables_that_are_not_there_or_leave_none_are_refused(film_tables, prepare_config, tmp_path):
+    with pytest.raises(
+        ConfigError, match=r"unseen_tables names gone, which no table kept is called\. The tables are amber, birch"
+    ):
+        prepare([film_tables], tmp_path / "out", replace(prepare_config, unseen_tables=("gone", "amber")))
+    with pytest.raises(ConfigError, match="leaves no table to train on: 3 of 3 are unseen"):
+        prepare([film_tables], tmp_path / "out", replace(prepare_config, unseen_tables=4))
+
+
+def test_rows_are_sampled_down_in_proportion(film_tables, prepare_config, tmp_path):
+    corpus = prepare([film_tables], tmp_path / "out", replace(prepare_config, total_rows=31))
+    assert [table["kept"] for table in corpus.manifest["tables"]] == [16, 10, 5]
+    assert corpus.manifest["tables"][0]["dropped"] == {"sampled down": 44}
+    assert np.bincount(corpus.arrays.row_table).tolist() == [16, 10, 5]
+    whole = prepare([film_tables], tmp_path / "whole", prepare_config)
+    assert read_splits(corpus).items() <= read_splits(whole).items()
+    assert set(corpus.arrays.segment_value.tolist()) == set(range(len(corpus.values)))
+
+
+def test_largest_tables_are_chosen_among_those_whose_language_is_known(film_tables, prepare_config, tmp_path):
+    (film_tables / "russian.csv").write_text("name,year\n" + "драма ужасы,1999\n" * 50, encoding="utf-8")
+    corpus = prepare([film_tables], tmp_path / "out", replace(prepare_config, largest_tables=2, total_rows=50))
+    assert [(table["name"], table["kept"], table["dropped"]) for table in corpus.manifest["tables"]] == [
+        ("amber", 30, {"sampled down": 30}),
+        ("birch", 20, {"sampled down": 20}),
+        ("cedar", 0, {"table not among the largest": 20}),
+        ("russian", 0, {"table not in the tokenizer's vocabulary": 50}),
+    ]
+    assert corpus.tables == ("amber", "birch")
+
+
+@settings(max_examples=10)
+@given(TABLES, st.none() | st.integers(1, 4), st.none() | st.integers(1, 30))
+def test_rows_always_add_up(prepare_config, write_tables, tables, largest, total):
+    config = replace(prepare_config, largest_tables=largest, total_rows=total)
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = prepare([write_tables(Path(folder, "in"), tables)], Path(folder, "out"), config)
+        entries = corpus.manifest["tables"]
+        assert [entry["read"] for entry in entries] == [len(tables[name]) for name in sorted(tables)]
+        assert all(entry["read"] == entry["kept"] + sum(entry["dropped"].values()) for entry in entries)
+        assert sum(entry["kept"] for entry in entries) == corpus.arrays.num_rows
+        kept = sorted((len(rows) for rows in tables.values()), reverse=True)[:largest]
+        assert corpus.arrays.num_rows == min(sum(kept), total or sum(kept))
+
+
+# The vocabulary check
+
+
+def test_only_meaningful_text_is_checked_and_only_above_the_share(prepare_config, write_tables, tmp_path):
+    ignored = ["uk", "1999-12-31", "$ 12.50", "...", "https://a.org/b", "www.a.org", "漢字"]
+    known = ["drama", "12 min", "http is a protocol", "драма " * 3 + "film " * 7]
+    foreign = ["драма", "драма", "драма " * 4 + "film " * 7]
+    rows = [{"title": text} for text in [*ignored, *known, *foreign]]
+    source = write_tables(tmp_path / "in", {"amber": rows})
+    config = replace(prepare_config, max_bad_share=3 / 7)
+    entry = prepare([source], tmp_path / "out", config).manifest["tables"][0]
+    assert entry["fields"] == {"text": 7, "bad": 3}
+    with pytest.raises(CorpusError, match=r"No table is left: the tokenizer's vocabulary misses too much of amber\."):
+        prepare([source], tmp_path / "none", replace(prepare_config, max_bad_share=0.4))
+    off = prepare([source], tmp_path / "off", replace(prepare_config, max_unknown_share=None))
+    assert off.manifest["tables"][0]["fields"] == {"text": 0, "bad": 0}
+
+
+# What is lost
+
+
+def test_losses_of_reading_are_in_the_manifest_and_add_up(film_tables, prepare_config, tmp_path):
+    with (film_tables / "amber.jsonl").open("a") as file:
+        file.write('{"broken\n[1]\n{}\n')
+    entry = prepare([film_tables], tmp_path / "out", prepare_config).manifest["tables"][0]
+    assert (entry["read"], entry["kept"]) == (63, 60)
+    assert sum(entry["dropped"].values()) == 3
+    places = [place for places in entry["places"].values() for place in places]
+    assert sorted(place.split(":")[1] for place in places) == ["61", "62", "63"]
+
+
+def test_cells_of_rows_that_are_too_long_are_counted(prepare_config, write_tables, tmp_path):
+    rows = [{f"h{number}": "the film" for number in range(9)}]
+    short = replace(prepare_config, max_tokens=24, max_header_tokens=8, max_value_tokens=8)
+    corpus = prepare([write_tables(tmp_path / "in", {"amber": rows})], tmp_path / "out", short)
+    assert corpus.manifest["tables"][0]["cells"] == {"beyond max_tokens": 6}
+    assert corpus.manifest["tables"][0]["tokens"] == 19
+
+
+def test_file_that_is_no_table_is_skipped_with_its_reason(film_tables, prepare_config, tmp_path):
+    (film_tables / "notes.txt").write_text("hello")
+    (film_tables / "broken.parquet").write_bytes(b"PAR1 and nothing more")
+    skipped = prepare([film_tables], tmp_path / "out", prepare_config).manifest["skipped"]
+    assert [Path(entry["path"]).name for entry in skipped] == ["broken.parquet", "notes.txt"]
+    assert all(entry["reason"] for entry in skipped)
+
+
+def test_no_rows_at_all_is_an_error_that_says_what_was_wrong(prepare_config, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "broken.parquet").write_bytes(b"PAR1 and nothing more")
+    (tmp_path / "in" / "empty.csv").write_text("title,year\n")
+    with pytest.raises(CorpusError, match="No table has any row"):
+        prepare([tmp_path / "in"], tmp_path / "out", prepare_config)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_strict_reading_makes_every_loss_an_error(film_tables, prepare_config, tmp_path, workers):
+    with (film_tables / "amber.jsonl").open("a") as file:
+        file.write('{"broken\n')
+    strict = replace(prepare_config, workers=workers, read=ReadConfig(strict=True))
+    with pytest.raises(TableError, match=r"amber\.jsonl:61"):
+        prepare([film_tables], tmp_path / "out", strict)
+    assert [path.name for path in tmp_path.iterdir()] == ["films"]
+
+
+# Where a corpus goes
+
+
+def test_corpus_among_the_paths_is_not_read_as_tables(film_tables, prepare_config, tmp_path):
+    prepare([film_tables], film_tables / "corpus", prepare_config)
+    again = prepare([film_tables], film_tables / "corpus", prepare_config, overwrite=True)
+    assert again.tables == ("amber", "birch", "cedar")
+    assert {entry["reason"] for entry in again.manifest["skipped"]} == {"part of a corpus"}
+    with pytest.raises(CorpusError, match=r"No tables in .*corpus: all files are part of a corpus"):
+        prepare([film_tables / "corpus"], tmp_path / "out", prepare_config)
+
+
+def test_existing_corpus_is_replaced_only_when_asked(film_tables, prepare_config, tmp_path):
+    first = prepare([film_tables], tmp_path / "out", prepare_config)
+    with pytest.raises(CorpusError, match=r"There is a corpus at .* already\. Set overwrite"):
+        prepare([film_tables], tmp_path / "out", prepare_config)
+    second = prepare([film_tables], tmp_path / "out", replace(prepare_config, seed=1), overwrite=True)
+    assert second.fingerprint != first.fingerprint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["films", "out"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_anything_else_is_never_replaced(film_tables, prepare_config, tmp_path, overwrite):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "diary.txt").write_text("dear")
+    for target in (tmp_path / "mine", tmp_path / "mine" / "diary.txt"):
+        with pytest.raises(CorpusError, match="exists and is not a corpus; it will not be replaced"):
+            prepare([film_tables], target, prepare_config, overwrite=overwrite)
+    assert (tmp_path / "mine" / "diary.txt").read_text() == "dear"
+
+
+def test_empty_folder_and_missing_parents_are_fine(film_tables, prepare_config, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for target in (tmp_path / "empty", tmp_path / "not" / "yet" / "there"):
+        assert prepare([film_tables], target, prepare_config).tables == ("amber", "birch", "cedar")
+
+
+def test_place_that_cannot_be_written_is_said(film_tables, prepare_config, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CorpusError, match=r"Cannot write to .*file: Not a directory"):
+        prepare([film_tables], tmp_path / "file" / "out", prepare_config)
+
+
+# Interruptions and workers
+
+SLOW = """
+import sys, time
+from navi.corpus import PrepareConfig, prepare
+
+def wait(event):
+    if event.stage == sys.argv[4]:
+        print("reached", flush=True)
+        time.sleep(60)
+
+prepare([sys.argv[1]], sys.argv[2], PrepareConfig(backbone=sys.argv[3], workers=int(sys.argv[5])), wait)
+"""
+
+
+@pytest.fixture
+def slow_prepare(film_tables, prepare_config, tmp_path):
+    """Start to prepare in another process, until it has reached a stage."""
+
+    def start(stage, workers):
+        backbone = str(prepare_config.backbone)
+        command = [sys.executable, "-c", SLOW, str(film_tables), str(tmp_path / "out"), backbone, stage, str(workers)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout.readline() == b"reached\n"
+        return process
+
+    return start
+
+
+@pytest.mark.parametrize(("stage", "workers"), [("read", 1), ("read", 2), ("merge", 1), ("write", 1)])
+def test_killed_prepare_leaves_nothing_that_looks_like_a_corpus(
+    slow_prepare, film_tables, prepare_config, tmp_path, stage, workers
+):
+    with slow_prepare(stage, workers) as process:
+        process.kill()
+    assert not (tmp_path / "out").exists()
+    for left in tmp_path.iterdir():
+        with pytest.raises(CorpusError, match="is not a corpus"):
+            Corpus.open(left)
+    assert prepare([film_tables], tmp_path / "out", prepare_config).tables == ("amber", "birch", "cedar")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["films", "out"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_interrupt_ends_it_at_once_and_leaves_nothing(slow_prepare, tmp_path, workers):
+    with slow_prepare("read", workers) as process:
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert time.monotonic() - begun < 20
+    assert process.returncode != 0
+    assert errors.decode().count("Traceback") == 1
+    assert "KeyboardInterrupt" in errors.decode()
+    assert [path.name for path in tmp_path.iterdir()] == ["films"]
+
+
+def test_worker_that_is_killed_is_one_clear_error(film_tables, prepare_config, tmp_path, find_workers):
+    slow = replace(prepare_config, workers=2, read=ReadConfig(chunk_rows=1))
+    with (film_tables / "dogwood.jsonl").open("w") as file:
+        file.writelines(f'{{"title": "film {number}"}}\n' for number in range(20_000))
+
+    def kill(event: ProgressEvent) -> None:
+        if event.rows > 100:
+            for worker in find_workers():
+                worker.kill()
+
+    with pytest.raises(CorpusError, match=r"A worker was killed.*\.jsonl.*Try fewer workers"):
+        prepare([film_tables], tmp_path / "out", slow, kill)
+    assert [path.name for path in tmp_path.iterdir()] == ["films"]
+
+
+@pytest.fixture
+def find_workers():
+    """List the worker processes that this one has started."""
+    psutil = pytest.importorskip("psutil")
+    return lambda: [child for child in psutil.Process(os.getpid()).children() if child.is_running()]
+
+
+def test_script_may_prepare_at_its_top_level(film_tables, prepare_config, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from navi.corpus import PrepareConfig, prepare\n"
+        "print(prepare([sys.argv[1]], sys.argv[2], PrepareConfig(backbone=sys.argv[3], workers=2)).tables)\n"
+    )
+    command = [sys.executable, str(script), str(film_tables), str(tmp_path / "out"), str(prepare_config.backbone)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("('amber', 'birch', 'cedar')\n", "")
+
+
+def test_progress_goes_through_all_stages(film_tables, prepare_config, tmp_path):
+    events: list[ProgressEvent] = []
+    prepare([film_tables], tmp_path / "out", prepare_config, events.append)
+    last = {event.stage: event for event in events}
+    assert list(last) == ["read", "merge", "write"]
+    assert all(event.done == event.total and event.rows == 120 for event in last.values())
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_value_tokens": 0}, "max_value_tokens must be at least 1, got 0"),
+        ({"workers": 0}, "workers must be at least 1, got 0"),
+        ({"total_rows": 0}, "total_rows must be at least 1, got 0"),
+        ({"largest_tables": -1}, "largest_tables must be at least 1, got -1"),
+        ({"max_tokens": 42}, "max_tokens must hold one whole segment, 43 tokens, got 42"),
+        ({"validation_share": 0.5, "test_share": 0.5}, "must leave rows to train on, got 0.5 \\+ 0.5"),
+        ({"test_share": -0.1}, "test_share must lie between 0 and 1, got -0.1"),
+        ({"max_unknown_share": 2.0}, "max_unknown_share must lie between 0 and 1, got 2.0"),
+        ({"theta_low": 0.9, "theta_high": 0.1}, "theta_low must be at most theta_high, got 0.9 > 0.1"),
+        ({"normalise": "log"}, "normalise must be one of rows, distinct, got 'log'"),
+        ({"unseen_tables": -1}, "unseen_tables must be at least 0, got -1"),
+    ],
+)
+def test_setting_out_of_range_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        PrepareConfig(**settings)
+
+
+def test_settings_survive_json(tmp_path):
+    config = PrepareConfig(
+        backbone=str(tmp_path),
+        attributes=AttributeMapping({"name": "title"}, {"people": {"name": "person"}}),
+        unseen_tables=("amber", "birch"),
+        max_unknown_share=None,
+        read=ReadConfig(max_family=5),
+    )
+    assert PrepareConfig.from_settings(json.loads(json.dumps(config.as_settings()))) == config
+    assert replace(config, backbone=tmp_path).as_settings() == config.as_settings()
+
+
+def test_settings_spell_out_the_mapping_file_and_leave_out_workers(tmp_path):
+    file = tmp_path / "mapping.json"
+    file.write_text('{"name": "title"}')
+    settings = PrepareConfig(attributes=file, workers=3).as_settings()
+    assert settings["attributes"] == {"headers": {"name": "title"}, "tables": {}}
+    assert "workers" not in settings
+
+
+# The command
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """A folder with a table that has two broken lines, and a file that is no table."""
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    good = [json.dumps({"price": str(n % 3), "name": f"red {n}"}) for n in range(20)]
+    (folder / "shop.jsonl").write_text("\n".join(["{broken", *good, "[1]"]) + "\n")
+    (folder / "notes.docx").write_text("no table")
+    return folder
+
+
+@pytest.fixture
+def navi_prepare(navi_command, prepare_config, tmp_path):
+    """Run `navi prepare`, by default into the folder corpus."""
+
+    def run(*arguments, out="corpus", code=0):
+        flags = ("-o", tmp_path / out, "--backbone", prepare_config.backbone)
+        return navi_command("prepare", *arguments, *flags, code=code)
+
+    return run
+
+
+def test_summary_adds_up_and_names_the_first_places(shop, navi_prepare, tmp_path):
+    printed = navi_prepare(shop, "--workers", 1, out="my corpus").stdout
+    assert "22 rows read, 20 kept" in printed
+    assert "2 dropped" in printed
+    assert "1 row: broken row" in printed
+    assert "shop.jsonl:1" in printed
+    assert "1 row: not an object" in printed
+    assert "shop.jsonl:22" in printed
+    assert "notes.docx" in printed
+    assert "corpus.json" in printed
+    assert f"navi pretrain '{tmp_path / 'my corpus'}' -o " in printed.replace("\n", "")
+
+
+def test_json_says_the_same_to_a_program(shop, navi_prepare, tmp_path):
+    found = json.loads(navi_prepare(shop, "--json").stdout)
+    assert found["corpus"] == str(tmp_path / "corpus")
+    assert found["totals"]["read"] == 22
+    assert found["dropped"] == {"broken row": 1, "not an object": 1}
+    assert sum(found["splits"].values()) == 20
+
+
+def test_quiet_prints_nothing(shop, navi_prepare):
+    assert navi_prepare(shop, "--quiet").output == ""
+
+
+def test_flags_and_settings_file_reach_the_corpus(film_tables, navi_prepare, tmp_path):
+    (tmp_path / "navi.toml").write_text("[prepare]\nmax_header_tokens = 7\nmax_value_tokens = 9\n")
+    flags = ("--seed", 3, "--unseen-tables", 1, "--total-rows", 40, "--max-value-tokens", 4, "--workers", 1)
+    found = json.loads(navi_prepare(film_tables, "--config", tmp_path / "navi.toml", *flags, "--json").stdout)
+    assert found["totals"]["rows"] == 40
+    assert found["splits"]["unseen"] > 0
+    settings = Corpus.open(tmp_path / "corpus").config
+    assert (settings.seed, settings.max_value_tokens, settings.max_header_tokens) == (3, 4, 7)
+
+
+def test_largest_tables_may_be_chosen_and_attributes_given(film_tables, navi_prepare, tmp_path):
+    (tmp_path / "mapping.json").write_text(json.dumps({"headers": {"no such header": "x"}, "tables": {}}))
+    printed = navi_prepare(film_tables, "--largest-tables", 1, "--attributes", tmp_path / "mapping.json").stdout
+    assert "1 table" in printed
+    assert "table not among the largest" in printed
+    assert "no table has the header 'no such header'" in printed
+
+
+def test_strict_makes_the_first_loss_an_error_and_writes_nothing(shop, navi_prepare, tmp_path):
+    result = navi_prepare(shop, "--strict", code=2)
+    assert result.stderr.startswith("navi: ")
+    assert "shop.jsonl:1: broken row" in result.stderr
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_command_replaces_a_corpus_only_when_asked(shop, navi_prepare):
+    navi_prepare(shop)
+    assert "already" in navi_prepare(shop, code=2).stderr
+    navi_prepare(shop, "--overwrite")
+
+
+def test_backbone_that_is_none_is_a_users_mistake(shop, tmp_path, navi_command, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    result = navi_command("prepare", shop, "-o", tmp_path / "corpus", "--backbone", "no/such", code=2)
+    assert "Cannot find the backbone 'no/such'" in result.stderr
+
+
+def test_output_must_be_named(shop, navi_command):
+    assert "Missing option '--out'" in navi_command("prepare", shop, code=2).stderr
+
+
+def test_preparing_needs_no_torch(shop, prepare_config, tmp_path):
+    backbone = str(prepare_config.backbone)
+    arguments = ["prepare", str(shop), "-o", str(tmp_path / "corpus"), "--backbone", backbone, "--workers", "1"]
+    run = f"from navi.cli import app; app({arguments!r}, standalone_mode=False)"
+    code = f"import sys; {run}; print('torch' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "False"

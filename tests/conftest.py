@@ -213,6 +213,8 @@ def make_config(tiny_backbone: Path) -> Callable[..., PretrainConfig]:
         base = PretrainConfig.from_dict({"backbone": str(tiny_backbone), **FAST})
         return PretrainConfig.from_dict(sections, base=base)
 
+    return make
+
 
 @pytest.fixture(scope="session")
 def word_tokenizer() -> Tokenizer:

@@ -36,10 +36,10 @@ def test_corpus_opens_with_everything_it_was_made_of(folder, prepare_config, wor
 
 
 def test_corpus_holds_what_the_tables_hold_in_memory(folder, film_tables, word_tokenizer, make_chunk):
-    from navi.tables import Losses
+    from navi.tables import ReadReport
 
     corpus = Corpus.open(folder)
-    chunks = {source.name: read_chunks(source, Losses()) for source in find_sources([film_tables]).sources}
+    chunks = {source.name: read_chunks(source, ReadReport()) for source in find_sources([film_tables]).sources}
     encoded = RowEncoder(word_tokenizer, PrepareConfig()).encode(chunks)
     for name, array in vars(encoded.arrays).items():
         if name != "column_role":

@@ -1,4 +1,6 @@
 .DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,9 +14,10 @@ help:  ## Show this list
 install: $(VENV)/.installed  ## Make .venv with everything that demo, tests and docs need
 
 $(VENV)/.installed: pyproject.toml constraints.txt
-	@echo 'Installing into $(VENV): some minutes, once.'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@echo 'Installing into $(VENV): two to five minutes, once.'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --constraint constraints.txt --editable '.[$(EXTRAS)]' --progress-bar off \
+		2> >(grep -v '^WARNING' >&2) | awk -v total=$$(wc -l < constraints.txt) -f scripts/install_progress.awk
 	@touch $@
 
 demo: install  ## The whole way on tables it makes itself, in minutes

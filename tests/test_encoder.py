@@ -290,6 +290,51 @@ def test_chosen_segments_are_embedded_as_all_are(models, make_arrays, special):
     )
 
 
+def test_a_segment_is_g_of_its_attribute_header_and_value(tiny_backbone, make_arrays, special):
+    """g: Linear 3D to 2D, GELU, LayerNorm, Linear 2D to D, LayerNorm; with norms that are not those of a new model."""
+    model = load_backbone(tiny_backbone).eval().requires_grad_(False)
+    for norm in (model.projection.inner_norm, model.projection.norm):
+        torch.nn.init.uniform_(norm.weight, 0.5, 1.5, generator=torch.Generator().manual_seed(0))
+        torch.nn.init.normal_(norm.bias, generator=torch.Generator().manual_seed(1))
+    rows = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5))
+    output, state = model(rows), model.projection.state_dict()
+    for number, found in enumerate(model.embed_segments(output, rows)):
+        attribute = output.attribute_table[rows.segment_slot[number]]
+        joined = torch.cat([attribute, output.headers[number], output.values[number]])
+        inner = F.gelu(state["expand.weight"] @ joined + state["expand.bias"])
+        inner = (inner - inner.mean()) / (inner.var(unbiased=False) + 1e-5).sqrt()
+        inner = inner * state["inner_norm.weight"] + state["inner_norm.bias"]
+        outer = state["compress.weight"] @ inner + state["compress.bias"]
+        outer = (outer - outer.mean()) / (outer.var(unbiased=False) + 1e-5).sqrt()
+        torch.testing.assert_close(found, outer * state["norm.weight"] + state["norm.bias"], **TOLERANCE)
+
+
+def test_a_row_is_its_cls_and_the_words_of_its_values_before_their_context(models, make_arrays, special):
+    model, rows = models[0.5, True], BatchBuilder(make_arrays(), special).pack_rows(np.arange(4))
+    output, embedded = model(rows), []
+    hook = model.embeddings.dropout.register_forward_hook(lambda *given: embedded.append(given[2]))
+    found = model.pool_rows(output, rows)
+    hook.remove()
+    for row in range(4):
+        spans = rows.token_span.tolist()
+        own = [
+            place
+            for place in range(rows.starts[row], rows.starts[row + 1])
+            if spans[place] % 2 == 1 and spans[place] < 2 * rows.num_segments
+        ]
+        words = embedded[0][own].mean(dim=0)
+        expected = F.normalize(output.cls[row], dim=0) + F.normalize(words, dim=0)
+        torch.testing.assert_close(found[row], expected * math.sqrt(32 / 2), **TOLERANCE)
+
+
+def test_a_header_is_its_states_and_its_attribute(models, make_arrays, special):
+    model, rows = models[0.5, True], BatchBuilder(make_arrays(), special).pack_rows(np.arange(4))
+    output = model(rows)
+    attributes = output.attribute_table[rows.segment_slot]
+    expected = (F.normalize(output.headers, dim=1) + F.normalize(attributes, dim=1)) * math.sqrt(32 / 2)
+    torch.testing.assert_close(model.pool_headers(output, rows), expected, **TOLERANCE)
+
+
 def test_logits_come_for_the_asked_positions_alone(models, make_arrays, special):
     rows, model = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5)), models[0.5, True]
     output, positions = model(rows), torch.tensor([5, 1])

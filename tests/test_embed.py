@@ -1,0 +1,409 @@
+"""What a user embeds: rows, segments, headers and attributes of frames and files, in Python and on the command line."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from navi import Navi
+from navi.errors import ConfigError, ModelError, TableError
+from navi.verbs import EmbedConfig, embed_files
+
+ROWS = [
+    {"title": "the king", "year": 1999, "cast": [{"name": "love"}, {"name": "war"}]},
+    {"title": "dark city", "genre": "drama"},
+    {"year": 2001},
+    {"title": "night"},
+    {"genre": "comedy", "title": "old star", "year": 2010},
+]
+CLOSE = {"atol": 1e-5, "rtol": 0}
+cells = st.dictionaries(
+    st.sampled_from(["title", "year", "genre", "price"]), st.sampled_from(["king", "1999", "a red"])
+)
+slow = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture
+def watch(navi):
+    """Have a function told how many rows each batch has before it is encoded: every row begins with one [CLS]."""
+    hooks = []
+
+    def register(function):
+        def look(_, given):
+            function(int((given[0] == navi.special.cls).sum()))
+
+        hooks.append(navi.runner.model.embeddings.word_embeddings.register_forward_pre_hook(look))
+
+    yield register
+    for hook in hooks:
+        hook.remove()
+
+
+def test_each_row_has_a_vector_in_the_order_of_the_frame(navi):
+    together = navi.embed_rows(ROWS)
+    assert together.shape == (5, navi.hidden_size)
+    assert together.dtype == np.float32
+    alone = np.concatenate([navi.embed_rows([row]) for row in ROWS])
+    np.testing.assert_allclose(together, alone, **CLOSE)
+
+
+def test_a_row_without_cells_has_zeros_and_keeps_its_place(navi):
+    found = navi.embed_rows([ROWS[0], {}, {"title": None, "year": "  "}, ROWS[1]])
+    assert (found[1:3] == 0).all()
+    np.testing.assert_allclose(found[[0, 3]], navi.embed_rows(ROWS[:2]), **CLOSE)
+
+
+def test_one_dictionary_is_one_row(navi):
+    np.testing.assert_allclose(navi.embed_rows(ROWS[1]), navi.embed_rows(ROWS[1:2]), **CLOSE)
+
+
+@pytest.mark.parametrize("pooling", ["row", "cls", "mean", "values"])
+def test_pandas_polars_arrow_and_dictionaries_give_the_same(navi, pooling):
+    rows = [{"title": "king", "year": 1999, "genre": None}, {"title": "dark city", "year": 2001, "genre": "drama"}]
+    expected = navi.embed_rows(rows, pooling=pooling)
+    for frame in (pd.DataFrame(rows), pl.DataFrame(rows), pa.Table.from_pylist(rows)):
+        np.testing.assert_allclose(navi.embed_rows(frame, pooling=pooling), expected, **CLOSE)
+
+
+@slow
+@given(rows=st.lists(cells, min_size=1, max_size=6), data=st.data())
+def test_batches_order_neighbours_and_copies_change_nothing(navi, rows, data):
+    expected = navi.embed_rows(rows)
+    order = data.draw(st.permutations(range(len(rows))))
+    shuffled = [dict(data.draw(st.permutations(list(rows[place].items())))) for place in order]
+    found = navi.embed_rows([*shuffled, ROWS[0], *shuffled], batch_size=data.draw(st.integers(1, 4)))
+    np.testing.assert_allclose(found[: len(rows)], expected[list(order)], **CLOSE)
+    np.testing.assert_allclose(found[len(rows) + 1 :], expected[list(order)], **CLOSE)
+
+
+def test_permuted_columns_give_the_same_rows_and_the_same_cells_in_their_order(navi, world):
+    rows = world.catalogues[0].rows[:6]
+    turned = [dict(reversed(row.items())) for row in rows]
+    np.testing.assert_allclose(navi.embed_rows(turned), navi.embed_rows(rows), **CLOSE)
+    vectors, index = navi.embed_segments(rows, return_index=True)
+    turned_vectors, turned_index = navi.embed_segments(turned, return_index=True)
+    place = {(line["row"], line["header"]): number for number, line in enumerate(index.to_pylist())}
+    order = [place[line["row"], line["header"]] for line in turned_index.to_pylist()]
+    np.testing.assert_allclose(turned_vectors, vectors[order], **CLOSE)
+
+
+def test_equal_rows_are_encoded_once(navi, watch):
+    counted = []
+    watch(counted.append)
+    navi.embed_rows([ROWS[1], ROWS[3], dict(reversed(ROWS[1].items())), ROWS[1]])
+    assert sum(counted) == 2
+
+
+def test_equal_rows_share_their_segments_whatever_the_order_of_their_cells(navi, watch):
+    counted = []
+    watch(counted.append)
+    turned = dict(reversed(ROWS[4].items()))
+    found = navi.embed_segments([ROWS[4], ROWS[3], turned])
+    assert sum(counted) == 2
+    np.testing.assert_array_equal(found[4:], found[:3][::-1])
+    np.testing.assert_allclose(found[4:], navi.embed_segments(turned), **CLOSE)
+
+
+def test_several_devices_give_what_one_gives_in_the_same_order(navi, model_dir, world):
+    rows = world.catalogues[0].rows[:40]
+    several = Navi.from_pretrained(model_dir, device="cpu,cpu")
+    np.testing.assert_allclose(several.embed_rows(rows, batch_size=7), navi.embed_rows(rows), **CLOSE)
+    np.testing.assert_allclose(several.embed_segments(rows, batch_size=7), navi.embed_segments(rows), **CLOSE)
+
+
+def test_a_batch_that_does_not_fit_in_memory_is_tried_again_in_halves(model_dir, navi, watch, caplog):
+    expected, tried = navi.embed_rows(ROWS), []
+
+    def fail_when_large(num_rows):
+        tried.append(num_rows)
+        if num_rows > 2:
+            raise torch.OutOfMemoryError("injected")
+
+    watch(fail_when_large)
+    budget = navi.runner.tokens_per_batch
+    try:
+        np.testing.assert_allclose(navi.embed_rows(ROWS), expected, **CLOSE)
+    finally:
+        navi.runner.tokens_per_batch = budget
+    assert tried[0] == 5
+    assert max(tried[2:]) <= 3
+    assert "trying again with half as many" in caplog.text
+
+
+def test_a_row_that_does_not_fit_in_memory_alone_is_an_error_that_says_what_to_do(navi, watch):
+    def fail(num_rows):
+        raise torch.OutOfMemoryError("injected")
+
+    watch(fail)
+    with pytest.raises(ModelError, match=r"One row of 5 tokens does not fit in the memory of cpu. Lower max_tokens"):
+        navi.embed_rows({"title": "king"})
+
+
+def test_a_token_budget_for_one_call_is_kept_to_and_then_forgotten(navi, watch):
+    counted = []
+    watch(counted.append)
+    navi.embed_rows(ROWS, tokens_per_batch=1)
+    assert counted == [1] * 5
+    navi.embed_rows(ROWS)
+    assert counted[5:] == [5]
+
+
+def test_an_attribute_is_encoded_once_over_batches_and_calls(model_dir):
+    fresh, counted = Navi.from_pretrained(model_dir, device="cpu"), []
+    encoder = fresh.runner.model.attribute_encoder
+    encoder.register_forward_pre_hook(lambda _, given: counted.append(len(given[0].starts) - 1))
+    fresh.embed_rows(ROWS, batch_size=1)
+    fresh.embed_rows(ROWS)
+    assert sum(counted) == 4  # title, year, cast name, genre
+
+
+def test_normalised_vectors_have_length_one_and_the_same_direction(navi):
+    found = navi.embed_rows([*ROWS, {}], normalize=True)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), [1, 1, 1, 1, 1, 0], atol=1e-6)
+    plain = navi.embed_rows(ROWS)
+    np.testing.assert_allclose(found[:5] * np.linalg.norm(plain, axis=1, keepdims=True), plain, atol=1e-5)
+
+
+def test_half_precision_and_torch_come_out_where_asked(navi):
+    assert navi.embed_rows(ROWS, dtype="float16").dtype == np.float16
+    found = navi.embed_rows(ROWS, output="torch")
+    assert isinstance(found, torch.Tensor)
+    np.testing.assert_allclose(found.numpy(), navi.embed_rows(ROWS), **CLOSE)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_a_model_in_half_precision_gives_float32_vectors_near_the_exact_ones(navi, model_dir, precision):
+    half = Navi.from_pretrained(model_dir, device="cpu", precision=precision)
+    found, exact = (model.embed_rows(ROWS, normalize=True) for model in (half, navi))
+    assert found.dtype == np.float32
+    assert (found * exact).sum(axis=1).min() > 0.99
+
+
+def test_the_poolings_differ(navi):
+    found = [navi.embed_rows(ROWS, pooling=pooling) for pooling in ("row", "cls", "mean", "values")]
+    assert not any(np.allclose(one, other, atol=1e-2) for one, other in itertools.combinations(found, 2))
+
+
+def test_columns_restrict_what_is_read(navi):
+    found = navi.embed_rows(ROWS, columns=["title", "cast"])
+    assert (found[2] == 0).all()
+    expected = [{"title": "the king", "cast": [{"name": "love"}, {"name": "war"}]}, {"title": "dark city"}]
+    np.testing.assert_allclose(found[:2], navi.embed_rows(expected), **CLOSE)
+
+
+def test_a_column_that_is_not_there_is_refused_with_the_nearest(navi):
+    with pytest.raises(TableError, match=r"no column 'titel'. Did you mean 'title'?"):
+        navi.embed_rows(ROWS, columns=["titel"])
+
+
+@pytest.mark.parametrize("kind", ["segments", "headers"])
+def test_each_cell_has_a_vector_with_its_place_header_and_role(navi, kind):
+    embed = navi.embed_segments if kind == "segments" else navi.embed_headers
+    vectors, index = embed({"films": [ROWS[1], {}, ROWS[2]], "more": [ROWS[3]]}, return_index=True)
+    assert vectors.shape == (4, navi.hidden_size)
+    assert index.to_pydict()["table"] == ["films", "films", "films", "more"]
+    assert index.to_pydict()["row"] == [1, 1, 3, 1]
+    assert index.to_pydict()["header"] == ["title", "genre", "year", "title"]
+    assert set(index.to_pydict()["role"]) <= {"low", "mid", "high"}
+    np.testing.assert_allclose(vectors[2], embed(ROWS[2])[0], **CLOSE)
+    assert embed(ROWS, columns=["title"], dtype="float16", normalize=True).shape == (4, navi.hidden_size)
+
+
+def test_segments_and_headers_are_not_the_same(navi):
+    assert not np.allclose(navi.embed_segments(ROWS), navi.embed_headers(ROWS), atol=1e-2)
+
+
+def test_attributes_come_once_each_in_order_of_first_appearance(navi):
+    vectors, index = navi.embed_attributes([{"releaseYear": 1, "title": "a"}, {"release_year": 2}], return_index=True)
+    assert index.to_pydict()["attribute"] == ["release year", "title"]
+    np.testing.assert_allclose(vectors[1], navi.embed_attributes({"Title": "king"})[0], **CLOSE)
+
+
+def test_several_frames_come_one_after_the_other(navi):
+    expected = navi.embed_rows(ROWS)
+    np.testing.assert_allclose(navi.embed_rows({"a": ROWS[:2], "b": ROWS[2:]}), expected, **CLOSE)
+    np.testing.assert_allclose(navi.embed_rows([ROWS[:2], ROWS[2:]]), expected, **CLOSE)
+
+
+def test_a_progress_bar_is_drawn_on_stderr_only_when_asked_for(navi, capsys):
+    navi.embed_rows(ROWS)
+    assert capsys.readouterr().err == ""
+    navi.embed_rows(ROWS, show_progress_bar=True)
+    captured = capsys.readouterr()
+    assert "Embedding rows" in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("frame", [[], pd.DataFrame({"title": []}), pa.table({"title": pa.array([], pa.string())})])
+def test_a_table_without_rows_is_refused(navi, frame):
+    with pytest.raises(TableError, match=r"has no rows. Give one with at least one row"):
+        navi.embed_rows(frame)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("batch_size", 0, "batch_size must be at least 1, got 0"),
+        ("tokens_per_batch", -5, "tokens_per_batch must be at least 1, got -5"),
+        ("dtype", "int8", "dtype must be one of float32, float16, got 'int8'"),
+        ("output", "list", "output must be one of numpy, torch, got 'list'"),
+        ("pooling", "max", "pooling must be one of row, cls, mean, values, got 'max'"),
+    ],
+)
+def test_settings_out_of_range_are_refused(navi, setting, value, message):
+    with pytest.raises(ConfigError, match=message):
+        navi.embed_rows(ROWS, **{setting: value})
+
+
+def test_a_pickle_and_a_deep_copy_refer_to_the_same_model(navi):
+    assert copy.deepcopy(navi) is navi
+    buffer = io.BytesIO()
+    pickle.dump(navi, buffer)
+    assert buffer.tell() < 1000
+    again = pickle.loads(buffer.getvalue())
+    np.testing.assert_array_equal(again.embed_rows(ROWS), navi.embed_rows(ROWS))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two files of tables; one row of the first has no cells."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    films = [{"title": f"film {n}", "kind": "movie", "year": 1990 + n} for n in range(7)]
+    write_rows(folder / "films.jsonl", [*films[:3], {}, *films[3:]])
+    write_rows(folder / "songs.jsonl", [{"name": "night"}, {"name": "day", "kind": "old"}])
+    return folder
+
+
+def write_rows(path, rows):
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def read_vectors(path):
+    table = pq.read_table(path)
+    return table, np.stack(table["embedding"].to_numpy(zero_copy_only=False))
+
+
+def test_rows_of_files_are_written_with_table_and_number_in_the_order_of_the_files(navi, folder, tmp_path):
+    written = embed_files(navi, [folder], tmp_path / "OUT.PARQUET")
+    table, vectors = read_vectors(tmp_path / "OUT.PARQUET")
+    assert table["table"].to_pylist() == ["films"] * 7 + ["songs"] * 2
+    assert table["row"].to_pylist() == [1, 2, 3, 5, 6, 7, 8, 1, 2]
+    assert table.schema.field("embedding").type == pa.list_(pa.float32(), navi.hidden_size)
+    np.testing.assert_allclose(vectors[7], navi.embed_rows({"name": "night"})[0], atol=1e-5)
+    assert written.num_vectors == 9
+
+
+@pytest.mark.parametrize("kind", ["segments", "headers"])
+def test_cells_of_files_are_written_with_header_and_role(navi, folder, tmp_path, kind):
+    embed_files(navi, [folder], tmp_path / "out.parquet", kind=kind)
+    table, vectors = read_vectors(tmp_path / "out.parquet")
+    assert table.column_names == ["table", "row", "header", "role", "embedding"]
+    assert table["header"].to_pylist()[:3] == ["title", "kind", "year"]
+    assert table["role"].to_pylist()[:3] == ["high", "low", "high"]
+    embed = navi.embed_segments if kind == "segments" else navi.embed_headers
+    np.testing.assert_allclose(vectors[:3], embed({"title": "film 0", "kind": "movie", "year": 1990}), atol=1e-5)
+
+
+def test_attributes_of_files_are_written_once_each(navi, folder, tmp_path):
+    embed_files(navi, [folder], tmp_path / "out.parquet", kind="attributes")
+    table, vectors = read_vectors(tmp_path / "out.parquet")
+    assert table["attribute"].to_pylist() == ["title", "kind", "year", "name"]
+    np.testing.assert_allclose(vectors[3], navi.embed_attributes({"name": "a"})[0], atol=1e-5)
+
+
+def test_settings_apply_to_what_is_written(navi, folder, tmp_path):
+    config = EmbedConfig(dtype="float16", normalize=True, pooling="values", output="torch")
+    embed_files(navi, [folder], tmp_path / "out.parquet", config=config)
+    table, vectors = read_vectors(tmp_path / "out.parquet")
+    assert table.schema.field("embedding").type == pa.list_(pa.float16(), navi.hidden_size)
+    np.testing.assert_allclose(np.linalg.norm(vectors.astype(np.float32), axis=1), 1, atol=1e-3)
+
+
+def test_an_earlier_result_stays_until_the_new_one_is_whole(navi, folder, tmp_path):
+    out = tmp_path / "to" / "out.parquet"
+    out.parent.mkdir()
+    out.write_text("earlier")
+    (tmp_path / "empty.csv").write_text("title\n")
+    with pytest.raises(TableError, match="has any row"):
+        embed_files(navi, [tmp_path / "empty.csv"], out)
+    assert [file.name for file in out.parent.iterdir()] == ["out.parquet"]
+    assert out.read_text() == "earlier"
+    embed_files(navi, [folder], out)
+    assert pq.read_table(out).num_rows == 9
+
+
+@pytest.mark.parametrize(
+    ("out", "kind", "message"),
+    [
+        ("out.parquet", "cells", r"Cannot embed 'cells'. Expected one of rows, segments, headers, attributes"),
+        ("nowhere/out.parquet", "rows", "there is no folder"),
+        ("rows.csv", "rows", r"rows\.csv: vectors go to Parquet, so its suffix must be \.parquet\."),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_any_work(navi, folder, tmp_path, out, kind, message):
+    with pytest.raises(ConfigError, match=message):
+        embed_files(navi, [folder], tmp_path / out, kind=kind)
+    assert not (tmp_path / out).exists()
+
+
+def test_the_command_writes_a_vector_for_every_row_and_says_so(navi_command, model_dir, folder, tmp_path):
+    out = tmp_path / "rows.parquet"
+    said = navi_command("embed", "--model", model_dir, folder, "-o", out).stdout
+    assert "rows.parquet: 9 vectors of 32 numbers" in said.replace("\n", "")
+    assert "9 rows of 2 tables" in said
+    assert pq.read_table(out).column_names == ["table", "row", "embedding"]
+    assert navi_command("embed", "--model", model_dir, folder, "-o", out, "--quiet").output == ""
+
+
+@pytest.mark.parametrize("kind", ["segments", "headers", "attributes"])
+def test_the_command_embeds_other_things_and_answers_in_json(navi_command, model_dir, folder, tmp_path, kind):
+    out = tmp_path / "out.parquet"
+    flags = ("--kind", kind, "--dtype", "float16", "--normalize", "--json")
+    said = json.loads(navi_command("embed", "--model", model_dir, folder, "-o", out, *flags).stdout)
+    written = pq.read_table(out)
+    assert said["vectors"] == written.num_rows > 0
+    assert (said["size"], said["path"]) == (32, str(out))
+    assert str(written.schema.field("embedding").type.value_type) == "halffloat"
+
+
+def test_the_command_says_what_was_lost_in_reading(navi_command, model_dir, tmp_path):
+    (tmp_path / "shop.jsonl").write_text('{"name": "red"}\n{broken\n')
+    said = navi_command("embed", "--model", model_dir, tmp_path / "shop.jsonl", "-o", tmp_path / "out.parquet").stdout
+    assert "1 row: broken row" in said
+    assert "shop.jsonl:2" in said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [("nowhere", "No model at"), ("corpus", "is a corpus, not a model"), ("in", "not a model")],
+)
+def test_a_path_that_is_no_model_is_one_line_and_exit_code_2(
+    navi_command, corpus_dir, folder, tmp_path, wrong, message
+):
+    path = corpus_dir if wrong == "corpus" else tmp_path / wrong
+    result = navi_command("embed", "--model", path, folder, "-o", tmp_path / "out.parquet", code=2)
+    assert message in result.stderr.splitlines()[-1]
+    assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows", "no/out.parquet"])
+def test_the_command_refuses_a_file_that_it_cannot_write_before_any_work(navi_command, folder, tmp_path, name):
+    result = navi_command("embed", "--model", tmp_path / "nowhere", folder, "-o", tmp_path / name, code=2)
+    assert len(result.stderr.splitlines()) == 1
+    assert "its suffix must be .parquet." in result.stderr or "there is no folder" in result.stderr
+    assert not (tmp_path / name).exists()

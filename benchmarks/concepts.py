@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from navi.columns.cells import shuffle_rows
+from navi.columns.profiles import shuffle_rows
 from navi.corpus import Corpus
 from navi.corpus.arrays import gather_ranges
 from navi.corpus.hashing import hash_texts

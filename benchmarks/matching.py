@@ -27,9 +27,7 @@ from schema_tasks import TablePair, Task, draw_pairs, read_corpus_task, read_t2d
 
 from navi.columns import DEFAULT_SCORER, Background, ColumnProfiles, PairScorer, join_profiles, profile_columns
 from navi.verbs import Navi
-from navi.verbs.matches import Column
-from navi.verbs.matching import match_profiles, score_columns, weigh_pairs
-from navi.verbs.profiling import Knowledge
+from navi.verbs.match import ColumnRef, match_profiles, score_columns, weigh_pairs
 
 METHODS = ("navi", "st headers", "st headers+values", "coma", "coma+instances", "distribution", "jaccard")
 
@@ -120,7 +118,7 @@ def measure_navi(task: Task, profiles: ColumnProfiles, scorer: PairScorer, known
     measure, begun = Measure(), time.perf_counter()
     table = np.array(profiles.tables)
     background = Background([profiles] if known is None else [profiles, known])
-    cluster: dict[Column, int] = {}
+    cluster: dict[ColumnRef, int] = {}
     for group in sorted({pair.group for pair in task.pairs}):
         names = {name for pair in task.pairs if pair.group == group for name in (pair.first, pair.second)}
         matches = match_profiles(profiles.take(np.flatnonzero(np.isin(table, list(names)))), scorer, known=known)
@@ -131,7 +129,9 @@ def measure_navi(task: Task, profiles: ColumnProfiles, scorer: PairScorer, known
         logit = weigh_pairs(score_columns(both, scorer, background).total, both)
         ours, theirs = ([k for k in range(len(both)) if both.tables[k] == name] for name in (pair.first, pair.second))
         scores = {(both.headers[i], both.headers[j]): float(logit[i, j]) for i in ours for j in theirs}
-        together = {(a, b) for a, b in scores if cluster[Column(pair.first, a)] == cluster[Column(pair.second, b)]}
+        together = {
+            (a, b) for a, b in scores if cluster[ColumnRef(pair.first, a)] == cluster[ColumnRef(pair.second, b)]
+        }
         own = {each for each, score in scores.items() if score > 0}
         measure.add(pair, scores, own=own, clusters=together, assigned=choose_as_valentine(scores))
     measure.seconds = time.perf_counter() - begun
@@ -170,9 +170,8 @@ def main(arguments: argparse.Namespace) -> None:
         print(f"profiled in {time.perf_counter() - begun:.0f} s", flush=True)
         if arguments.save:
             profiles.save(arguments.save)
-        knowledge = Knowledge.of(navi.folder)
-        known = knowledge.columns if arguments.knowledge else None
-        measure_navi(task, profiles, knowledge.scorer if known else DEFAULT_SCORER, known).show("navi")
+        known = ColumnProfiles.load(navi.folder) if arguments.knowledge else None
+        measure_navi(task, profiles, PairScorer.load(navi.folder) if known else DEFAULT_SCORER, known).show("navi")
     for name in arguments.methods:
         if name.startswith("st "):
             measure_other(task, make_sentences(values=name.endswith("values"))).show(name)

@@ -20,14 +20,11 @@ from pathlib import Path
 import numpy as np
 from concepts import list_frames, read_concepts
 
-from navi.columns import Background, ColumnProfiles
-from navi.columns.bags import compare_bags
-from navi.columns.sketches import sketch_columns
+from navi.columns import Background, ColumnProfiles, sketch_columns
+from navi.columns.features import compare_bags
 from navi.corpus import Corpus
 from navi.verbs import Navi
-from navi.verbs.candidates import list_candidates
-from navi.verbs.naming import name_columns
-from navi.verbs.profiling import Knowledge
+from navi.verbs.name import list_known_headers, name_columns
 
 TOP = 5
 
@@ -91,9 +88,9 @@ def propose_frequent(known: ColumnProfiles) -> list[str]:
 def propose_by_words(navi: Navi, frame: list[dict[str, str]], known: ColumnProfiles) -> dict[str, list[str]]:
     """Return for each column the attributes of the known columns whose words are most like its own (TF-IDF cosine)."""
     encoded = navi.encode(frame)
-    words = sketch_columns(encoded, np.arange(encoded.arrays.num_rows)).words
-    score = compare_bags(words, known.sketches.words, Background([known]).weights["words"])
-    candidates = list_candidates(known, navi.tokenizer)
+    words = sketch_columns(encoded).bags["words"]
+    score = compare_bags(words, known.bags["words"], Background([known]).weights["words"])
+    candidates = list_known_headers(known, navi.tokenizer)
     best, _ = candidates.find_best(score)
     headers = [encoded.headers[int(number)].as_py() for number in encoded.arrays.column_header]
     return {
@@ -145,8 +142,7 @@ def measure(navi: Navi, corpus: Corpus, known: ColumnProfiles, gold: Gold, argum
 
 def main(arguments: argparse.Namespace) -> None:
     navi = Navi.from_pretrained(arguments.model, device=arguments.device)
-    known = Knowledge.of(navi.folder).columns
-    assert known is not None
+    known = ColumnProfiles.load(navi.folder)
     begun = time.perf_counter()
     results = measure(navi, Corpus.open(arguments.corpus), known, Gold(arguments.concepts, known), arguments)
     print(

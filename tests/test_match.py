@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow.csv as pa_csv
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from navi.columns import DEFAULT_SCORER, Background, ColumnProfiles
 from navi.corpus import load_attributes
 from navi.errors import ConfigError, TableError
 from navi.verbs import Navi
+from navi.verbs.match import assign_one_to_one, cluster_scores, name_clusters, score_columns
 
 GENRES = ("drama", "comedy", "horror", "western", "musical", "animation", "documentary", "thriller")
 NAMES = ("Ann Bell", "Bob Cole", "Cleo Dean", "Dan East", "Eve Ford", "Fay Gray", "Gus Hill", "Hal Irons")
@@ -147,12 +153,6 @@ def test_frames_in_a_list_get_names(reference_navi):
     assert {table for table, _ in list_columns(found)} == {"table 1", "table 2"}
 
 
-def test_no_two_clusters_have_the_same_name(match):
-    found = match([{"col_1": "Ann", "col_2": "77"}], [{"x": "drama, comedy", "y": "1999-01-02"}])
-    names = [cluster.name for cluster in found.clusters]
-    assert len(set(names)) == len(names)
-
-
 def test_a_directory_without_known_columns_still_matches(reference_dir, tmp_path):
     folder = shutil.copytree(
         reference_dir, tmp_path / "model", ignore=shutil.ignore_patterns("columns.arrow", "scorer.json")
@@ -176,6 +176,89 @@ def test_one_table_is_an_error(reference_navi):
 def test_a_table_without_columns_is_an_error(match):
     with pytest.raises(TableError, match="'b' has no columns"):
         match(draw(1, SAME, 3), pd.DataFrame())
+
+
+def test_matches_become_a_frame_with_one_line_a_column(matches):
+    frame = matches.to_pandas()
+    assert frame.columns.tolist() == ["name", "cluster", "score", "table", "header"]
+    assert frame[["table", "header"]].apply(tuple, axis=1).tolist() == list_columns(matches)
+    assert "<td>director</td>" in matches._repr_html_()
+
+
+def score(num_members, *links, value=2.0, otherwise=-1.0):
+    matrix = np.full((num_members, num_members), otherwise, np.float32)
+    for first, second in links:
+        matrix[first, second] = matrix[second, first] = value
+    return matrix
+
+
+def group(matrix, apart=None):
+    """Return the clusters as sorted lists of members."""
+    labels = cluster_scores(matrix, apart)
+    return sorted(np.flatnonzero(labels == label).tolist() for label in np.unique(labels))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "clusters"),
+    [
+        (score(0), []),
+        (score(1), [[0]]),
+        (score(3), [[0], [1], [2]]),
+        (score(2, otherwise=0.0), [[0], [1]]),
+        (score(5, (0, 3), (1, 4)), [[0, 3], [1, 4], [2]]),
+        # One link does not join what all others speak against, many do in spite of one.
+        (score(4, (0, 1), (2, 3), (1, 2), otherwise=-2.0), [[0, 1], [2, 3]]),
+        (score(4, (0, 1), (2, 3), (0, 2), (0, 3), (1, 2)), [[0, 1, 2, 3]]),
+    ],
+)
+def test_members_whose_scores_are_above_zero_on_average_meet(matrix, clusters):
+    assert group(matrix) == clusters
+
+
+def test_members_that_must_stay_apart_do_even_through_others():
+    matrix, apart = score(3, (0, 1), (1, 2), (0, 2)), np.zeros((3, 3), np.bool_)
+    apart[0, 2] = apart[2, 0] = True
+    matrix[0, 1] = matrix[1, 0] = 3.0
+    assert group(matrix, apart) == [[0, 1], [2]]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 2**32), st.integers(2, 20))
+def test_no_two_clusters_are_left_that_should_merge_and_none_breaks_a_ban(seed, num_members):
+    rng = np.random.default_rng(seed)
+    matrix = np.triu(rng.normal(-0.3, 1.0, (num_members, num_members)), 1).astype(np.float32)
+    matrix += matrix.T
+    apart = np.triu(rng.random((num_members, num_members)) < 0.1, 1)
+    apart |= apart.T
+    clusters = group(matrix, apart)
+    assert not any(apart[np.ix_(ours, ours)].any() for ours in clusters)
+    for ours, theirs in combinations(clusters, 2):
+        assert apart[np.ix_(ours, theirs)].any() or matrix[np.ix_(ours, theirs)].mean() <= 1e-5
+
+
+def test_assignment_gives_each_member_one_partner_a_group():
+    matrix = score(4, (0, 2), (0, 3), (1, 2))
+    matrix[0, 2] = matrix[2, 0] = 2.5
+    joined = assign_one_to_one(matrix, np.array([0, 0, 1, 1]))
+    assert np.argwhere(joined).tolist() == [[0, 3], [1, 2], [2, 1], [3, 0]]
+
+
+def test_names_of_clusters_are_never_given_twice():
+    names = name_clusters([(["title"], {}), (["Title"], {}), (["TITLE"], {}), (["col_1"], {}), (["col_2"], {})])
+    assert names == ["title", "title 2", "title 3", "column", "column 2"]
+
+
+def test_known_columns_decide_between_the_headers_of_a_cluster():
+    assert name_clusters([(["abstract", "plot"], {"plot": 5, "overview": 9})]) == ["plot"]
+
+
+def test_values_count_less_where_the_scorer_found_them_less_telling(reference_dir):
+    known = ColumnProfiles.load(reference_dir)
+    plain, doubted = (
+        score_columns(known, replace(DEFAULT_SCORER, temperature=t), Background([known])) for t in (1.0, 2.0)
+    )
+    np.testing.assert_allclose(doubted.values, plain.values / 2, rtol=1e-6)
+    np.testing.assert_array_equal(doubted.headers, plain.headers)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -14,7 +16,16 @@ import pytest
 from navi.columns import ColumnProfiles
 from navi.errors import ModelError, TableError
 from navi.verbs import Navi
-from navi.verbs.naming import Candidate, ColumnNames, apply_names, choose_names
+from navi.verbs.name import (
+    ColumnNames,
+    NameCandidate,
+    apply_names,
+    choose_names,
+    deal_columns,
+    list_known_headers,
+    list_words,
+    spell_free,
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +117,65 @@ def test_a_model_without_profiles_is_an_error(reference_dir, tmp_path):
         Navi.from_pretrained(folder, device="cpu").name_columns([{"col_1": "Alien"}])
 
 
+def test_names_become_a_frame_with_one_line_a_candidate(named):
+    frame = named.to_polars()
+    assert frame.columns == ["column", "header", "probability", "source", "like"]
+    assert frame["header"].to_list() == [each.header for names in named for each in names.candidates]
+
+
+def test_useless_headers_are_always_hidden_and_others_a_few_at_a_time():
+    headers = ["col_1", "title", "year", "genre", "votes", "star", "plot", "price"]
+    passes = deal_columns(headers, np.array([False, True, True, True, True, False, False, False]))
+    assert [hidden.tolist().count(True) for hidden in passes] == [3, 3]
+    assert sum(hidden.astype(int) for hidden in passes).tolist() == [2, 1, 1, 1, 1, 0, 0, 0]
+
+
+def list_headers(navi, headers, attributes):
+    known = ColumnProfiles.load(navi.folder).take(np.arange(len(headers)))
+    return list_known_headers(replace(known, headers=headers, attributes=attributes), navi.tokenizer)
+
+
+def expect(navi, *lines):
+    """Return the log-likelihoods of words at one [MASK] after the other, -9 where none is given: (N, V)."""
+    tokens = np.full((len(lines), navi.tokenizer.get_vocab_size()), -9.0, np.float32)
+    for line, words in zip(tokens, lines, strict=True):
+        for word, likelihood in words.items():
+            line[navi.tokenizer.token_to_id(word)] = likelihood
+    return tokens
+
+
+def test_each_attribute_has_one_known_header_whose_best_column_counts(reference_navi):
+    headers, attributes = ("Title", "title", "year", "col_1", "TITLE"), ("title", "title", "year", "col 1", "title")
+    found = list_headers(reference_navi, headers, attributes)
+    assert (found.attributes, found.headers) == (("title", "year"), ("Title", "year"))
+    best, column = found.find_best(np.array([[1.0, 5.0, 2.0, 9.0, 5.0]]))
+    assert (best.tolist(), column.tolist()) == ([[5.0, 2.0]], [[1, 2]])
+
+
+def test_a_header_is_as_likely_as_its_tokens_and_one_too_long_as_the_median(reference_navi):
+    found = list_headers(reference_navi, ("title", "year", "a b c d"), ("title", "year", "z"))
+    tokens = {1: expect(reference_navi, {"title": -1.0, "year": -2.0})[None]}
+    assert found.measure_likelihood(tokens).tolist() == [[-1.0, -2.0, -1.5]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "spelled"),
+    [
+        ([{"price": -0.5, "title": -1.0, "brand": -1.5, "##s": -1.2}], [("price", -0.5), ("brand", -1.5)]),
+        ([{}], []),
+        ([{"price": -1.0}, {"price": -1.0}], []),
+        ([{"price": -1.0}, {"price": -1.0, "brand": -0.5}], [("price brand", -1.5)]),
+    ],
+)
+def test_free_headers_are_likely_words_none_twice_that_are_not_known(reference_navi, lines, spelled):
+    tokens = {len(lines): expect(reference_navi, *lines)}
+    assert spell_free(tokens, list_words(reference_navi.tokenizer), {"title"}) == spelled
+
+
 def propose(column, **headers):
     """Return names proposed for a column, with their probabilities."""
     listed = [
-        Candidate(header=header, probability=probability, source="known", like="t.h", evidence={})
+        NameCandidate(header=header, probability=probability, source="known", like="t.h", evidence={})
         for header, probability in headers.items()
     ]
     return ColumnNames(column=column, candidates=tuple(listed))

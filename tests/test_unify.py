@@ -7,14 +7,14 @@ import logging
 import pandas as pd
 import pytest
 
-from navi.verbs.matches import Cluster, Column, Matches
+from navi.verbs.match import ColumnCluster, ColumnRef, Matches
 from navi.verbs.unify import unify
 
 
 @pytest.fixture
 def matches():
     def cluster(name, *columns):
-        return Cluster(name=name, columns=tuple(Column(*column) for column in columns), score=1.0)
+        return ColumnCluster(name=name, columns=tuple(ColumnRef(*column) for column in columns), score=1.0)
 
     return Matches(
         clusters=(

@@ -41,7 +41,7 @@ def make_quick(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from navi.training import TrainingConfig
 
     monkeypatch.setattr("navi.backbones._find_minilm", lambda: tiny_backbone)
-    monkeypatch.setattr("navi.columns.survey.ROWS_ON_CPU", 3)
+    monkeypatch.setattr("navi.columns.states.ROWS_ON_CPU", 3)
     for name, value in {"curves": False, "validate_rows": 16, "workers": 0}.items():
         monkeypatch.setitem(TrainingConfig.__init__.__kwdefaults__, name, value)
     monkeypatch.setenv("COLUMNS", load_script().WIDTH)

@@ -19,7 +19,7 @@ from navi.cli.render import count_things, make_heading, make_table, quote, tell_
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from navi.verbs.matches import Cluster, Matches
+    from navi.verbs.match import ColumnCluster, Matches
 
 EXAMPLES = (
     "navi match --model model films/",
@@ -62,7 +62,7 @@ def match(
         meter.wait(f"Comparing the columns of {count_things(len(tables), 'table')}")
         found = opened.match(tables, threshold=threshold, one_to_one=one_to_one)
     if csv is not None:
-        write_table(found.as_table(), csv)
+        write_table(found.to_arrow(), csv)
     if mapping is not None:
         mapping.write_text(json.dumps(found.as_mapping(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     if unify is not None:
@@ -91,7 +91,7 @@ def list_clusters(found: Matches) -> Table:
     return make_table(columns, rows, right=columns[1:4])
 
 
-def explain_cluster(found: Matches, cluster: Cluster) -> tuple[str, str]:
+def explain_cluster(found: Matches, cluster: ColumnCluster) -> tuple[str, str]:
     """Return what headers and values contributed to a cluster, on average over its pairs, as logarithms of odds."""
     members = set(cluster.columns)
     pairs = [pair for pair in found.pairs if pair.first in members and pair.second in members]
@@ -100,7 +100,7 @@ def explain_cluster(found: Matches, cluster: Cluster) -> tuple[str, str]:
     return f"{fmean(pair.headers for pair in pairs):+.1f}", f"{fmean(pair.values for pair in pairs):+.1f}"
 
 
-def list_columns(cluster: Cluster) -> str:
+def list_columns(cluster: ColumnCluster) -> str:
     """Return a cluster's columns: each header once, with its tables."""
     tables: dict[str, list[str]] = {}
     for column in cluster.columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from navi.tables import Table as TableInMemory
-    from navi.verbs.naming import Candidate, ColumnNames
+    from navi.verbs.name import ColumnNames, NameCandidate
 
 EXAMPLES = (
     "navi name --model model export.csv",
@@ -44,7 +44,7 @@ def name(
     """Propose headers for a table's columns from their values, blind to their own header."""
     from navi.tables import WRITERS, check_output, read_table, write_table
     from navi.verbs import Navi
-    from navi.verbs.naming import apply_names
+    from navi.verbs.name import apply_names
 
     screen, model = Screen(quiet=quiet, as_json=as_json), require_model(model)
     if apply is not None:
@@ -75,7 +75,7 @@ def name(
         screen.summarise(tell_next(command, "write the table with these names"))
 
 
-def list_names(table: TableInMemory, found: Sequence[ColumnNames]) -> Table:
+def list_names(table: TableInMemory, found: Iterable[ColumnNames]) -> Table:
     """Return the columns with what they may be called, and a value of each."""
     rows = []
     for each in found:
@@ -85,7 +85,7 @@ def list_names(table: TableInMemory, found: Sequence[ColumnNames]) -> Table:
     return make_table(("column", "example", "name", "probability", "like", "or"), rows, right=("probability",))
 
 
-def describe_candidate(best: Candidate | None) -> tuple[str, str, str]:
+def describe_candidate(best: NameCandidate | None) -> tuple[str, str, str]:
     """Return the header, its probability, and the known column that it comes from."""
     if best is None:
         return "–", "", ""

@@ -19,7 +19,7 @@ from navi.errors import ConfigError, TableError
 if TYPE_CHECKING:
     from navi.tables import Table
     from navi.verbs import Navi
-    from navi.verbs.search import Neighbour, Neighbours, SearchIndex
+    from navi.verbs.search import Neighbour, SearchIndex
 
 EXAMPLES = (
     "navi search --model model films/ --like 'title=Alien, year=1979'",
@@ -45,7 +45,8 @@ def search(
     quiet: Quiet = False,
 ) -> None:
     """Find the nearest rows of any tables, by example or by some of their cells."""
-    from navi.verbs import Navi, parse_like
+    from navi.verbs import Navi
+    from navi.verbs.like import parse_like
 
     screen, model = Screen(quiet=quiet, as_json=as_json), require_model(model)
     if sum((like is not None, row is not None, pairs)) != 1:
@@ -60,7 +61,7 @@ def search(
         opened = Navi.from_pretrained(model, device=device)
         if pairs:
             tables = read_two(paths)
-            found = opened.find_pairs(*tables, k=k, threshold=confidence, one_to_one=one_to_one).to_arrow().to_pylist()
+            found = find_pairs(opened, tables, k=k, threshold=confidence, one_to_one=one_to_one)
         else:
             neighbours = find_rows(make_index(opened, paths, index, meter), like, wanted, k)
     if pairs:
@@ -95,25 +96,25 @@ def check_tables(paths: Sequence[Path], wanted: tuple[str, int] | None) -> None:
 
 def make_index(navi: Navi, paths: Sequence[Path], folder: Path | None, meter: Meter) -> SearchIndex:
     """Return the index that is kept in a folder, made now if it is not there; one for this once without a folder."""
-    from navi.verbs import build_index, open_index
+    from navi.verbs import kept
 
     if folder is not None and folder.exists():
-        return open_index(navi, folder, paths)
+        return kept.open_index(navi, folder, paths)
     report = follow_rows(meter, "Indexing")
     if folder is not None:
-        return build_index(navi, paths, folder, progress=report)
+        return kept.build_index(navi, paths, folder, progress=report)
     with tempfile.TemporaryDirectory(prefix="navi-search-") as place:
-        return build_index(navi, paths, Path(place) / "index", progress=report)
+        return kept.build_index(navi, paths, Path(place) / "index", progress=report)
 
 
-def find_rows(index: SearchIndex, like: str | None, wanted: tuple[str, int] | None, k: int) -> Neighbours:
+def find_rows(index: SearchIndex, like: str | None, wanted: tuple[str, int] | None, k: int) -> list[Neighbour]:
     """Return the nearest rows to some cells, or to one of the index's own rows."""
     if wanted is not None:
         return index.search_row(*wanted, k)
     return index.search(like, k)[0]
 
 
-def list_neighbours(neighbours: Neighbours) -> Any:
+def list_neighbours(neighbours: Sequence[Neighbour]) -> Any:
     """Return the rows found, the nearest first."""
     rows = [(*_show_scores(each), f"{each.table}:{each.row}", show_cells(each.cells)) for each in neighbours]
     columns = ("confidence", "vector", "words", "row", "cells")
@@ -138,6 +139,12 @@ def read_two(paths: Sequence[Path]) -> tuple[Table, Table]:
     if len(tables) != 2:
         raise ConfigError(f"--pairs compares two tables, got {len(tables)}. Name two files.")
     return tables[0], tables[1]
+
+
+def find_pairs(navi: Navi, tables: tuple[Table, Table], **settings: Any) -> list[dict[str, Any]]:
+    """Return the pairs, rows named by where they stand in their files."""
+    found: list[dict[str, Any]] = navi.find_pairs(*tables, **settings).to_pylist()
+    return found
 
 
 def show_pairs(screen: Screen, tables: tuple[Table, Table], pairs: list[dict[str, Any]]) -> None:

@@ -1,27 +1,29 @@
-"""Profiles: what is known of each column, and how much two columns speak for the same meaning."""
+"""Columns: what is known of each one, and how much two of them speak for the same meaning."""
 
-from navi.columns.columns import ColumnProfiles, join_profiles, profile_columns
-from navi.columns.evidence import EVIDENCE, HEADER_EVIDENCE, VALUE_EVIDENCE, Background, measure_evidence
-from navi.columns.fitting import fit_scorer
-from navi.columns.scorer import DEFAULT_SCORER, PairScorer, PairScores
-from navi.columns.sketches import Sketches, sketch_columns
-from navi.columns.survey import survey_columns
-from navi.columns.useless import is_useless
+from navi.columns.features import FEATURES, Background, inverse_document_frequency, measure_features
+from navi.columns.headers import find_stem, is_useless
+from navi.columns.profiles import COLUMNS_FILE, ColumnProfiles, join_profiles, sketch_columns
+from navi.columns.scorer import DEFAULT_SCORER, PairScorer, PairScores, fit_scorer
+from navi.columns.states import STATES, average_columns, average_states, choose_rows, profile_columns, survey_columns
 
 __all__ = [
+    "COLUMNS_FILE",
     "DEFAULT_SCORER",
-    "EVIDENCE",
-    "HEADER_EVIDENCE",
-    "VALUE_EVIDENCE",
+    "FEATURES",
+    "STATES",
     "Background",
     "ColumnProfiles",
     "PairScorer",
     "PairScores",
-    "Sketches",
+    "average_columns",
+    "average_states",
+    "choose_rows",
+    "find_stem",
     "fit_scorer",
+    "inverse_document_frequency",
     "is_useless",
     "join_profiles",
-    "measure_evidence",
+    "measure_features",
     "profile_columns",
     "sketch_columns",
     "survey_columns",

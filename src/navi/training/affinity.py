@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.columns import Background, ColumnProfiles, fit_scorer, sketch_columns
+from navi.columns import Background, fit_scorer, sketch_columns
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
@@ -42,18 +42,11 @@ def relate_columns(corpus: Corpus, seed: int = 0) -> Related:
     alone proposes too much (any two columns of years are alike), so a column is taken for the same only as the one in
     its table that is most alike, both ways, headers that are equal coming first.
     """
-    arrays, rows = corpus.arrays, corpus.rows_of("train")
-    sketches = sketch_columns(corpus, rows)
-    enough = np.flatnonzero(sketches.cells >= MIN_CELLS)
-    columns = np.sort(enough[np.argsort(-sketches.cells[enough], kind="stable")[:MAX_COLUMNS]])
-    headers, attributes = corpus.headers.to_pylist(), corpus.attributes.to_pylist()
-    profiles = ColumnProfiles(
-        tables=tuple(corpus.tables[arrays.column_table[k]] for k in columns),
-        headers=tuple(headers[arrays.column_header[k]] for k in columns),
-        attributes=tuple(attributes[arrays.column_attribute[k]] for k in columns),
-        sketches=sketches.take(columns),
-        states={},
-    )
+    arrays = corpus.arrays
+    sketched = sketch_columns(corpus, corpus.rows_of("train"))
+    enough = np.flatnonzero(sketched.cells >= MIN_CELLS)
+    columns = np.sort(enough[np.argsort(-sketched.cells[enough], kind="stable")[:MAX_COLUMNS]])
+    profiles = sketched.take(columns)
     odds = fit_scorer(profiles, seed=seed).score(profiles, profiles, Background([profiles])).values
     affinity = 1 / (1 + np.exp(-odds.astype(np.float64)))
     attribute = arrays.column_attribute[columns]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -33,8 +33,9 @@ from navi.verbs.pool import RunnerPool
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from navi.verbs.link import Pairs
-    from navi.verbs.search import Neighbours
+    from navi.verbs.match import Matches
+    from navi.verbs.name import Names
+    from navi.verbs.search import Neighbour
 
 
 class Navi:
@@ -186,21 +187,32 @@ class Navi:
         array = config.finish(embed_attributes(self.runner, encoded.arrays))
         return (array, pa.table({"attribute": encoded.attributes})) if return_index else array
 
-    def name_columns(self, frame: Any, columns: Sequence[str] | None = None, *, top: int = 5, **settings: Any) -> Any:
-        """Return candidate headers with probabilities for each column, or for those named; blind to its own header."""
-        from navi.verbs.naming import name_columns
+    def name_columns(
+        self, frame: Any, columns: Sequence[str] | None = None, *, top: int = 5, rows: int = 40, free: bool = True
+    ) -> Names:
+        """Return the `top` likeliest headers of each column asked for; None asks for those whose header says nothing.
 
-        return name_columns(self, frame, columns, top=top, **settings)
+        Nothing of a column's own header is seen, nor any other header that says nothing. The model is asked about
+        `rows` rows, the values are compared over all. With `free`, words that are no known header are proposed too.
+        """
+        from navi.verbs.name import name_columns
 
-    def match(self, frames: Mapping[str, Any] | Sequence[Any], **settings: Any) -> Any:
-        """Return the columns of several tables that mean the same."""
-        from navi.verbs.matching import match_tables
+        return name_columns(self, frame, columns, top=top, rows=rows, free=free)
 
-        return match_tables(self, read_tables(frames, self.read_config, keep_empty=True), **settings)
+    def match(
+        self, frames: Any, *, threshold: float = 0.5, one_to_one: bool = False, rows_per_column: int = 40
+    ) -> Matches:
+        """Return the columns of several tables, `{name: frame}` or a list, in clusters that mean the same.
 
-    def search(
-        self, frames: Any, like: Mapping[str, Any] | str | tuple[str, int], k: int = 10, *, method: str = "auto"
-    ) -> Neighbours:
+        `threshold` is the probability from which columns match. With `one_to_one` a cluster has at most one column of
+        each table. A column whose header says nothing (`col_3`) is matched by its values, one without values by its
+        header.
+        """
+        from navi.verbs.match import match_tables
+
+        return match_tables(self, frames, threshold=threshold, one_to_one=one_to_one, rows_per_column=rows_per_column)
+
+    def search(self, frames: Any, like: Any, k: int = 10) -> list[Neighbour]:
         """Return the k rows of some frames that are nearest to a row.
 
         `like` is a row, whole or in part (`{"title": "Alien"}` or the text `title=Alien, year=1979`), or a table's name
@@ -208,23 +220,17 @@ class Navi:
         """
         from navi.verbs.search import index_frames
 
-        index = index_frames(self, frames, method=method)
+        index = index_frames(self, frames)
         if isinstance(like, tuple):
             table, row = like
             return index.search_row(table, row, k)
         return index.search(like, k)[0]
 
-    def find_pairs(
-        self, left: Any, right: Any, *, k: int = 10, threshold: float = 0.5, one_to_one: bool = False
-    ) -> Pairs:
-        """Return the rows of two frames that are about the same thing, the surest first.
+    def find_pairs(self, left: Any, right: Any, **settings: Any) -> pa.Table:
+        """Return the rows of two frames that are about the same thing; `settings` are those of `PairsConfig`."""
+        from navi.verbs.pairs import PairsConfig, find_pairs
 
-        A pair must be among the `k` best of both its rows, and at least as sure as `threshold`. `one_to_one` gives each
-        row to one pair at most.
-        """
-        from navi.verbs.link import find_pairs
-
-        return find_pairs(self, left, right, k=k, threshold=threshold, one_to_one=one_to_one)
+        return find_pairs(self, left, right, PairsConfig(**settings))
 
     def impute(
         self, frame: Any, *, confidence: float = 0.0, columns: Sequence[str] | None = None, **settings: Any

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from navi.tables import ReadConfig, Table, read_tables, to_arrow
-from navi.verbs.matches import Matches
+from navi.verbs.match import Matches
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from navi.cli.demo import Tour
 from navi.cli.demo.naming import describe_column, guess_meaning, list_learned, list_meanings
 from navi.simulator import Truth
 from navi.tables import read_table
-from navi.verbs.naming import Candidate, ColumnNames
+from navi.verbs.name import ColumnNames, NameCandidate
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_name_means_what_headers_of_its_words_mean(tour):
 @pytest.mark.parametrize(("proposed", "is_right"), [("title", True), ("released", False), ("budget", False)])
 def test_a_name_is_right_if_it_means_the_same(proposed, is_right, tour):
     table = replace(read_table(pa.table({"name": ["Alien", "Alien", None, "Heat"]}), name="c"), row_number=np.arange(4))
-    candidate = Candidate(header=proposed, probability=0.5, source="known", like=None, evidence={})
+    candidate = NameCandidate(header=proposed, probability=0.5, source="known", like=None, evidence={})
     named = describe_column(tour, table, ColumnNames(column="name", candidates=(candidate,)))
     assert named.is_right is is_right
     assert named.values == ("Alien", "Heat")

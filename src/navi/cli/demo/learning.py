@@ -60,8 +60,7 @@ def note_columns(tour: Tour) -> None:
     """Write profiles of the training tables' columns into the model directory, where pretraining has not done so."""
     import numpy as np
 
-    from navi.columns import profile_columns
-    from navi.columns.columns import COLUMNS_FILE
+    from navi.columns import COLUMNS_FILE, profile_columns
 
     if (tour.model_folder / COLUMNS_FILE).is_file():
         return

@@ -13,7 +13,7 @@ from navi.cli.render import count_things
 
 if TYPE_CHECKING:
     from navi.cli.demo.page import MatchedColumns
-    from navi.verbs.matches import Cluster
+    from navi.verbs.match import ColumnCluster
 
 Column = tuple[str, str]
 Pairs = set[tuple[Column, Column]]
@@ -47,7 +47,7 @@ def match_columns(tour: Tour) -> None:
     )
 
 
-def _describe(tour: Tour, cluster: Cluster) -> MatchedColumns:
+def _describe(tour: Tour, cluster: ColumnCluster) -> MatchedColumns:
     from navi.cli.demo.page import MatchedColumns
 
     columns = {(each.table, each.header): tour.truth.concept_of(each.table, each.header) for each in cluster.columns}

@@ -12,7 +12,7 @@ from navi.cli.render import make_table, shorten
 if TYPE_CHECKING:
     from navi.cli.demo.page import NamedColumn
     from navi.tables import Table
-    from navi.verbs.naming import ColumnNames
+    from navi.verbs.name import ColumnNames
 
 EXAMPLES = 3
 """Values of a column that are shown."""

@@ -1,0 +1,364 @@
+"""Naming: headers for columns that have none, from their values and the rest of the row, blind to their own header."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from navi.columns import (
+    COLUMNS_FILE,
+    STATES,
+    Background,
+    ColumnProfiles,
+    PairScorer,
+    average_columns,
+    choose_rows,
+    is_useless,
+    sketch_columns,
+)
+from navi.corpus import Encoded
+from navi.errors import ModelError, TableError
+from navi.tables import find_headers
+from navi.verbs.embedding import embed_attributes
+from navi.verbs.match import PARTNER_SHARE
+from navi.verbs.result import TabularResult
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from navi.verbs.navi import Navi
+
+# Shape suffixes: K columns of the table, Q columns to name, C known headers, D hidden size, N masks, V vocabulary.
+
+MAX_MASKS = 4
+"""Tokens of the longest header that the model is asked about."""
+HIDDEN_SHARE = 0.25
+"""Share of a table's columns whose useful headers are hidden at once."""
+LIKELIHOOD_WEIGHT = 0.1
+"""What a point of the model's log-likelihood of a header counts beside a point of the pair scorer."""
+LIKELIHOOD_FLOOR = -25.0
+"""Below this, log-likelihoods say nothing more."""
+TAKEN_COST = 2.0
+"""What a candidate loses if another column of the table is surely that already."""
+FREE_SHARE = 0.03
+"""Probability that a column is none of the known ones, before anything is known of it."""
+MAX_FREE_WORDS = 3
+"""Tokens of the longest header that a model puts together."""
+FREE_TOKENS = 3
+"""Single tokens proposed, the likeliest."""
+LEAST_LIKELY = -2.0
+"""Mean log-likelihood of a word from which it may be part of a free header: each is chosen without the others."""
+
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Tokens = dict[int, NDArray[np.float32]]
+"""Log-likelihoods of all tokens at each [MASK], (Q, N, V), for some numbers of masks N."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NameCandidate:
+    """A header proposed for a column."""
+
+    header: str
+    probability: float
+    source: str
+    """`known`: a header of the trained domain; `free`: words that the model put together."""
+    like: str | None
+    """The known column that is nearest, as `table.header`; None for free ones."""
+    evidence: Mapping[str, float]
+    """What speaks for it, as logarithms of odds: `values`, like those of a known column; `model`, its likelihood;
+    `taken`, negative if another column of the table is that already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnNames:
+    """What a column may be called."""
+
+    column: str
+    """Its present header."""
+    candidates: tuple[NameCandidate, ...]
+    """The likeliest first."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return everything as plain lists and dictionaries, ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names(TabularResult):
+    """What some columns of a table may be called."""
+
+    columns: tuple[ColumnNames, ...]
+    """One for each column asked for, in the table's order."""
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __iter__(self) -> Iterator[ColumnNames]:
+        return iter(self.columns)
+
+    def __getitem__(self, place: int) -> ColumnNames:
+        return self.columns[place]
+
+    def to_arrow(self) -> pa.Table:
+        """Return one line a candidate: the column, the header proposed, its probability, and where it comes from."""
+        lines = [(names.column, each) for names in self.columns for each in names.candidates]
+        return pa.table(
+            {
+                "column": pa.array([column for column, _ in lines], pa.string()),
+                "header": pa.array([each.header for _, each in lines], pa.string()),
+                "probability": pa.array([each.probability for _, each in lines], pa.float64()),
+                "source": pa.array([each.source for _, each in lines], pa.string()),
+                "like": pa.array([each.like for _, each in lines], pa.string()),
+            }
+        )
+
+
+def name_columns(
+    navi: Navi, frame: Any, columns: Sequence[str] | None = None, *, top: int = 5, rows: int = 40, free: bool = True
+) -> Names:
+    """Return the `top` likeliest headers of each column asked for; see `Navi.name_columns`."""
+    encoded = navi.encode(frame)
+    if len(encoded.tables) != 1:
+        raise TableError(f"Naming takes one table at a time, got {len(encoded.tables)}.")
+    headers = [encoded.headers[int(number)].as_py() for number in encoded.arrays.column_header]
+    wanted = set(headers) if columns is None else find_headers(headers, columns, encoded.tables[0])
+    asked_K = np.array([header in wanted and (columns is not None or is_useless(header)) for header in headers])
+    named: dict[int, ColumnNames] = {}
+    if asked_K.any():
+        namer = _Namer(navi, encoded, rows)
+        for hidden_K in deal_columns(headers, asked_K):
+            named = namer.name(hidden_K, asked_K, top, free=free) | named
+    return Names(columns=tuple(named[column] for column in sorted(named)))
+
+
+def deal_columns(headers: Sequence[str], asked_K: Flags) -> list[Flags]:
+    """Return which columns to hide at once: always those with useless headers, of the others asked for a few."""
+    useless_K = np.array([is_useless(header) for header in headers])
+    useful = np.flatnonzero(asked_K & ~useless_K)
+    num_passes = -(-len(useful) // max(1, int(HIDDEN_SHARE * len(headers)))) or 1
+    passes = []
+    for number in range(num_passes):
+        hidden_K = useless_K.copy()
+        hidden_K[useful[number::num_passes]] = True
+        passes.append(hidden_K)
+    return passes
+
+
+class _Namer:
+    """One table on its way to names."""
+
+    def __init__(self, navi: Navi, encoded: Encoded, rows: int) -> None:
+        if not (navi.folder / COLUMNS_FILE).is_file():
+            raise ModelError(f"The model in {navi.folder} has no {COLUMNS_FILE}, which naming needs. Pretrain again.")
+        self._runner = navi.runner
+        self._known = ColumnProfiles.load(navi.folder)
+        self._scorer = PairScorer.load(navi.folder)
+        # The table's own columns stay out of the background: their headers must not show in it.
+        self._background = Background([self._known])
+        self._headers = list_known_headers(self._known, navi.tokenizer)
+        self._words = list_words(navi.tokenizer)
+        self._sample = encoded.arrays.take_rows(choose_rows(encoded, np.arange(encoded.arrays.num_rows), rows))
+        attributes = embed_attributes(navi.runner, encoded.arrays)[encoded.arrays.column_attribute]
+        unread = dict.fromkeys(STATES, np.zeros_like(attributes))
+        self._profiles = replace(sketch_columns(encoded), states={**unread, "attribute": attributes})
+
+    def name(self, hidden_K: Flags, asked_K: Flags, top: int, *, free: bool) -> dict[int, ColumnNames]:
+        """Return the names of the columns that are hidden and asked for, by number."""
+        wanted = np.flatnonzero(hidden_K & asked_K)
+        if len(wanted) == 0:
+            return {}
+        tokens, states = self._read(hidden_K, np.searchsorted(np.flatnonzero(hidden_K), wanted))
+        profiles = self._profiles.take(wanted)
+        profiles = replace(profiles, states=profiles.states | states)
+        values = self._scorer.score(profiles, self._known, self._background).values.astype(np.float64)
+        taken = -TAKEN_COST * self._find_taken(np.flatnonzero(~hidden_K))
+        score, nearest = self._headers.find_best(values + taken)
+        model = LIKELIHOOD_WEIGHT * np.maximum(self._headers.measure_likelihood(tokens), LIKELIHOOD_FLOOR)
+        found = {}
+        for row, number in enumerate(wanted.tolist()):
+            own = {length: each[row] for length, each in tokens.items()}
+            spelled = spell_free(own, self._words, set(self._known.attributes)) if free else []
+            candidates = []
+            for place, probability in self._rank(score[row] + model[row], spelled, top):
+                if place < score.shape[1]:
+                    column = int(nearest[row, place])
+                    evidence = {"values": values[row, column], "model": model[row, place], "taken": taken[column]}
+                    candidates.append(self._propose_known(place, probability, column, evidence))
+                else:
+                    header, likelihood = spelled[place - score.shape[1]]
+                    candidates.append(_propose_free(header, probability, likelihood))
+            found[number] = ColumnNames(column=self._profiles.headers[number], candidates=tuple(candidates))
+        return found
+
+    def _read(self, hidden_K: Flags, place: Ints) -> tuple[Tokens, dict[str, NDArray[np.float32]]]:
+        """Return what the model expects in the place of some hidden headers, by number of masks, and their states."""
+        tokens: Tokens = {}
+        states: dict[str, NDArray[np.float32]] = {}
+        for length in sorted({1, *(length for length in self._headers.lengths if length <= MAX_MASKS)}):
+            parts = ("header", "value", "tokens") if length == 1 else ("tokens",)
+            found = average_columns(self._runner, self._sample, hidden_K, num_masks=length, parts=parts)
+            tokens[length] = found.pop("tokens")[place].reshape(len(place), length, -1)
+            states |= {f"blind_{part}": state[place] for part, state in found.items()}
+        return tokens, states
+
+    def _find_taken(self, shown: Ints) -> Floats:
+        """Return the probability that some shown column of the table is what each known column is."""
+        if len(shown) == 0:
+            return np.zeros(len(self._known))
+        total = self._scorer.score(self._profiles.take(shown), self._known, self._background).total
+        prior = np.log(PARTNER_SHARE / len(self._profiles))
+        taken: Floats = 1 / (1 + np.exp(-(total.max(axis=0).astype(np.float64) + prior)))
+        return taken
+
+    def _rank(self, score: Floats, spelled: Sequence[tuple[str, float]], top: int) -> list[tuple[int, float]]:
+        """Return places and probabilities of the best of the known headers and, behind them, the free ones."""
+        chance = np.log(FREE_SHARE * max(len(score), 1))
+        free = [chance + LIKELIHOOD_WEIGHT * max(likelihood, LIKELIHOOD_FLOOR) for _, likelihood in spelled]
+        logits = np.concatenate([score, free]) / self._scorer.temperature
+        odds = np.exp(logits - logits.max())
+        return [(place, float(odds[place] / odds.sum())) for place in np.argsort(-odds, kind="stable")[:top].tolist()]
+
+    def _propose_known(
+        self, place: int, probability: float, column: int, evidence: Mapping[str, float]
+    ) -> NameCandidate:
+        return NameCandidate(
+            header=self._headers.headers[place],
+            probability=probability,
+            source="known",
+            like=f"{self._known.tables[column]}.{self._known.headers[column]}",
+            evidence={name: float(points) for name, points in evidence.items()},
+        )
+
+
+def _propose_free(header: str, probability: float, likelihood: float) -> NameCandidate:
+    evidence = {"model": LIKELIHOOD_WEIGHT * likelihood}
+    return NameCandidate(header=header, probability=probability, source="free", like=None, evidence=evidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownHeaders:
+    """The headers of the trained domain, one for each attribute."""
+
+    attributes: tuple[str, ...]
+    """(C,) the attributes, ascending."""
+    headers: tuple[str, ...]
+    """(C,) each one's header, the one that most tables have."""
+    columns: tuple[Ints, ...]
+    """(C,) the known columns of each."""
+    spellings: tuple[tuple[tuple[int, ...], ...], ...]
+    """(C,) the distinct token sequences of each one's headers."""
+
+    @property
+    def lengths(self) -> set[int]:
+        """Numbers of tokens that the headers have."""
+        return {len(tokens) for each in self.spellings for tokens in each}
+
+    def find_best(self, score: Floats) -> tuple[Floats, Ints]:
+        """Return each header's best score over its known columns, and which column gives it: (Q, C) twice."""
+        best = np.zeros((len(score), len(self.columns)))
+        nearest = np.zeros(best.shape, np.int64)
+        for place, columns in enumerate(self.columns):
+            best[:, place] = score[:, columns].max(axis=1)
+            nearest[:, place] = columns[score[:, columns].argmax(axis=1)]
+        return best, nearest
+
+    def measure_likelihood(self, tokens: Tokens) -> Floats:
+        """Return each header's log-likelihood, that of its likeliest spelling: (Q, C).
+
+        A header that is longer than all masks gets the row's median.
+        """
+        found = np.full((len(tokens[1]), len(self.headers)), -np.inf)
+        for place, spellings in enumerate(self.spellings):
+            for spelling in spellings:
+                if len(spelling) in tokens:
+                    likelihood = tokens[len(spelling)][:, np.arange(len(spelling)), spelling].sum(axis=1)
+                    found[:, place] = np.maximum(found[:, place], likelihood)
+        known = np.isfinite(found[0])
+        found[:, ~known] = np.median(found[:, known], axis=1, keepdims=True) if known.any() else 0.0
+        return found
+
+
+def list_known_headers(known: ColumnProfiles, tokenizer: Tokenizer) -> KnownHeaders:
+    """Return the headers of known columns; those that say nothing are left out."""
+    members: dict[str, list[int]] = {}
+    for place, (header, attribute) in enumerate(zip(known.headers, known.attributes, strict=True)):
+        if not is_useless(header):
+            members.setdefault(attribute, []).append(place)
+    attributes = sorted(members)
+    counted = [Counter(known.headers[place] for place in members[attribute]) for attribute in attributes]
+    encoded = [tokenizer.encode_batch(sorted(each), add_special_tokens=False) for each in counted]
+    return KnownHeaders(
+        attributes=tuple(attributes),
+        headers=tuple(each.most_common(1)[0][0] for each in counted),
+        columns=tuple(np.array(members[attribute]) for attribute in attributes),
+        spellings=tuple(tuple(sorted({tuple(one.ids) for one in each if one.ids})) for each in encoded),
+    )
+
+
+def list_words(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Ints]:
+    """Return the tokens of a vocabulary that are whole words of letters, and their numbers."""
+    vocabulary = tokenizer.get_vocab()
+    words = sorted(word for word in vocabulary if len(word) > 1 and word.isalpha())
+    return tuple(words), np.array([vocabulary[word] for word in words], np.int64)
+
+
+def spell_free(
+    tokens: Mapping[int, NDArray[np.float32]], words: tuple[Sequence[str], Ints], known: Collection[str]
+) -> list[tuple[str, float]]:
+    """Return headers that are not known, with their log-likelihoods, put together from the likeliest words.
+
+    `tokens` has (N, V) for some numbers of masks N; `words` are those allowed, and their tokens. No word comes twice.
+    """
+    texts, numbers = words
+    spelled: dict[str, float] = {}
+    for length, table in tokens.items():
+        if length > MAX_FREE_WORDS or not texts:
+            continue
+        allowed = table[:, numbers]
+        for rank in range(min(FREE_TOKENS, len(texts)) if length == 1 else 1):
+            chosen = np.argsort(-allowed, axis=1)[:, rank]
+            text = " ".join(texts[place] for place in chosen)
+            likelihood = float(allowed[np.arange(length), chosen].sum())
+            distinct = len(set(chosen.tolist())) == length
+            if distinct and likelihood >= LEAST_LIKELY * length and text not in known and not is_useless(text):
+                spelled.setdefault(text, likelihood)
+    return sorted(spelled.items(), key=lambda each: -each[1])
+
+
+def choose_names(names: Iterable[ColumnNames], taken: Iterable[str], *, confidence: float = 0.0) -> dict[str, str]:
+    """Return {present header: new header} for columns with a candidate of that confidence, no header twice.
+
+    The surest column chooses first; what is taken, by another column or among `taken`, nobody else gets.
+    """
+    used = {header.casefold() for header in taken}
+    chosen: dict[str, str] = {}
+    for each in sorted(names, key=lambda each: -max((one.probability for one in each.candidates), default=0.0)):
+        for candidate in each.candidates:
+            if candidate.probability >= confidence and candidate.header.casefold() not in used:
+                chosen[each.column] = candidate.header
+                used.add(candidate.header.casefold())
+                break
+    return chosen
+
+
+def apply_names(frame: Any, names: Iterable[ColumnNames], *, confidence: float = 0.0) -> Any:
+    """Return the frame, of its own kind, with the columns renamed; see `choose_names` for which and to what."""
+    import narwhals as nw
+
+    if isinstance(frame, Mapping):
+        return apply_names([frame], names, confidence=confidence)[0]
+    names, is_rows = list(names), isinstance(frame, list | tuple)
+    headers = dict.fromkeys(header for row in frame for header in row) if is_rows else nw.from_native(frame).columns
+    named = {each.column for each in names}
+    chosen = choose_names(names, [header for header in headers if header not in named], confidence=confidence)
+    if is_rows:
+        return [{chosen.get(header, header): value for header, value in row.items()} for row in frame]
+    return nw.from_native(frame).rename(chosen).to_native()

@@ -32,9 +32,9 @@ def main(arguments: argparse.Namespace) -> None:
         for first, second in islice(combinations(world.catalogues[:-1], 2), PAIRS_OF_TABLES):
             shared = set(world.truth.shared_rows(first.name, second.name))
             total += len(shared)
-            for pair in navi.find_pairs(first.rows, second.rows, threshold=0.0, one_to_one=True).to_pylist():
-                confidence.append(pair["confidence"])
-                right.append((pair["left"] - 1, pair["right"] - 1) in shared)
+            pairs = navi.find_pairs(first.rows, second.rows, threshold=0.0, one_to_one=True)
+            confidence += pairs.confidence.tolist()
+            right += [pair in shared for pair in zip(pairs.left - 1, pairs.right - 1, strict=True)]
     sure = np.array(confidence) >= LEAST
     hits = np.array(right)[sure].sum()
     error = measure_reliability(np.array(confidence), np.array(right)).ece

@@ -5,7 +5,7 @@ from __future__ import annotations
 from catalogues import load_frames, load_truth, make_model
 
 import navi
-from navi.verbs.search import index_frames
+from navi.verbs import index_frames
 
 model = navi.Navi.from_pretrained(make_model())
 frames = load_frames()
@@ -22,6 +22,6 @@ left, right = max(
     ((a, b) for a in frames for b in frames if a < b), key=lambda pair: len(truth.shared_rows(pair[0], pair[1]))
 )
 pairs = model.find_pairs(frames[left], frames[right], one_to_one=True)
-found_rows = {(pair["left"] - 1, pair["right"] - 1) for pair in pairs.to_pylist()}
+found_rows = set(zip(pairs.left - 1, pairs.right - 1, strict=True))
 gold = set(truth.shared_rows(left, right))
 print(f"\n{left} and {right} share {len(gold)} films; {len(found_rows)} pairs found, {len(found_rows & gold)} right")

@@ -7,14 +7,19 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from navi.errors import ConfigError
 from navi.verbs.calibration import measure_reliability
+from navi.verbs.link import PairOdds, share_odds
+
+scores = st.lists(st.floats(0, 1, width=32), min_size=1, max_size=30)
 
 
 def list_pairs(navi, left, right, **settings):
     """Return the pairs as dictionaries."""
-    return navi.find_pairs(left, right, **settings).to_pylist()
+    return navi.find_pairs(left, right, **settings).to_arrow().to_pylist()
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +108,46 @@ def test_settings_out_of_range_are_refused(navi):
         navi.find_pairs(rows, rows, k=0)
     with pytest.raises(ConfigError, match=r"threshold must lie between 0 and 1, got 1.5"):
         navi.find_pairs(rows, rows, threshold=1.5)
+
+
+def test_pairs_become_frames_and_show_themselves(navi):
+    found = navi.find_pairs([{"title": "dark city"}], [{"name": "dark city"}], threshold=0.0)
+    assert len(found) == len(found.to_pandas()) == 1
+    assert found.to_polars().columns == ["left", "right", "confidence", "similarity", "overlap"]
+    assert "<th>confidence</th>" in found._repr_html_()
+
+
+@given(best=scores, wrong=scores)
+def test_odds_never_fall_with_the_score_and_are_finite(best, wrong):
+    curve = PairOdds.fit(np.array(best, np.float32), np.array(wrong, np.float32))
+    found = curve.of(np.linspace(0, 1, 50, dtype=np.float32))
+    assert (np.diff(found) >= 0).all()
+    assert 0 <= found.min() <= found.max() < np.inf
+
+
+def test_scores_that_wrong_rows_reach_too_have_no_odds():
+    rng = np.random.default_rng(0)
+    same = rng.uniform(0.2, 0.4, 200).astype(np.float32)
+    curve = PairOdds.fit(same, rng.permutation(same))
+    assert curve.of(np.array([0.3], np.float32))[0] < 0.1
+    apart = PairOdds.fit(same + np.float32(0.5), same)
+    assert apart.of(np.array([0.8], np.float32))[0] > 9
+    assert apart.of(np.array([0.3], np.float32))[0] == 0
+
+
+def test_the_share_of_rows_without_a_counterpart_is_found():
+    rng = np.random.default_rng(1)
+    wrong = rng.uniform(0.1, 0.3, 1000).astype(np.float32)
+    best = np.concatenate([rng.uniform(0.1, 0.3, 250), rng.uniform(0.6, 0.9, 750)]).astype(np.float32)
+    assert PairOdds.fit(best, wrong).wrong_share == pytest.approx(0.25, abs=0.05)
+
+
+def test_a_pair_is_less_sure_where_a_row_has_a_better_partner_and_equal_partners_do_not_hurt():
+    pairs = np.array([[0, 2], [0, 3], [1, 3]])
+    alone = share_odds(pairs[1:2], np.array([4.0]), 4)[0]
+    rivalled = share_odds(pairs, np.array([9.0, 4.0, 4.0]), 4)
+    assert alone == rivalled[2] == pytest.approx(0.8)
+    assert rivalled[1] == pytest.approx(0.4)
 
 
 @pytest.fixture(scope="module")

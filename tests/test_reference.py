@@ -73,7 +73,7 @@ def list_neighbours(navi: Navi) -> Any:
 
 
 def list_pairs(navi: Navi) -> Any:
-    return navi.find_pairs(FILMS, SHOP, threshold=0.0, one_to_one=True).to_pylist()
+    return navi.find_pairs(FILMS, SHOP, threshold=0.0, one_to_one=True).to_arrow().to_pylist()
 
 
 VERBS: dict[str, Callable[[Navi], Any]] = {

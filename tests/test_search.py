@@ -212,6 +212,26 @@ def test_what_is_no_index_is_refused(navi, files, tmp_path):
         open_index(navi, tmp_path / "index")
 
 
+def test_a_failed_build_leaves_nothing_behind(navi, files, tmp_path):
+    def stop(table, count):
+        raise TableError("injected")
+
+    with pytest.raises(TableError, match="injected"):
+        build_index(navi, [files], tmp_path / "index", progress=stop)
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_neighbours_become_frames_and_show_themselves(index):
+    found = index.search("title=night", k=2)[0]
+    assert found.to_pandas()["row"].tolist() == [each.row for each in found]
+    assert found.to_polars().columns == ["table", "row", "confidence", "similarity", "overlap", "cells"]
+    assert f"<td>{found[0].table}</td>" in found._repr_html_()
+
+
+def test_rows_without_any_word_can_be_searched(navi):
+    assert navi.search([{"title": "..."}, {"title": "!"}], {"title": "night"}, k=1)[0].overlap == 0
+
+
 @pytest.mark.parametrize(
     ("text", "cells"),
     [

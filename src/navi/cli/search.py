@@ -19,7 +19,7 @@ from navi.errors import ConfigError, TableError
 if TYPE_CHECKING:
     from navi.tables import Table
     from navi.verbs import Navi
-    from navi.verbs.search import Neighbour, SearchIndex
+    from navi.verbs.search import Neighbour, Neighbours, SearchIndex
 
 EXAMPLES = (
     "navi search --model model films/ --like 'title=Alien, year=1979'",
@@ -45,8 +45,7 @@ def search(
     quiet: Quiet = False,
 ) -> None:
     """Find the nearest rows of any tables, by example or by some of their cells."""
-    from navi.verbs import Navi
-    from navi.verbs.like import parse_like
+    from navi.verbs import Navi, parse_like
 
     screen, model = Screen(quiet=quiet, as_json=as_json), require_model(model)
     if sum((like is not None, row is not None, pairs)) != 1:
@@ -61,7 +60,7 @@ def search(
         opened = Navi.from_pretrained(model, device=device)
         if pairs:
             tables = read_two(paths)
-            found = find_pairs(opened, tables, k=k, threshold=confidence, one_to_one=one_to_one)
+            found = opened.find_pairs(*tables, k=k, threshold=confidence, one_to_one=one_to_one).to_arrow().to_pylist()
         else:
             neighbours = find_rows(make_index(opened, paths, index, meter), like, wanted, k)
     if pairs:
@@ -96,25 +95,25 @@ def check_tables(paths: Sequence[Path], wanted: tuple[str, int] | None) -> None:
 
 def make_index(navi: Navi, paths: Sequence[Path], folder: Path | None, meter: Meter) -> SearchIndex:
     """Return the index that is kept in a folder, made now if it is not there; one for this once without a folder."""
-    from navi.verbs import kept
+    from navi.verbs import build_index, open_index
 
     if folder is not None and folder.exists():
-        return kept.open_index(navi, folder, paths)
+        return open_index(navi, folder, paths)
     report = follow_rows(meter, "Indexing")
     if folder is not None:
-        return kept.build_index(navi, paths, folder, progress=report)
+        return build_index(navi, paths, folder, progress=report)
     with tempfile.TemporaryDirectory(prefix="navi-search-") as place:
-        return kept.build_index(navi, paths, Path(place) / "index", progress=report)
+        return build_index(navi, paths, Path(place) / "index", progress=report)
 
 
-def find_rows(index: SearchIndex, like: str | None, wanted: tuple[str, int] | None, k: int) -> list[Neighbour]:
+def find_rows(index: SearchIndex, like: str | None, wanted: tuple[str, int] | None, k: int) -> Neighbours:
     """Return the nearest rows to some cells, or to one of the index's own rows."""
     if wanted is not None:
         return index.search_row(*wanted, k)
     return index.search(like, k)[0]
 
 
-def list_neighbours(neighbours: Sequence[Neighbour]) -> Any:
+def list_neighbours(neighbours: Neighbours) -> Any:
     """Return the rows found, the nearest first."""
     rows = [(*_show_scores(each), f"{each.table}:{each.row}", show_cells(each.cells)) for each in neighbours]
     columns = ("confidence", "vector", "words", "row", "cells")
@@ -139,12 +138,6 @@ def read_two(paths: Sequence[Path]) -> tuple[Table, Table]:
     if len(tables) != 2:
         raise ConfigError(f"--pairs compares two tables, got {len(tables)}. Name two files.")
     return tables[0], tables[1]
-
-
-def find_pairs(navi: Navi, tables: tuple[Table, Table], **settings: Any) -> list[dict[str, Any]]:
-    """Return the pairs, rows named by where they stand in their files."""
-    found: list[dict[str, Any]] = navi.find_pairs(*tables, **settings).to_pylist()
-    return found
 
 
 def show_pairs(screen: Screen, tables: tuple[Table, Table], pairs: list[dict[str, Any]]) -> None:

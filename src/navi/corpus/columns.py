@@ -49,15 +49,19 @@ class ScratchFolder:
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self._folder = folder
+        self._made: list[GrowingFile] = []
         self.files: dict[int, Path] = {}
         """Address in memory of each finished array, and the file that holds the same."""
 
     def make(self, name: str, dtype: DTypeLike) -> Growing:
         """Make an empty growing array in a file of that name."""
-        return GrowingFile(self._folder / name, dtype, self.files)
+        self._made.append(GrowingFile(self._folder / name, dtype, self.files))
+        return self._made[-1]
 
     def remove(self) -> None:
         """Delete the folder; arrays that are still in use stay readable."""
+        for growing in self._made:
+            growing.close()
         shutil.rmtree(self._folder)
 
 
@@ -73,9 +77,13 @@ class GrowingFile:
         """Add a part, cast to the array's own type."""
         self._file.write(np.ascontiguousarray(part, self._dtype).data)
 
+    def close(self) -> None:
+        """Append no more."""
+        self._file.close()
+
     def finish(self) -> NDArray[Any]:
         """Return the whole array, memory-mapped."""
-        self._file.close()
+        self.close()
         if self._path.stat().st_size == 0:
             return np.zeros(0, self._dtype)
         array: NDArray[Any] = np.memmap(self._path, self._dtype, mode="r")

@@ -5,18 +5,18 @@ from navi.verbs.startup import quick_imports as _quick_imports
 with _quick_imports():
     from navi.verbs.embedding import EmbedConfig
     from navi.verbs.files import EmbeddedFiles, embed_files
-    from navi.verbs.kept import build_index, open_index
-    from navi.verbs.like import parse_like
+    from navi.verbs.index_store import build_index, open_index
+    from navi.verbs.link import Pairs, find_pairs
     from navi.verbs.navi import Navi
-    from navi.verbs.pairs import PairsConfig, find_pairs
-    from navi.verbs.search import Neighbour, SearchIndex, index_frames
+    from navi.verbs.search import Neighbour, Neighbours, SearchIndex, index_frames, parse_like
 
 __all__ = [
     "EmbedConfig",
     "EmbeddedFiles",
     "Navi",
     "Neighbour",
-    "PairsConfig",
+    "Neighbours",
+    "Pairs",
     "SearchIndex",
     "build_index",
     "embed_files",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -33,9 +33,10 @@ from navi.verbs.pool import RunnerPool
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from navi.verbs.link import Pairs
     from navi.verbs.match import Matches
     from navi.verbs.name import Names
-    from navi.verbs.search import Neighbour
+    from navi.verbs.search import Neighbours
 
 
 class Navi:
@@ -212,7 +213,9 @@ class Navi:
 
         return match_tables(self, frames, threshold=threshold, one_to_one=one_to_one, rows_per_column=rows_per_column)
 
-    def search(self, frames: Any, like: Any, k: int = 10) -> list[Neighbour]:
+    def search(
+        self, frames: Any, like: Mapping[str, Any] | str | tuple[str, int], k: int = 10, *, method: str = "auto"
+    ) -> Neighbours:
         """Return the k rows of some frames that are nearest to a row.
 
         `like` is a row, whole or in part (`{"title": "Alien"}` or the text `title=Alien, year=1979`), or a table's name
@@ -220,17 +223,23 @@ class Navi:
         """
         from navi.verbs.search import index_frames
 
-        index = index_frames(self, frames)
+        index = index_frames(self, frames, method=method)
         if isinstance(like, tuple):
             table, row = like
             return index.search_row(table, row, k)
         return index.search(like, k)[0]
 
-    def find_pairs(self, left: Any, right: Any, **settings: Any) -> pa.Table:
-        """Return the rows of two frames that are about the same thing; `settings` are those of `PairsConfig`."""
-        from navi.verbs.pairs import PairsConfig, find_pairs
+    def find_pairs(
+        self, left: Any, right: Any, *, k: int = 10, threshold: float = 0.5, one_to_one: bool = False
+    ) -> Pairs:
+        """Return the rows of two frames that are about the same thing, the surest first.
 
-        return find_pairs(self, left, right, PairsConfig(**settings))
+        A pair must be among the `k` best of both its rows, and at least as sure as `threshold`. `one_to_one` gives each
+        row to one pair at most.
+        """
+        from navi.verbs.link import find_pairs
+
+        return find_pairs(self, left, right, k=k, threshold=threshold, one_to_one=one_to_one)
 
     def impute(
         self, frame: Any, *, confidence: float = 0.0, columns: Sequence[str] | None = None, **settings: Any

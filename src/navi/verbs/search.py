@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,22 +14,26 @@ from numpy.typing import NDArray
 
 from navi.corpus import Encoded
 from navi.corpus.columns import GrowingLists, GrowingMemory, MakeGrowing
-from navi.errors import ConfigError, TableError
+from navi.errors import ConfigError, MissingExtraError, TableError
 from navi.verbs.embedding import embed_value_means
-from navi.verbs.like import parse_like
-from navi.verbs.nearest import METHODS, Nearest, build_nearest, choose_method
-from navi.verbs.pool import Floats, Progress
-from navi.verbs.space import Space, weigh_similarity
-from navi.verbs.words import WordIndex, Words, list_words
+from navi.verbs.pool import Floats, Ints, Progress
+from navi.verbs.result import TabularResult
+from navi.verbs.row_similarity import Whitening, WordIndex, Words, list_words, weigh_similarity
 
 if TYPE_CHECKING:
     from navi.verbs.navi import Navi
 
 # Shape suffixes: R rows, D hidden size.
 
+METHODS = ("auto", "exact", "hnsw", "ivf")
+"""How rows are found: `exact` compares with all; `hnsw` (a graph) and `ivf` (cells of 8-bit vectors) approximate."""
+EXACT_ROWS = 100_000
+"""Rows up to which `auto` compares with all; beyond, it takes a graph."""
+MIN_CANDIDATES = 200
+"""Rows that an approximate index proposes for a query, at least."""
 ROWS_AT_ONCE = 65_536
 WEIGHT_ROWS = 64
-"""Rows whose likeness to all others tells what similarity and overlap should weigh."""
+"""Rows whose likeness to all others decides what similarity and overlap weigh."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +54,37 @@ class Neighbour:
     """What the row holds."""
 
 
+@dataclass(frozen=True)
+class Neighbours(TabularResult):
+    """The rows nearest to one, nearest first."""
+
+    rows: tuple[Neighbour, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Neighbour]:
+        return iter(self.rows)
+
+    def __getitem__(self, place: int) -> Neighbour:
+        return self.rows[place]
+
+    def to_arrow(self) -> pa.Table:
+        """Return a line for each row: its place, how alike it is, and its cells as JSON."""
+        lines = [vars(row) | {"cells": json.dumps(row.cells, ensure_ascii=False)} for row in self.rows]
+        types = (pa.string(), pa.int64(), pa.float64(), pa.float64(), pa.float64(), pa.string())
+        names = Neighbour.__dataclass_fields__
+        return pa.Table.from_pylist(lines, pa.schema(list(zip(names, types, strict=True))))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchIndex:
     """Rows of any tables, ready to be searched."""
 
     navi: Navi
     """The model."""
-    space: Space
-    """Where rows are compared."""
+    whitening: Whitening
+    """The space that rows are compared in."""
     vectors: Floats
     """(R, D) unit vectors of the rows."""
     words: WordIndex
@@ -67,10 +95,10 @@ class SearchIndex:
     """What the similarity of vectors weighs in a confidence; the words that rows share weigh the rest."""
     method: str
     """How rows are found: exact, hnsw or ivf."""
-    nearest: Nearest
-    """Finds them."""
+    faiss_index: Any
+    """The faiss index, by inner product; None where all rows are compared."""
 
-    def search(self, like: Any, k: int = 10) -> list[list[Neighbour]]:
+    def search(self, like: Any, k: int = 10) -> list[Neighbours]:
         """Return the k nearest rows for each row of `like`: a frame, a list of rows, one row, or the text of one.
 
         A row may have cells for a few headers alone, and headers that no table has.
@@ -81,17 +109,17 @@ class SearchIndex:
         encoded = self.navi.encode(tables)
         if encoded.arrays.num_rows < sum(table.num_rows for table in tables.values()):
             raise TableError("A row to search for has no cells. Give it at least one, such as title=Alien.")
-        vectors = self.space.apply(embed_value_means(self.navi.pool, encoded.arrays))
+        vectors = self.whitening.transform(embed_value_means(self.navi.pool, encoded.arrays))
         rows, words = list_words(encoded)
         return [self._find(vector, words[rows == place], k) for place, vector in enumerate(vectors)]
 
-    def search_row(self, table: str, row: int, k: int = 10) -> list[Neighbour]:
+    def search_row(self, table: str, row: int, k: int = 10) -> Neighbours:
         """Return the k rows nearest to one of the index's own, which is not among them."""
-        cells = json.loads(self.rows["cells"][self.find_row(table, row)].as_py())
+        cells = json.loads(self.rows["cells"][self._find_row(table, row)].as_py())
         found = self.search(cells, k + 1)[0]
-        return [each for each in found if (each.table, each.row) != (table, row)][:k]
+        return Neighbours(tuple(each for each in found if (each.table, each.row) != (table, row))[:k])
 
-    def find_row(self, table: str, row: int) -> int:
+    def _find_row(self, table: str, row: int) -> int:
         """Return the place of a table's row in the index."""
         names = self.rows["table"].unique().to_pylist()
         if table not in names:
@@ -105,26 +133,44 @@ class SearchIndex:
             )
         return int(found[0])
 
-    def _find(self, vector: Floats, words: Words, k: int) -> list[Neighbour]:
-        overlap = self.words.share(words)
-        proposed = self.nearest.propose(vector, overlap, k)
+    def _find(self, vector: Floats, words: Words, k: int) -> Neighbours:
+        overlap = self.words.measure_overlap(words)
+        proposed = self._propose(vector, overlap, k)
         similarity = np.clip(self.vectors[proposed] @ vector, 0, 1)
         overlap = overlap[proposed]
         confidence = self.similarity_weight * similarity + (1 - self.similarity_weight) * overlap
         best = np.argsort(-confidence, kind="stable")[:k]
-        places = np.arange(len(self.vectors))[proposed][best]
-        facts = self.rows.take(pa.array(places)).to_pylist()
-        return [
-            Neighbour(
-                table=fact["table"],
-                row=fact["row"],
-                confidence=float(confidence[place]),
-                similarity=float(similarity[place]),
-                overlap=float(overlap[place]),
-                cells=json.loads(fact["cells"]),
+        facts = self.rows.take(pa.array(np.arange(len(self.vectors))[proposed][best])).to_pylist()
+        return Neighbours(
+            tuple(
+                Neighbour(
+                    table=fact["table"],
+                    row=fact["row"],
+                    confidence=float(confidence[place]),
+                    similarity=float(similarity[place]),
+                    overlap=float(overlap[place]),
+                    cells=json.loads(fact["cells"]),
+                )
+                for place, fact in zip(best, facts, strict=True)
             )
-            for place, fact in zip(best, facts, strict=True)
-        ]
+        )
+
+    def _propose(self, vector: Floats, overlap: Floats, k: int) -> Ints | slice:
+        """Return the rows worth comparing: all, or those that faiss finds near and those that share the most words."""
+        if self.faiss_index is None:
+            return slice(None)
+        count = min(max(MIN_CANDIDATES, 20 * k), len(overlap))
+        near = self.faiss_index.search(vector[None], count)[1][0]
+        shared = np.argpartition(-overlap, count - 1)[:count]
+        proposed: Ints = np.union1d(near[near >= 0], shared[overlap[shared] > 0])
+        return proposed
+
+
+def index_frames(navi: Navi, frames: Any, *, method: str = "auto", progress: Progress | None = None) -> SearchIndex:
+    """Return an index, in memory, of the rows of one frame or several; `method` is one of `METHODS`."""
+    builder = IndexBuilder(navi)
+    builder.add(navi.encode(frames), progress)
+    return builder.finish(method)
 
 
 class IndexBuilder:
@@ -137,54 +183,64 @@ class IndexBuilder:
         self._cells = GrowingLists(make, "cells", np.uint8)
         self._number, self._table = make("number", np.int64), make("table", np.int32)
         self._tables: dict[str, int] = {}
-        self.num_rows = 0
+        self._num_rows = 0
 
     def add(self, encoded: Encoded, progress: Progress | None = None) -> None:
         """Take in rows."""
         arrays = encoded.arrays
         self._vectors.append(embed_value_means(self._navi.pool, arrays, progress=progress).reshape(-1))
         rows, words = list_words(encoded)
-        self._word_rows.append(rows + self.num_rows)
+        self._word_rows.append(rows + self._num_rows)
         self._words.append(words)
-        texts = [text.encode() for text in write_cells(encoded)]
+        texts = [text.encode() for text in _write_cells(encoded)]
         self._cells.append(np.array([len(text) for text in texts]), np.frombuffer(b"".join(texts), np.uint8))
         numbers = [self._tables.setdefault(name, len(self._tables)) for name in encoded.tables]
         self._table.append(np.array(numbers, np.int32)[arrays.row_table])
         self._number.append(encoded.row_number)
-        self.num_rows += arrays.num_rows
+        self._num_rows += arrays.num_rows
 
     def finish(self, method: str = "auto") -> SearchIndex:
-        """Return the index; `method` is one of `METHODS`."""
+        """Return the index."""
         if method not in METHODS:
             raise ConfigError(f"Unknown method '{method}'. Expected one of {', '.join(METHODS)}.")
-        if not self.num_rows:
+        if not self._num_rows:
             raise TableError("No row to search in: these tables have none with any cell.")
-        width, method = self._navi.hidden_size, choose_method(method, self.num_rows)
-        raw = self._vectors.finish().reshape(self.num_rows, width)
-        space, unit = Space.fit(raw), self._make("unit", np.float32)
-        for start in range(0, self.num_rows, ROWS_AT_ONCE):
-            unit.append(space.apply(np.asarray(raw[start : start + ROWS_AT_ONCE])).reshape(-1))
-        vectors = unit.finish().reshape(self.num_rows, width)
+        if method == "auto":
+            method = "exact" if self._num_rows <= EXACT_ROWS else "hnsw"
+        raw = self._vectors.finish().reshape(self._num_rows, -1)
+        whitening, unit = Whitening.fit(raw), self._make("unit", np.float32)
+        for start in range(0, self._num_rows, ROWS_AT_ONCE):
+            unit.append(whitening.transform(np.asarray(raw[start : start + ROWS_AT_ONCE])).reshape(-1))
+        vectors = unit.finish().reshape(raw.shape)
         rows, words = self._word_rows.finish(), self._words.finish()
-        index = WordIndex.build(rows, words, self.num_rows)
+        index = WordIndex.build(rows, words, self._num_rows)
         return SearchIndex(
             navi=self._navi,
-            space=space,
+            whitening=whitening,
             vectors=vectors,
             words=index,
             rows=self._list_rows(),
             similarity_weight=_measure_weight(vectors, index, rows, words),
             method=method,
-            nearest=build_nearest(vectors, method),
+            faiss_index=None if method == "exact" else _build_faiss(vectors, method),
         )
 
     def _list_rows(self) -> pa.Table:
         offsets, content = self._cells.finish()
-        cells = pa.LargeStringArray.from_buffers(self.num_rows, pa.py_buffer(offsets), pa.py_buffer(content))
+        cells = pa.LargeStringArray.from_buffers(self._num_rows, pa.py_buffer(offsets), pa.py_buffer(content))
         table = pa.DictionaryArray.from_arrays(
             pa.array(self._table.finish()), pa.array(list(self._tables), pa.string())
         )
         return pa.table({"table": table, "row": self._number.finish(), "cells": cells})
+
+
+def _write_cells(encoded: Encoded) -> Iterator[str]:
+    """Yield each row's headers and values as a JSON object."""
+    arrays = encoded.arrays
+    headers = encoded.headers.take(pa.array(arrays.segment_header[arrays.row_segments])).to_pylist()
+    values = encoded.values.take(pa.array(arrays.segment_value[arrays.row_segments])).to_pylist()
+    for begin, end in zip(arrays.row_offsets[:-1], arrays.row_offsets[1:], strict=True):
+        yield json.dumps(dict(zip(headers[begin:end], values[begin:end], strict=True)), ensure_ascii=False)
 
 
 def _measure_weight(vectors: Floats, index: WordIndex, rows: NDArray[np.int32], words: Words) -> float:
@@ -193,21 +249,86 @@ def _measure_weight(vectors: Floats, index: WordIndex, rows: NDArray[np.int32], 
     for row in chosen:
         begin, end = np.searchsorted(rows, [row, row + 1])
         similarity.append(np.clip(vectors @ vectors[row], 0, 1))
-        overlap.append(index.share(words[begin:end]))
+        overlap.append(index.measure_overlap(words[begin:end]))
     return weigh_similarity(np.concatenate(similarity), np.concatenate(overlap))
 
 
-def index_frames(navi: Navi, frames: Any, *, method: str = "auto", progress: Progress | None = None) -> SearchIndex:
-    """Return an index, in memory, of the rows of one frame or several."""
-    builder = IndexBuilder(navi)
-    builder.add(navi.encode(frames), progress)
-    return builder.finish(method)
+def _build_faiss(vectors: Floats, method: str) -> Any:
+    """Return a faiss index of unit vectors: a graph, or cells of 8-bit vectors."""
+    faiss, width = import_faiss(), vectors.shape[1]
+    if method == "hnsw":
+        index = faiss.IndexHNSWFlat(width, 32, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction, index.hnsw.efSearch = 80, 2 * MIN_CANDIDATES
+    else:
+        cells = max(1, int(4 * np.sqrt(len(vectors))))
+        quantizer, bits = faiss.IndexFlatIP(width), faiss.ScalarQuantizer.QT_8bit
+        index = faiss.IndexIVFScalarQuantizer(quantizer, width, cells, bits, faiss.METRIC_INNER_PRODUCT)
+        index.nprobe = max(8, cells // 16)
+        count = min(len(vectors), 50 * cells)
+        sample = np.sort(np.random.default_rng(0).choice(len(vectors), count, replace=False))
+        index.train(np.ascontiguousarray(vectors[sample]))
+    for start in range(0, len(vectors), ROWS_AT_ONCE):
+        index.add(np.ascontiguousarray(vectors[start : start + ROWS_AT_ONCE]))
+    return index
 
 
-def write_cells(encoded: Encoded) -> Iterable[str]:
-    """Yield each row's headers and values as a JSON object."""
-    arrays = encoded.arrays
-    headers = encoded.headers.take(pa.array(arrays.segment_header[arrays.row_segments])).to_pylist()
-    values = encoded.values.take(pa.array(arrays.segment_value[arrays.row_segments])).to_pylist()
-    for begin, end in zip(arrays.row_offsets[:-1], arrays.row_offsets[1:], strict=True):
-        yield json.dumps(dict(zip(headers[begin:end], values[begin:end], strict=True)), ensure_ascii=False)
+def import_faiss() -> Any:
+    """Return faiss, or say which extra brings it."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtraError("An index for large tables (hnsw, ivf)", "index") from error
+    return faiss
+
+
+_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
+# A quote opens only where a header or a value begins: the one in `Don't Look Now` is a letter like any other.
+_PIECE = re.compile(rf"(?:(?:^|(?<=[=,]))\s*(?:{_QUOTED})|[^,])*")
+_CELL = re.compile(rf"\s*({_QUOTED}|[^=\"']+?)\s*=\s*(.*?)\s*", re.DOTALL)
+EXAMPLE = "title=Alien, year=1979"
+
+
+def parse_like(text: str) -> dict[str, Any]:
+    r"""Return the cells of a row that a user wrote.
+
+    Cells stand between commas; a comma without a header after it belongs to the value before. Quotes keep commas and
+    equals signs together. A JSON object is taken as it is.
+
+    >>> parse_like("title=Alien, year=1979")
+    {'title': 'Alien', 'year': '1979'}
+    >>> parse_like("title=Crouching Tiger, Hidden Dragon, 'made in'=\"China = Taiwan\"")
+    {'title': 'Crouching Tiger, Hidden Dragon', 'made in': 'China = Taiwan'}
+    """
+    if text.lstrip().startswith("{"):
+        return _parse_json(text)
+    pieces: list[str] = []
+    place = 0
+    while place <= len(text):
+        piece = _PIECE.match(text, place)
+        assert piece is not None, "the pattern matches nothing, too"
+        place = piece.end() + 1
+        if _CELL.fullmatch(piece[0]) or not pieces:
+            pieces.append(piece[0])
+        else:
+            pieces[-1] += f",{piece[0]}"
+    cells: dict[str, Any] = {}
+    for cell in pieces:
+        found = _CELL.fullmatch(cell)
+        if not found:
+            raise ConfigError(f"Cannot read {cell.strip()!r} as a cell: expected header=value, such as {EXAMPLE}.")
+        cells[_unquote(found[1])] = _unquote(found[2])
+    return cells
+
+
+def _unquote(text: str) -> str:
+    if re.fullmatch(_QUOTED, text):
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    return text
+
+
+def _parse_json(text: str) -> dict[str, Any]:
+    try:
+        row: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"Cannot read {text!r} as a JSON object: {error}. Write it as {EXAMPLE}.") from error
+    return row

@@ -29,7 +29,7 @@ def find_same_films(tour: Tour) -> None:
     left, right = (read_table(find_file(tour.tables, name)) for name in names)
     with show_progress(tour.screen) as meter:
         meter.wait(f"Comparing {left.name} and {right.name}")
-        found = tour.model.find_pairs(left.frame, right.frame, one_to_one=True).to_pylist()
+        found = tour.model.find_pairs(left.frame, right.frame, one_to_one=True).to_arrow().to_pylist()
     truth = set(tour.truth.shared_rows(*names))
     pairs = [(place(tour, left, pair["left"]), place(tour, right, pair["right"])) for pair in found]
     tour.screen.summarise(

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from navi.errors import ConfigError
 from navi.verbs.embedding import embed_value_means
 from navi.verbs.pool import Floats, Ints, Progress
-from navi.verbs.space import Space, weigh_similarity
-from navi.verbs.words import list_words, weigh
+from navi.verbs.result import TabularResult
+from navi.verbs.row_similarity import Whitening, inverse_document_frequency, list_words, weigh_similarity
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -23,78 +23,98 @@ if TYPE_CHECKING:
 # Shape suffixes: L left rows, R right rows, P pairs, W distinct words, D hidden size.
 
 ROWS_AT_ONCE = 1024
-CALIBRATION_ROWS = 2000
+FIT_ROWS = 2000
 """Rows of the left table that the confidence is fitted on, at most."""
-
 SHARPNESS = 1.5
 """Power of the odds: right rows stand out more than a logistic curve between best and wrong rows can show. Fitted on
 simulated catalogues."""
 MIDDLE = 0.5
 """Share of the wrong scores below which next to no best row is a right one."""
-
 FEW = 3
 """Rows that it takes to learn as much from them as was assumed before: that no row has a counterpart."""
 LARGEST_LOGIT = 15.0
 """Beyond this, differences between scores say nothing more."""
+RIDGE = 1e-2
+"""Penalty that keeps the curve finite where scores tell the best rows from the wrong ones without fail."""
 
 Doubles = NDArray[np.float64]
 
-_RIDGE = 1e-2
-
 
 @dataclass(frozen=True, kw_only=True)
-class PairsConfig:
-    """How pairs are found and how sure they must be."""
+class Pairs(TabularResult):
+    """Pairs of rows that are about the same thing, the surest first.
 
-    k: int = 10
-    """A pair must be among the k best of each of its two rows."""
-    threshold: float = 0.5
-    """Pairs with less confidence are left out."""
-    one_to_one: bool = False
-    """Give each row to one pair at most, the surest first."""
+    **Shape**: P pairs.
+    """
 
-    def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ConfigError(f"k must be at least 1, got {self.k}.")
-        if not 0 <= self.threshold <= 1:
-            raise ConfigError(f"threshold must lie between 0 and 1, got {self.threshold}.")
+    left: Ints
+    """(P,) number of the left row in its source, from 1."""
+    right: Ints
+    """(P,) number of the right row."""
+    confidence: Floats
+    """(P,) how sure each pair is, from 0 to 1."""
+    similarity: Floats
+    """(P,) similarity of the two rows' vectors."""
+    overlap: Floats
+    """(P,) share of the words of both that both have, rare ones weighing more."""
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a line for each pair."""
+        return pa.table(dict(vars(self)))
 
 
 def find_pairs(
-    navi: Navi, left: Any, right: Any, config: PairsConfig | None = None, *, progress: Progress | None = None
-) -> pa.Table:
-    """Return pairs of rows of two frames that are about the same thing, the surest first.
+    navi: Navi,
+    left: Any,
+    right: Any,
+    *,
+    k: int = 10,
+    threshold: float = 0.5,
+    one_to_one: bool = False,
+    progress: Progress | None = None,
+) -> Pairs:
+    """Return pairs of rows of two tables that are about the same thing.
 
-    Columns: `left` and `right`, row numbers from 1; `confidence`; and what it comes from, `similarity` of the vectors
-    and `overlap` of the words, rare ones weighing more. How sure a pair is depends on how well wrong rows do: where
+    A pair must be among the `k` best of each of its two rows. How sure it is depends on how well wrong rows do: where
     many rows of a table are alike, a high score says little. And it depends on whether either row has a better partner.
+    Pairs with less confidence than `threshold` are left out; `one_to_one` gives each row to one pair at most, the
+    surest first.
     """
-    config = config or PairsConfig()
+    if k < 1:
+        raise ConfigError(f"k must be at least 1, got {k}.")
+    if not 0 <= threshold <= 1:
+        raise ConfigError(f"threshold must lie between 0 and 1, got {threshold}.")
     rows = ComparedRows.read(navi, left, right, progress)
-    pairs_P2 = rows.find_candidates(config.k)
+    pairs_P2 = rows.find_candidates(k)
     similarity, overlap = rows.compare(pairs_P2[:, 0], pairs_P2[:, 1])
     score = rows.blend(similarity, overlap)
-    odds = Odds.fit(*rows.measure_best_and_wrong()).of(score)
+    odds = PairOdds.fit(*rows.measure_best_and_wrong()).of(score)
     confidence = share_odds(pairs_P2, odds, len(rows.number)).astype(np.float32)
     chosen = np.lexsort((pairs_P2[:, 1], pairs_P2[:, 0], -score, -confidence))
-    chosen = chosen[confidence[chosen] >= config.threshold]
-    if config.one_to_one:
-        chosen = take_once(pairs_P2, chosen)
-    columns = {"left": rows.number[pairs_P2[chosen, 0]], "right": rows.number[pairs_P2[chosen, 1]]}
-    facts = {"confidence": confidence, "similarity": similarity, "overlap": overlap}
-    return pa.table(columns | {name: fact[chosen] for name, fact in facts.items()})
+    chosen = chosen[confidence[chosen] >= threshold]
+    if one_to_one:
+        chosen = _take_once(pairs_P2, chosen)
+    return Pairs(
+        left=rows.number[pairs_P2[chosen, 0]],
+        right=rows.number[pairs_P2[chosen, 1]],
+        confidence=confidence[chosen],
+        similarity=similarity[chosen],
+        overlap=overlap[chosen],
+    )
 
 
-def take_once(pairs_P2: Ints, order: Ints) -> Ints:
+def _take_once(pairs_P2: Ints, order: Ints) -> Ints:
     """Return those of the pairs, in this order, whose rows no earlier one of them has."""
-    taken: tuple[set[int], set[int]] = (set(), set())
+    taken: set[int] = set()
     chosen = []
     for place in order.tolist():
-        left, right = pairs_P2[place].tolist()
-        if left not in taken[0] and right not in taken[1]:
+        rows = pairs_P2[place].tolist()
+        if taken.isdisjoint(rows):
             chosen.append(place)
-            taken[0].add(left)
-            taken[1].add(right)
+            taken.update(rows)
     return np.array(chosen, np.int64)
 
 
@@ -116,7 +136,7 @@ class ComparedRows:
 
     @classmethod
     def read(cls, navi: Navi, left: Any, right: Any, progress: Progress | None = None) -> Self:
-        """Return the rows of two frames."""
+        """Return the rows of two tables."""
         from scipy.sparse import csr_array
 
         encoded = navi.encode({"left": left, "right": right})
@@ -124,11 +144,12 @@ class ComparedRows:
         vectors = embed_value_means(navi.pool, arrays, progress=progress)
         row, words = list_words(encoded)
         _, word, counts = np.unique(words, return_inverse=True, return_counts=True)
-        rarity = weigh(arrays.num_rows, counts)
+        rarity = inverse_document_frequency(arrays.num_rows, counts)
         shares = csr_array((np.sqrt(rarity[word]), (row, word)), (arrays.num_rows, len(rarity)))
         weight = np.bincount(row, rarity[word], arrays.num_rows).astype(np.float32)
         num_left = int((arrays.row_table == 0).sum())
-        rows = cls(Space.fit(vectors).apply(vectors), shares, weight, encoded.row_number, num_left, 0.5)
+        vectors = Whitening.fit(vectors).transform(vectors)
+        rows = cls(vectors, shares, weight, encoded.row_number, num_left, 0.5)
         chosen = rows.left[:: max(1, num_left // ROWS_AT_ONCE)]
         return replace(rows, similarity_weight=weigh_similarity(*rows.compare_all(chosen, rows.right)))
 
@@ -154,13 +175,13 @@ class ComparedRows:
         """Return similarity and overlap of pairs of rows."""
         similarity = np.clip(np.einsum("pd,pd->p", self.vectors[first], self.vectors[second]), 0, 1)
         shared = np.asarray(self.words[first].multiply(self.words[second]).sum(axis=1)).reshape(-1)
-        return similarity, self._share(shared, self.weight[first], self.weight[second])
+        return similarity, _share_words(shared, self.weight[first], self.weight[second])
 
     def compare_all(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
         """Return similarity and overlap of some rows with all of others: one line for each of the first."""
         similarity = np.clip(self.vectors[first] @ self.vectors[second].T, 0, 1)
         shared = (self.words[first] @ self.words[second].T).toarray()
-        return similarity, self._share(shared, self.weight[first][:, None], self.weight[second])
+        return similarity, _share_words(shared, self.weight[first][:, None], self.weight[second])
 
     def blend(self, similarity: Floats, overlap: Floats) -> Floats:
         """Return the score of pairs, from 0 to 1."""
@@ -173,7 +194,7 @@ class ComparedRows:
         A row has one counterpart at most, so its second and third best are wrong. Where it has none, its best is wrong,
         too, and ahead of the second by chance alone: taken for as much as that is ahead of the third.
         """
-        chosen = np.unique(np.linspace(0, self.num_left - 1, min(self.num_left, CALIBRATION_ROWS)).astype(np.int64))
+        chosen = np.unique(np.linspace(0, self.num_left - 1, min(self.num_left, FIT_ROWS)).astype(np.int64))
         best, wrong = np.zeros((2, len(chosen)), np.float32)
         for start in range(0, len(chosen), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
@@ -194,11 +215,12 @@ class ComparedRows:
             found.append(np.stack([np.repeat(part, k), others[best].reshape(-1)], axis=1))
         return np.concatenate(found)
 
-    @staticmethod
-    def _share(shared: Floats, weight: Floats, other: Floats) -> Floats:
-        together = weight + other - shared
-        share: Floats = np.where(together > 0, shared / np.where(together > 0, together, 1), 0).astype(np.float32)
-        return np.clip(share, 0, 1)
+
+def _share_words(shared: Floats, weight: Floats, other: Floats) -> Floats:
+    """Return how much of the weight of all words of two rows both have."""
+    together = weight + other - shared
+    share: Floats = np.where(together > 0, shared / np.where(together > 0, together, 1), 0).astype(np.float32)
+    return np.clip(share, 0, 1)
 
 
 def share_odds(pairs_P2: Ints, odds_P: Doubles, num_rows: int) -> Doubles:
@@ -215,7 +237,7 @@ def share_odds(pairs_P2: Ints, odds_P: Doubles, num_rows: int) -> Doubles:
 
 
 @dataclass(frozen=True)
-class Odds:
+class PairOdds:
     """From a score to the odds that the best right row of a left row is its counterpart: they rise with the score."""
 
     slope: float
@@ -230,11 +252,15 @@ class Odds:
         Low scores show how many of the best are wrong, since next to no right ones are as low (Storey's estimate). One
         made-up pair of each kind, a perfect and an empty one, keeps the curve finite for tables of a few rows.
         """
+        from sklearn.linear_model import LogisticRegression
+
         low = np.quantile(wrong, MIDDLE)
         wrong_share = min(1.0, float(((best <= low).sum() + FEW) / ((wrong <= low).sum() + FEW)))
         score = np.concatenate([best, wrong, [1.0, 0.0]]).astype(np.float64)
         is_best = np.concatenate([np.ones(len(best)), np.zeros(len(wrong)), [1.0, 0.0]])
-        intercept, slope = _fit_logistic(score, is_best)
+        design = np.stack([np.ones_like(score), score], axis=1)
+        fitted = LogisticRegression(C=1 / RIDGE, fit_intercept=False, tol=1e-6).fit(design, is_best)
+        intercept, slope = fitted.coef_[0].tolist()
         return cls(slope, -intercept / slope, wrong_share) if slope > 0 else cls(0.0, 1.0, 1.0)
 
     def of(self, score: Floats) -> Doubles:
@@ -246,18 +272,3 @@ class Odds:
         dense = np.exp(np.minimum(self.slope * (score.astype(np.float64) - self.centre), LARGEST_LOGIT))
         odds: Doubles = np.maximum(dense / self.wrong_share - 1, 0) ** SHARPNESS
         return odds
-
-
-def _fit_logistic(score: Doubles, label: Doubles) -> tuple[float, float]:
-    """Return intercept and slope of a logistic curve, by Newton's method."""
-    design = np.stack([np.ones_like(score), score], axis=1)
-    weights = np.zeros(2)
-    for _ in range(50):
-        chance = 1 / (1 + np.exp(-design @ weights))
-        gradient = design.T @ (label - chance) - _RIDGE * weights
-        curvature = (design * (chance * (1 - chance))[:, None]).T @ design + _RIDGE * np.eye(2)
-        step = np.linalg.solve(curvature, gradient)
-        weights = weights + step
-        if np.abs(step).max() < 1e-9:
-            break
-    return float(weights[0]), float(weights[1])

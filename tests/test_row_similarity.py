@@ -1,3 +1,5 @@
+"""The law behind searching and linking: whitened vectors, and what they weigh beside shared words."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.verbs.embedding import average_cells
-from navi.verbs.space import SAMPLE_ROWS, USUAL_WEIGHT, Space, weigh_similarity
+from navi.verbs.row_similarity import FIT_ROWS, USUAL_WEIGHT, Whitening, inverse_document_frequency, weigh_similarity
 
 
 def draw(num_rows, width=4, seed=0):
@@ -17,33 +19,25 @@ def draw(num_rows, width=4, seed=0):
 
 def test_rows_become_unit_vectors_spread_evenly_in_all_directions():
     vectors = draw(5000)
-    found = Space.fit(vectors).apply(vectors)
+    found = Whitening.fit(vectors).transform(vectors)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
     np.testing.assert_allclose(found.T @ found / len(found), np.eye(4) / 4, atol=0.02)
 
 
-def test_the_mean_becomes_zeros():
-    space = Space.fit(draw(100))
-    np.testing.assert_allclose(space.apply(space.mean[None]), 0)
-
-
-def test_directions_without_variance_stay_small():
+def test_the_mean_becomes_zeros_and_directions_without_variance_stay_small():
     vectors = np.concatenate([draw(100), np.full((100, 1), 3, np.float32)], axis=1)
-    found = Space.fit(vectors).apply(vectors)
-    assert np.isfinite(found).all()
+    whitening = Whitening.fit(vectors)
+    np.testing.assert_allclose(whitening.transform(whitening.mean[None]), 0)
+    assert np.isfinite(whitening.transform(vectors)).all()
+    assert np.isfinite(Whitening.fit(vectors[:1]).transform(vectors[:1])).all()
 
 
-def test_one_row_is_enough():
-    vectors = draw(1)
-    assert np.isfinite(Space.fit(vectors).apply(vectors)).all()
-
-
-def test_a_sample_tells_about_what_all_rows_tell():
-    vectors = draw(SAMPLE_ROWS * 2)
-    sampled = Space.fit(vectors).apply(vectors[:50])
-    halves = Space.fit(vectors[:SAMPLE_ROWS]).apply(vectors[:50])
+def test_a_sample_says_about_what_all_rows_say():
+    vectors = draw(FIT_ROWS * 2)
+    sampled = Whitening.fit(vectors).transform(vectors[:50])
+    halves = Whitening.fit(vectors[:FIT_ROWS]).transform(vectors[:50])
     np.testing.assert_allclose(sampled @ sampled.T, halves @ halves.T, atol=0.05)
-    np.testing.assert_array_equal(Space.fit(vectors).apply(vectors[:50]), sampled)
+    np.testing.assert_array_equal(Whitening.fit(vectors).transform(vectors[:50]), sampled)
 
 
 def test_similarity_weighs_the_less_the_more_noise_it_has():
@@ -56,6 +50,12 @@ def test_similarity_weighs_the_less_the_more_noise_it_has():
 def test_a_few_pairs_leave_the_usual_weight():
     few = np.array([0.0, 1.0], np.float32)
     assert weigh_similarity(few, few * 0.01) == pytest.approx(USUAL_WEIGHT, abs=0.01)
+
+
+def test_the_rarer_a_word_the_more_it_weighs():
+    weights = inverse_document_frequency(4, np.array([4, 2, 1, 0]))
+    assert weights[0] == 0
+    assert (np.diff(weights) > 0).all()
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=6))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -45,6 +44,7 @@ def match(
     quiet: Quiet = False,
 ) -> None:
     """Find the columns that mean the same over all tables, and a unified name for each."""
+    from navi.files import write_json
     from navi.tables import check_output, read_tables, write_table
     from navi.verbs import Navi
     from navi.verbs.unify import unify as unify_tables
@@ -64,7 +64,7 @@ def match(
     if csv is not None:
         write_table(found.to_arrow(), csv)
     if mapping is not None:
-        mapping.write_text(json.dumps(found.as_mapping(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        write_json(mapping, found.as_mapping())
     if unify is not None:
         write_table(unify_tables(tables, found), unify)
     screen.answer_json(found.as_dict())

@@ -39,8 +39,6 @@ SURE, SURELY_NOT = 0.7, 0.1
 LEAST_AGREEMENT = 0.2
 """Share of the pairs that values are sure of whose headers are equal, from which values may teach what headers say.
 Where it is lower, as among the lengths, weights and counts of products, most of these pairs are none."""
-TEMPERATURES = (0.3, 5.0)
-"""Bounds of the temperature."""
 PULL = 1e-4
 """How strongly fitted weights are drawn towards the default ones."""
 
@@ -237,4 +235,4 @@ def _fit_temperature(values: Floats, table: NDArray[np.int64], attribute: NDArra
     def measure(temperature: float) -> float:
         return float((logsumexp(best / temperature, axis=1) - own / temperature).mean())
 
-    return float(minimize_scalar(measure, bounds=TEMPERATURES, method="bounded").x)
+    return float(minimize_scalar(measure, bounds=(0.3, 5.0), method="bounded").x)

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModel, BertModel
 
-from navi.batches import BatchBuilder, MaskingConfig, lay_out, mask_layout
-from navi.batches.layout import PART_HEADER, PART_VALUE
+from navi.batches import BatchBuilder, MaskingConfig
 from navi.model import NaviModel, load_backbone
 
 TOLERANCE = {"atol": 1e-5, "rtol": 0.0}
@@ -82,21 +81,21 @@ def project(model, attribute, header, value):
 def encode_padded(model, arrays, layout, tokens, unknown):
     """Encode rows padded to the longest, with an explicit (H, P, P) mask each; return what `flatten` of a row holds."""
     config = model.config
-    lengths = np.diff(layout.row_starts)
-    padded = int(lengths.max())
+    lengths = layout.starts.diff().tolist()
+    padded = max(lengths)
     hidden = torch.zeros(len(lengths), padded, 32)
     see = torch.zeros(len(lengths), 4, padded, padded, dtype=torch.bool)
     see[:] = torch.eye(padded, dtype=torch.bool)  # padding sees itself, so that its softmax is defined
-    attributes = [encode_attribute(model, arrays, arrays.segment_attribute[i]) for i in layout.segment_id]
+    attributes = [encode_attribute(model, arrays, arrays.segment_attribute[i]) for i in layout.segment_id.tolist()]
     for row, length in enumerate(lengths):
-        span = slice(layout.row_starts[row], layout.row_starts[row] + length)
-        segment = torch.from_numpy(layout.token_segment[span])
+        span = slice(layout.starts[row], layout.starts[row] + length)
+        segment = layout.token_segment[span]
         added = torch.zeros(length, 32)
         for place, number in enumerate(segment.tolist()):
             if number >= 0:
                 added[place] = gate(model, attributes[number]) if not unknown[number] else model.unknown_attribute
-        positions = torch.from_numpy(layout.token_position[span])
-        hidden[row, :length] = run_embeddings(model.embeddings, torch.from_numpy(tokens[span]), positions, added)
+        positions = layout.token_position[span]
+        hidden[row, :length] = run_embeddings(model.embeddings, tokens[span], positions, added)
         see[row, :, :length, :length] = True
         local = 4 - int(4 * config.local_head_share)
         see[row, local:, 1:length, :length] = segment[1:, None] == segment[None, :]
@@ -114,12 +113,11 @@ def gate(model, attribute):
 
 def gather(model, layout, attributes, unknown, states_TD):
     """Return every embedding that the model should give, from the states of the tokens."""
-    found = {"tokens": states_TD, "cls": states_TD[layout.row_starts[:-1].tolist()]}
+    found = {"tokens": states_TD, "cls": states_TD[layout.starts[:-1]]}
     headers, values, segments = [], [], []
     for number, attribute in enumerate(attributes):
-        within = layout.token_segment == number
-        headers.append(states_TD[torch.from_numpy(within & (layout.token_part == PART_HEADER))].mean(dim=0))
-        values.append(states_TD[torch.from_numpy(within & (layout.token_part == PART_VALUE))].mean(dim=0))
+        headers.append(states_TD[layout.token_span == 2 * number].mean(dim=0))
+        values.append(states_TD[layout.token_span == 2 * number + 1].mean(dim=0))
         used = model.unknown_attribute if unknown[number] else attribute
         segments.append(project(model, used, headers[-1], values[-1]))
     return found | {"headers": torch.stack(headers), "values": torch.stack(values), "segments": torch.stack(segments)}
@@ -148,9 +146,10 @@ def assert_same(found, expected):
 @GATES
 def test_packed_rows_encode_as_rows_padded_together(models, make_arrays, special, share, gate):
     arrays, rows, model = make_arrays(seed=11), np.arange(9), models[share, gate]
-    layout = lay_out(arrays, rows, special)
+    builder = BatchBuilder(arrays, special)
+    layout = builder.lay_out(rows)
     expected = encode_padded(model, arrays, layout, layout.token_ids, np.zeros(len(layout.segment_id), dtype=bool))
-    assert_same(encode(model, BatchBuilder(arrays, special).pack_rows(rows)), expected)
+    assert_same(encode(model, builder.pack_rows(rows)), expected)
 
 
 @GATES
@@ -159,7 +158,7 @@ def test_packed_rows_encode_as_one_row_at_a_time(models, make_arrays, special, s
     packed = encode(model, BatchBuilder(arrays, special).pack_rows(np.arange(6)))
     alone = []
     for row in range(6):
-        layout = lay_out(arrays, np.array([row]), special)
+        layout = BatchBuilder(arrays, special).lay_out(np.array([row]))
         hidden = np.zeros(len(layout.segment_id), dtype=bool)
         alone.append(encode_padded(model, arrays, layout, layout.token_ids, hidden))
     assert_same(packed, {name: torch.cat([one[name] for one in alone]) for name in packed})
@@ -168,11 +167,12 @@ def test_packed_rows_encode_as_one_row_at_a_time(models, make_arrays, special, s
 @GATES
 def test_masked_rows_with_unknown_attributes_encode_as_padded_ones(models, make_arrays, special, share, gate):
     arrays, rows, model = make_arrays(seed=13), np.arange(6), models[share, gate]
-    layout = lay_out(arrays, rows, special)
-    masks = mask_layout(layout, MASKING, special, seed=0, epoch=0)
+    builder = BatchBuilder(arrays, special, masking=MASKING)
+    layout = builder.lay_out(rows)
+    masks, _ = builder.mask_layout(layout, epoch=0)
     assert masks.unknown.any()
     expected = encode_padded(model, arrays, layout, masks.token_ids, masks.unknown)
-    assert_same(encode(model, BatchBuilder(arrays, special).pack_layout(layout, masks)), expected)
+    assert_same(encode(model, builder.pack_layout(layout, masks)), expected)
 
 
 def test_the_paper_encoder_without_attributes_is_the_librarys_bert(tiny_backbone, make_arrays, special):
@@ -234,8 +234,8 @@ def test_masked_and_plain_copies_in_one_pass_equal_two_passes(models, make_array
     arrays, rows, model = make_arrays(seed=15), np.arange(7), models[share, gate]
     builder = BatchBuilder(arrays, special, masking=MASKING)
     both = encode(model, builder.build(rows, epoch=0).rows)
-    layout = lay_out(arrays, rows, special)
-    masked = builder.pack_layout(layout, mask_layout(layout, MASKING, special, seed=0, epoch=0))
+    layout = builder.lay_out(rows)
+    masked = builder.pack_layout(layout, builder.mask_layout(layout, epoch=0)[0])
     halves = [encode(model, masked), encode(model, builder.pack_rows(rows))]
     assert_same(both, {name: torch.cat([half[name] for half in halves]) for name in both})
 
@@ -245,10 +245,8 @@ def test_two_blind_headers_of_a_row_are_told_apart_by_local_heads_alone(models, 
     arrays = make_arrays(num_rows=1, num_tables=1, cells=(2, 2), num_values=40, seed=8)
     one_token = np.arange(len(arrays.header_offsets), dtype=np.int64)
     arrays = replace(arrays, header_offsets=one_token, header_tokens=arrays.header_tokens[: len(one_token) - 1])
-    layout = lay_out(arrays, np.array([0]), special)
     blind = MaskingConfig(header_share=1.0, value_share=0.0, unknown_attribute_rate=1.0, mask_rate=1.0, random_rate=0.0)
-    masks = mask_layout(layout, blind, special, seed=0, epoch=0)
-    rows = BatchBuilder(arrays, special).pack_layout(layout, masks)
+    rows = BatchBuilder(arrays, special, masking=blind, align=False).build(np.array([0]), epoch=0).rows
     wide, local = (models[share, True](rows).headers for share in (0.0, 0.5))
     torch.testing.assert_close(wide[0], wide[1], **TOLERANCE)
     assert (local[0] - local[1]).abs().max() > 1e-2

@@ -11,7 +11,7 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,9 @@ def make_key(*parts: int) -> int:
 def fold(keys: Keys | int, data: Keys | int) -> Keys:
     """Return new keys that depend on `keys` and on `data`, element by element."""
     scaled = _sign(keys * _GOLDEN) if isinstance(keys, int) else keys * _GOLDEN
-    return scramble(data + scaled)
+    state: Any = data + scaled
+    folded: Keys = scramble(state)
+    return folded
 
 
 def scramble(state: Keys) -> Keys:
@@ -58,7 +60,11 @@ def scramble(state: Keys) -> Keys:
     return state ^ _shift(state, 31)
 
 
-def uniform(keys: Keys) -> Keys:
+@overload
+def uniform(keys: NDArray[np.int64]) -> NDArray[np.float64]: ...
+@overload
+def uniform(keys: Tensor) -> Tensor: ...
+def uniform(keys: Any) -> Any:
     """Return one number in [0, 1) for each key, in double precision."""
     bits = _shift(keys, 11)
     return (bits.double() if hasattr(bits, "double") else bits) * _UNIT

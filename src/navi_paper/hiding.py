@@ -21,7 +21,7 @@ def draw_cells(arrays: SegmentArrays, share: float, *purpose: int) -> NDArray[np
     """
     row_C = arrays.cell_row
     keys_R = fold(make_key(*purpose), np.arange(arrays.num_rows))
-    keys_C = fold(keys_R[row_C], arrays.segment_header[arrays.row_segments])
+    keys_C = fold(keys_R[row_C], arrays.segment_header[arrays.row_segments].astype(np.int64))
     order = np.lexsort((order_keys(keys_C), row_C))
     counts_R = np.diff(arrays.row_offsets)
     rank = np.arange(len(order)) - np.repeat(arrays.row_offsets[:-1], counts_R)

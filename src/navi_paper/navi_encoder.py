@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.backbones import load_tokenizer
-from navi.batches.layout import PART_HEADER, PART_VALUE, Layout
-from navi.batches.masking import REGIME_HEADER, REGIME_VALUE, Masks
+from navi.batches import Layout, Masks
 from navi.corpus.arrays import SegmentArrays, count_up
 from navi.model.runner import Runner
 from navi.training.vocabulary import find_special_tokens
@@ -81,13 +80,11 @@ class NaviTables(TableEncoder):
         self, arrays: SegmentArrays, rows: Ints, hidden: Hidden, width: int, read: Callable[[Tensor], Tensor]
     ) -> Floats:
         """Return what `read` makes of the logits at each hidden token: (T, width)."""
-        import torch
-
         taken = arrays.take_rows(rows)
         hiding = Hiding(taken, hidden, self.runner.special.mask)
 
         def read_logits(output: NaviOutput, _: Rows, layout: Layout) -> dict[str, Tensor]:
-            places = torch.from_numpy(hiding.find_tokens(layout)).to(output.tokens.device)
+            places = hiding.find_tokens(layout).to(output.tokens.device)
             return {"found": read(self.runner.model.predict_tokens(output, places).float())}
 
         gathered = np.zeros((hiding.num_tokens, width), dtype=np.float32)
@@ -101,7 +98,6 @@ class Hiding:
 
     def __init__(self, arrays: SegmentArrays, hidden: Hidden, mask_token: int) -> None:
         assert len(hidden.cells) == len(arrays.row_segments), "there is one answer for each cell of the rows"
-        self._offsets = arrays.row_offsets
         self._hidden = hidden
         self._mask_token = mask_token
         _, lengths = list_hidden_tokens(arrays, np.arange(arrays.num_rows), hidden)
@@ -112,34 +108,30 @@ class Hiding:
 
     def mask(self, layout: Layout) -> Masks:
         """Put [MASK] in the place of what is hidden, and make the attributes of headers hidden blind unknown."""
-        hidden_S = self._hidden.cells[self._find_cells(layout)]
-        masked = self._mark_tokens(layout, hidden_S)
-        is_header = self._hidden.part == "header"
+        import torch
+
+        hidden_S = self._hidden.cells[layout.segment_cell.numpy()]
         return Masks(
-            token_ids=np.where(masked, self._mask_token, layout.token_ids),
-            masked=masked,
-            kind=np.full(len(masked), REGIME_HEADER if is_header else REGIME_VALUE, dtype=np.int8),
-            unknown=hidden_S & (is_header and self._hidden.blind),
+            token_ids=torch.where(self._mark_tokens(layout), self._mask_token, layout.token_ids),
+            unknown=torch.from_numpy(hidden_S & (self._hidden.part == "header" and self._hidden.blind)),
         )
 
-    def find_tokens(self, layout: Layout) -> Ints:
+    def find_tokens(self, layout: Layout) -> Tensor:
         """Return the places of the hidden tokens on a batch's token axis, ascending."""
-        return np.flatnonzero(self._mark_tokens(layout, self._hidden.cells[self._find_cells(layout)]))
+        return self._mark_tokens(layout).nonzero().squeeze(1)
 
     def find_places(self, layout: Layout) -> Ints:
         """Return where these tokens stand among the hidden tokens of all rows."""
-        cells = self._find_cells(layout)
+        cells = layout.segment_cell.numpy()
         cells = cells[self._hidden.cells[cells]]
         lengths = self._lengths_C[cells]
         return np.repeat(self._starts_C[cells], lengths) + count_up(lengths)
 
-    def _find_cells(self, layout: Layout) -> Ints:
-        cells: Ints = self._offsets[layout.rows][layout.segment_row] + layout.segment_rank
-        return cells
+    def _mark_tokens(self, layout: Layout) -> Tensor:
+        """Return which tokens are hidden: those in the hidden part of a hidden cell."""
+        import torch
 
-    def _mark_tokens(self, layout: Layout, hidden_S: Bools) -> Bools:
-        part = PART_HEADER if self._hidden.part == "header" else PART_VALUE
-        # [CLS] has segment -1: whatever that reads, its part is neither.
-        inside = hidden_S[layout.token_segment] if len(hidden_S) else np.zeros(len(layout.token_ids), np.bool_)
-        marked: Bools = (layout.token_part == part) & inside
-        return marked
+        hidden_S = torch.from_numpy(self._hidden.cells[layout.segment_cell.numpy()])
+        part = torch.tensor([self._hidden.part == "header", self._hidden.part == "value"])
+        hidden_P = torch.cat([(hidden_S[:, None] & part).view(-1), torch.zeros(1, dtype=torch.bool)])
+        return hidden_P[layout.token_span]

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from navi.batches import BatchBuilder, Columns
+from navi.batches import BatchBuilder, RelatedColumns
 from navi.losses import AlignmentConfig, agree_columns, compute_losses
 from navi.losses.total import StepSize, measure_step
 
@@ -22,7 +22,7 @@ def draw(*size, seed=0):
 
 def make_columns(table, attribute, segment_column=None):
     owners = torch.arange(len(table)) if segment_column is None else torch.tensor(segment_column)
-    return Columns(
+    return RelatedColumns(
         segment=torch.arange(len(owners)),
         segment_column=owners,
         column=torch.arange(len(table)),

@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.batches import BatchBuilder
-from navi.batches.batch import FIRST_SLOT
+from navi.batches import FIRST_SLOT, BatchBuilder
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW
 from navi.errors import ConfigError
 from navi.losses import AlignmentConfig, align_high, align_low

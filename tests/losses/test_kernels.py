@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from navi.batches.batch import IGNORED
+from navi.batches import IGNORED
 from navi.losses.masked import predict_masked
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

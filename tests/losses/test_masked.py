@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.batches.batch import IGNORED
+from navi.batches import IGNORED
 from navi.losses import predict_masked
 
 

@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.batches import BatchBuilder, MaskingConfig, mask_layout
-from navi.batches.device_packer import DevicePacker
+from navi.batches import BatchBuilder, MaskingConfig
 from navi.errors import ConfigError, ModelError
 from navi.model import load_backbone
 from navi.model.runner import Runner, group_by_length
@@ -84,7 +83,7 @@ def test_a_mask_is_laid_over_the_rows_before_they_are_encoded(runner, arrays, sp
     config = MaskingConfig(header_share=0.0, value_share=1.0, mask_rate=1.0, random_rate=0.0)
 
     def mask(layout):
-        return mask_layout(layout, config, special, seed=0, epoch=0)
+        return BatchBuilder(arrays, special, masking=config).mask_layout(layout, epoch=0)[0]
 
     rows = np.flatnonzero(np.diff(arrays.row_offsets) > 0)
     masked, plain = runner.embed(arrays, rows, mask=mask)["rows"], runner.embed(arrays, rows)["rows"]
@@ -126,7 +125,7 @@ def test_rows_packed_on_the_device_are_embedded_as_others_in_their_order(
 ):
     rows = np.random.default_rng(1).permutation(arrays.num_rows)
     expected = encode_directly(packing_runner, arrays, rows)["rows"]
-    monkeypatch.setattr("navi.model.runner.lay_out", None)  # nothing is laid out on the host
+    monkeypatch.setattr(packing_runner, "_make_here", None)  # nothing is laid out on the host
     done = []
     found = packing_runner.embed(arrays, rows, batch_size=batch_size, progress=done.append)["rows"]
     np.testing.assert_allclose(found, expected, **CLOSE)
@@ -159,19 +158,19 @@ def test_halves_of_a_batch_are_packed_on_the_device_again(packing_runner, arrays
 
 def test_memory_that_ends_while_the_device_packs_is_met_with_halves(packing_runner, arrays, monkeypatch):
     expected = encode_directly(packing_runner, arrays, np.arange(arrays.num_rows))["rows"]
-    pack = DevicePacker.pack_rows
+    pack = BatchBuilder.pack_rows
 
-    def pack_few(self, rows, num_tokens):
+    def pack_few(self, rows, *settings):
         if len(rows) > 2:
             raise torch.OutOfMemoryError("no memory left")
-        return pack(self, rows, num_tokens)
+        return pack(self, rows, *settings)
 
-    monkeypatch.setattr(DevicePacker, "pack_rows", pack_few)
+    monkeypatch.setattr(BatchBuilder, "pack_rows", pack_few)
     np.testing.assert_allclose(packing_runner.embed(arrays)["rows"], expected, **CLOSE)
 
 
 def test_a_single_row_packed_on_the_device_that_does_not_fit_is_said(packing_runner, arrays, monkeypatch):
-    monkeypatch.setattr("navi.model.runner.lay_out", None)
+    monkeypatch.setattr(packing_runner, "_make_here", None)
     fail_beyond(packing_runner, monkeypatch, limit=0)
     with pytest.raises(ModelError, match=rf"One row of {arrays.count_row_tokens().min()} tokens does not fit"):
         packing_runner.embed(arrays)
@@ -179,7 +178,7 @@ def test_a_single_row_packed_on_the_device_that_does_not_fit_is_said(packing_run
 
 @pytest.mark.parametrize("parts", [("rows", "values"), ("cls",)])
 def test_other_parts_than_rows_are_laid_out_on_the_host(packing_runner, arrays, parts, monkeypatch):
-    monkeypatch.setattr("navi.model.runner.DevicePacker", None)
+    monkeypatch.setattr(packing_runner, "_make_there", None)
     found = packing_runner.embed(arrays, parts=parts)
     expected = encode_directly(packing_runner, arrays, np.arange(arrays.num_rows))
     for part in parts:
@@ -187,11 +186,11 @@ def test_other_parts_than_rows_are_laid_out_on_the_host(packing_runner, arrays, 
 
 
 def test_masked_rows_are_laid_out_on_the_host(packing_runner, arrays, special, monkeypatch):
-    monkeypatch.setattr("navi.model.runner.DevicePacker", None)
+    monkeypatch.setattr(packing_runner, "_make_there", None)
 
     def hide(layout):
         seen.append(layout)
-        return mask_layout(layout, MaskingConfig(), special, seed=0, epoch=0)
+        return BatchBuilder(arrays, special).mask_layout(layout, epoch=0)[0]
 
     seen = []
     packing_runner.embed(arrays, mask=hide)
@@ -200,7 +199,7 @@ def test_masked_rows_are_laid_out_on_the_host(packing_runner, arrays, special, m
 
 def test_few_rows_of_many_are_laid_out_on_the_host(packing_runner, make_arrays, monkeypatch):
     many = make_arrays(num_rows=400)
-    monkeypatch.setattr("navi.model.runner.DevicePacker", None)
+    monkeypatch.setattr(packing_runner, "_make_there", None)
     found = packing_runner.embed(many, np.array([7]))["rows"]
     np.testing.assert_allclose(found, encode_directly(packing_runner, many, np.array([7]))["rows"], **CLOSE)
 

@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from navi.batches import BatchBuilder, lay_out
-from navi.batches.layout import PART_HEADER, PART_VALUE
-from navi.batches.masking import Masks
+from navi.batches import BatchBuilder, Masks
 from navi_paper.encoder import Hidden, list_cells, list_hidden_tokens
 from navi_paper.hiding import draw_cells
 from navi_paper.navi_encoder import Hiding, NaviTables
@@ -24,22 +22,18 @@ def read_one_by_one(navi_tables, arrays, rows, hidden):
     builder = BatchBuilder(arrays, special, align=False)
     start, found = 0, []
     for row in rows:
-        layout = lay_out(arrays, np.array([row]), special)
+        layout = builder.lay_out(np.array([row]))
         own = hidden.cells[start : start + len(layout.segment_id)]
         start += len(own)
-        part = PART_HEADER if hidden.part == "header" else PART_VALUE
-        masked = np.array([segment >= 0 and own[segment] for segment in layout.token_segment], np.bool_) & (
-            layout.token_part == part
-        )
+        spans = 2 * np.flatnonzero(own) + (hidden.part == "value")
+        masked = torch.isin(layout.token_span, torch.from_numpy(spans))
         masks = Masks(
-            token_ids=np.where(masked, special.mask, layout.token_ids),
-            masked=masked,
-            kind=np.zeros(len(masked), np.int8),
-            unknown=own if hidden.blind else np.zeros_like(own),
+            token_ids=torch.where(masked, special.mask, layout.token_ids),
+            unknown=torch.from_numpy(own & hidden.blind),
         )
         with torch.inference_mode():
             output = model(builder.pack_layout(layout, masks))
-            found.append(model.predict_tokens(output, torch.from_numpy(np.flatnonzero(masked))))
+            found.append(model.predict_tokens(output, masked.nonzero().squeeze(1)))
     return torch.cat(found)
 
 

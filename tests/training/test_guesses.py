@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from navi.batches import SpecialTokens, lay_out, mask_layout
-from navi.batches.masking import REGIME_HEADER
+from navi.batches import REGIME_HEADER, BatchBuilder, SpecialTokens
 from navi.corpus import Corpus
 from navi.corpus.arrays import SegmentArrays
 from navi.training.guesses import NO_TOKEN, find_most_frequent, measure_guesses
@@ -50,9 +49,10 @@ def test_the_header_guess_is_laid_over_the_span_token_by_token(toy_corpus: Corpu
     arrays, special = toy_corpus.arrays, find_special_tokens(toy_corpus.tokenizer)
     rows = toy_corpus.rows_of("validation")
     found = measure_guesses(arrays, toy_corpus.rows_of("train"), rows, special, INFORMED, seed=0, epoch=-1)
-    layout = lay_out(arrays, rows, special)
-    masks = mask_layout(layout, INFORMED, special, seed=0, epoch=-1)
-    where = np.flatnonzero(masks.masked & (masks.kind == REGIME_HEADER))
+    builder = BatchBuilder(arrays, special, masking=INFORMED)
+    layout = builder.lay_out(rows)
+    _, targets = builder.mask_layout(layout, epoch=-1)
+    where = targets.position[targets.kind == REGIME_HEADER].tolist()
     # The most frequent headers of the toy corpus, genre, language and year, are of one token each.
     (guess,) = arrays.header_tokens[slice(*arrays.header_offsets[find_most_frequent(arrays, rows)[0] :][:2])]
     hits = [layout.token_ids[t] == guess and layout.token_position[t] == 0 for t in where]

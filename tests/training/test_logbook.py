@@ -18,7 +18,7 @@ MADE = StepBatches(
     part_tokens=[20],
     batches=[],
     size=StepSize(num_targets=1, num_tables=1),
-    room=None,
+    capacity=None,
     epoch=0,
     num_tokens=40,
 )

@@ -21,7 +21,7 @@ def make_step(corpus: Corpus, *parts: list[int]) -> StepBatches:
         part_tokens=[batch.num_tokens for batch in batches],
         batches=batches,
         size=measure_step(batches),
-        room=None,
+        capacity=None,
         epoch=0,
         num_tokens=0,
     )

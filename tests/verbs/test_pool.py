@@ -71,8 +71,8 @@ def test_rows_packed_on_the_devices_have_the_same_vectors_and_leave_their_attrib
     for runner in runners:
         runner.packs_on_device = True
         runner.attributes = AttributeCache(runner.model, runner.device)
-    monkeypatch.setattr("navi.batches.device_packer.MOVED_PER_TOKEN", 10**6)
-    monkeypatch.setattr("navi.model.runner.lay_out", None)  # nothing is laid out on the host
+    monkeypatch.setattr("navi.batches.builder.MOVED_PER_TOKEN", 10**6)
+    monkeypatch.setattr("navi.model.runner.Runner._make_here", None)  # nothing is laid out on the host
     rows = np.random.default_rng(0).permutation(arrays.num_rows)
     found = RunnerPool(runners).embed(arrays, rows, tokens_per_batch=500)["rows"]
     np.testing.assert_allclose(found, expected[rows], atol=1e-5)

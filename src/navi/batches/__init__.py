@@ -1,27 +1,55 @@
 """Packed batches of a few tables, masked and plain; nothing random without a seed."""
 
-from navi.batches.batch import Alignment, Batch, Columns, Rows, Sequences, Targets
-from navi.batches.builder import BatchBuilder
-from navi.batches.layout import Layout, SpecialTokens, lay_out
-from navi.batches.loader import prefetch
-from navi.batches.masking import MaskingConfig, Masks, mask_layout
-from navi.batches.sampler import SamplerConfig, plan_epoch
+from navi.batches.batch import (
+    FIRST_SLOT,
+    IGNORED,
+    SLOT_NONE,
+    SLOT_UNKNOWN,
+    Alignment,
+    Batch,
+    BatchCapacity,
+    RelatedColumns,
+    Rows,
+    Sequences,
+    Targets,
+)
+from navi.batches.builder import AttributeSlots, BatchBuilder, is_worth_moving
+from navi.batches.layout import (
+    REGIME_HEADER,
+    REGIME_VALUE,
+    REGIME_VANILLA,
+    Layout,
+    MaskingConfig,
+    Masks,
+    SpecialTokens,
+)
+from navi.batches.sampler import SamplerConfig, choose_capacities, measure_capacity, plan_epoch, prefetch
 
 __all__ = [
+    "FIRST_SLOT",
+    "IGNORED",
+    "REGIME_HEADER",
+    "REGIME_VALUE",
+    "REGIME_VANILLA",
+    "SLOT_NONE",
+    "SLOT_UNKNOWN",
     "Alignment",
+    "AttributeSlots",
     "Batch",
     "BatchBuilder",
-    "Columns",
+    "BatchCapacity",
     "Layout",
     "MaskingConfig",
     "Masks",
+    "RelatedColumns",
     "Rows",
     "SamplerConfig",
     "Sequences",
     "SpecialTokens",
     "Targets",
-    "lay_out",
-    "mask_layout",
+    "choose_capacities",
+    "is_worth_moving",
+    "measure_capacity",
     "plan_epoch",
     "prefetch",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, fields, replace
+from typing import Any, Self, final
 
 import torch
 from torch import Tensor
@@ -15,90 +15,34 @@ SLOT_NONE, SLOT_UNKNOWN, FIRST_SLOT = 0, 1, 2
 """Rows of the attribute table: no attribute ([CLS]), the unknown attribute, then the attributes of the batch."""
 
 IGNORED = -100
-"""Token of a target that counts for nothing."""
+"""Token of a target that only fills a batch up: cross-entropy leaves it out."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tensors:
-    """A group of integer tensors that travel together, as one when they are pickled, pinned or recorded."""
+class TensorGroup:
+    """Tensors that travel together from device to device; groups may hold groups."""
 
     def to(self, device: torch.device | str) -> Self:
         """Return the group on another device; copies from pinned memory do not wait."""
-        return self.rebuild(tensor.to(device, non_blocking=True) for tensor in self.list_tensors())
+        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin(self) -> Self:
         """Return the group in pinned memory, from where copies to a GPU are fast."""
-        return self.spread(self.join().pin_memory())
+        return self._map(Tensor.pin_memory)
 
-    def list_tensors(self) -> list[Tensor]:
-        """Return all tensors of the group and of the groups within it, in the order of their fields."""
-        found: list[Tensor] = []
-        for field in fields(self):
-            member = getattr(self, field.name)
-            if isinstance(member, Tensor):
-                found.append(member)
-            elif isinstance(member, Tensors):
-                found.extend(member.list_tensors())
-        return found
-
-    def join(self) -> Tensor:
-        """Return all tensors as one, end to end."""
-        return torch.cat(self.list_tensors())
-
-    def spread(self, joined: Tensor) -> Self:
-        """Return a group like this one whose tensors are parts of `joined`."""
-        return self.rebuild(torch.split(joined, [len(tensor) for tensor in self.list_tensors()]))
-
-    def rebuild(self, tensors: Iterable[Tensor]) -> Self:
-        """Return a group like this one with other tensors, given in the order of `list_tensors`."""
-        remaining = iter(tensors)
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
         changed: dict[str, Any] = {}
         for field in fields(self):
             member = getattr(self, field.name)
             if isinstance(member, Tensor):
-                changed[field.name] = next(remaining)
-            elif isinstance(member, Tensors):
-                changed[field.name] = member.rebuild(remaining)
+                changed[field.name] = change(member)
+            elif isinstance(member, TensorGroup):
+                changed[field.name] = member._map(change)
         return replace(self, **changed)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (_describe(self), self.join())
-
-
-def _describe(group: Tensors) -> tuple[type[Tensors], dict[str, Any]]:
-    """Return the class of a group and its members, a tensor as its length behind a mark."""
-    members: dict[str, Any] = {}
-    for field in fields(group):
-        member = getattr(group, field.name)
-        if isinstance(member, Tensor):
-            member = _Length(len(member))
-        members[field.name] = _describe(member) if isinstance(member, Tensors) else member
-    return type(group), members
-
-
-def _unpickle(described: tuple[type[Tensors], dict[str, Any]], joined: Tensor) -> Tensors:
-    return _restore(described).spread(joined)
-
-
-def _restore(described: tuple[type[Tensors], dict[str, Any]]) -> Tensors:
-    group, members = described
-    restored = {
-        name: torch.empty(member, dtype=torch.int64, device="meta")
-        if isinstance(member, _Length)
-        else _restore(member)
-        if isinstance(member, tuple)
-        else member
-        for name, member in members.items()
-    }
-    return group(**restored)
-
-
-class _Length(int):
-    """The length of a tensor that is not there yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sequences(Tensors):
+class Sequences(TensorGroup):
     """Tokens of several sequences, one after the other, and where each begins."""
 
     token_ids: Tensor
@@ -118,7 +62,7 @@ class Rows(Sequences):
     token_span: Tensor
     """(T,) 2s for the header of segment s, 2s + 1 for its value, 2S for everything else."""
     local_starts: Tensor
-    """(R + S + 1,) first token of each [CLS] and of each segment."""
+    """(R + S + 1,) first token of each [CLS] and of each segment: what local heads attend within."""
     segment_slot: Tensor
     """(S,) row of the attribute table for each segment."""
     segment_row: Tensor
@@ -153,7 +97,7 @@ class Rows(Sequences):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Targets(Tensors):
+class Targets(TensorGroup):
     """The masked tokens: where they stand and what they were."""
 
     position: Tensor
@@ -162,10 +106,12 @@ class Targets(Tensors):
     """(M,) the token that stood there."""
     kind: Tensor
     """(M,) masking regime: header, value or vanilla."""
+    num_masked: Tensor
+    """() masked tokens: M, less in a batch that is filled up, more in one that has too little capacity for them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alignment(Tensors):
+class Alignment(TensorGroup):
     """The segments that entropy-driven alignment pulls on, with everything that says who is whose negative."""
 
     low_segment: Tensor
@@ -189,11 +135,11 @@ class Alignment(Tensors):
     high_table: Tensor
     """(H,) each one's table, from 0 in the batch."""
     num_tables: int
-    """Tables in the batch."""
+    """Tables in the batch; in one that is filled up, those it has capacity for."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns(Tensors):
+class RelatedColumns(TensorGroup):
     """The columns of a batch whose likeness to columns of other tables is known, and their segments."""
 
     segment: Tensor
@@ -201,7 +147,7 @@ class Columns(Tensors):
     segment_column: Tensor
     """(S,) column of each of these segments, from 0 in the batch."""
     column: Tensor
-    """(K,) place of each column among those with known affinities."""
+    """(K,) place of each column among those with known affinities; -1 for filling."""
     table: Tensor
     """(K,) table of each column."""
     attribute: Tensor
@@ -209,7 +155,7 @@ class Columns(Tensors):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch(Tensors):
+class Batch(TensorGroup):
     """One training batch: the masked copy of each row, then, if alignment is on, the plain copy."""
 
     rows: Rows
@@ -218,12 +164,12 @@ class Batch(Tensors):
     """What is masked in the masked copy."""
     alignment: Alignment | None
     """What to align in the plain copy."""
-    columns: Columns | None
+    columns: RelatedColumns | None
     """What to compare across tables in the plain copy."""
     row_ids: Tensor
-    """(R,) the rows of one copy, as the corpus numbers them."""
+    """(R,) the rows of one copy, as the corpus numbers them; -1 for filling."""
     row_table: Tensor
-    """(R,) their tables."""
+    """(R,) their tables; -1 for filling."""
     row_twin: Tensor
     """(R,) where the other copy of each row stands among all rows; a row itself, if there is one copy."""
     num_tokens: int
@@ -233,3 +179,38 @@ class Batch(Tensors):
     def has_plain(self) -> bool:
         """Whether the plain copy of each row is there."""
         return self.alignment is not None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class BatchCapacity:
+    """How much of everything one copy of a batch's rows may hold, where its size must be known beforehand."""
+
+    rows: int
+    """Rows."""
+    segments: int
+    """Segments of all rows."""
+    tokens: int
+    """Tokens of all rows."""
+    targets: int
+    """Masked tokens."""
+    tables: int
+    """Tables."""
+    attributes: int
+    """Distinct attributes."""
+    attribute_tokens: int
+    """Their tokens."""
+    low: int
+    """Segments of low-entropy columns."""
+    high: int
+    """Segments of high-entropy columns."""
+    anchors: int
+    """Anchors of low-entropy columns."""
+    related: int
+    """Segments of columns that are compared across tables."""
+    columns: int
+    """These columns."""
+
+    def holds(self, needed: BatchCapacity) -> bool:
+        """Return whether a batch that needs so much fits."""
+        return all(have >= need for have, need in zip(astuple(self), astuple(needed), strict=True))

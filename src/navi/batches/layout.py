@@ -1,18 +1,33 @@
-"""The token sequence of rows, packed on one axis: [CLS], then header, colon, value and [SEP] of each segment."""
+"""Where the tokens of some rows stand, and which of them are masked: one program for CPU and GPU, eager and recorded.
+
+Rows are packed on one axis: [CLS], then header, colon, value and [SEP] of each segment. In a recorded pass nothing may
+wait for the host, so sizes are set beforehand and what is beyond the rows' own is filling.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
+from navi.batches.batch import IGNORED, Targets, TensorGroup
+from navi.corpus.arrays import SegmentArrays
+from navi.errors import ConfigError
+from navi.randomness import choose_below, fold, order_keys, uniform
 
-# Shape suffixes: R rows, S segments, T tokens (packed).
+# Shape suffixes: R rows, S segments, T tokens (packed), M targets, P spans (headers and values), F lists of filling,
+# U units (the [CLS] of each row, then each segment, then filling), N lists of any kind.
 
-PART_NONE, PART_HEADER, PART_VALUE = 0, 1, 2
-"""What a token is part of: neither ([CLS], colon, [SEP]), its segment's header, or its value."""
+FILLER_LENGTH = 64
+"""Tokens of a sequence of filling: short, so that attention over it costs little."""
+REGIME_HEADER, REGIME_VALUE, REGIME_VANILLA = 0, 1, 2
+"""Codes of the three masking regimes; the kinds of a target are numbered likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,82 +47,370 @@ class SpecialTokens:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CorpusTensors(TensorGroup):
+    """The arrays of `SegmentArrays` that batches are gathered from, as tensors; see there."""
+
+    row_offsets: Tensor
+    row_segments: Tensor
+    row_table: Tensor
+    segment_attribute: Tensor
+    segment_header: Tensor
+    segment_value: Tensor
+    header_offsets: Tensor
+    header_tokens: Tensor
+    value_offsets: Tensor
+    value_tokens: Tensor
+    attribute_offsets: Tensor
+    attribute_tokens: Tensor
+    column_table: Tensor
+    column_attribute: Tensor
+
+    @classmethod
+    def view(cls, arrays: SegmentArrays) -> Self:
+        """Return the arrays on the CPU, in the memory where they lie, mapped from a file or not."""
+        return cls(**{field.name: as_tensor(getattr(arrays, field.name)) for field in fields(cls)})
+
+
+def as_tensor(array: NDArray[Any]) -> Tensor:
+    """Return an array as a tensor in the same memory, which nothing here writes to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(np.ascontiguousarray(array))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Units:
+    """What tokens come in: the [CLS] of each row, each segment, and filling, numbered in this order."""
+
+    num_rows: int
+    """Units that are the [CLS] of a row, filling among them."""
+    begin: Tensor
+    """(U,) first token of each unit."""
+    of_token: Tensor
+    """(T,) unit of each token."""
+
+    def spread(self, of_S: Tensor, other: int) -> Tensor:
+        """Return what each token's segment has, `other` for tokens of no segment: (T,)."""
+        num_fillers = len(self.begin) - self.num_rows - len(of_S)
+        of_U = torch.cat([of_S.new_full((self.num_rows,), other), of_S, of_S.new_full((num_fillers,), other)])
+        return of_U.index_select(0, self.of_token)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """Where every token of some packed rows stands and what it belongs to."""
 
-    rows: NDArray[np.int64]
-    """(R,) the rows, as the corpus numbers them."""
-    row_starts: NDArray[np.int32]
-    """(R + 1,) first token of each row."""
-    segment_row: NDArray[np.int64]
+    rows: Tensor
+    """(R,) the rows, as the corpus numbers them; -1 for filling."""
+    row_count: Tensor
+    """(R,) segments of each row."""
+    starts: Tensor
+    """(R + F + 1,) first token of each row and of each sequence of filling, and the end."""
+    local_starts: Tensor
+    """(U + 1,) first token of each unit, in the order of the tokens, and the end."""
+    segment_row: Tensor
     """(S,) row of each segment, from 0 in this layout."""
-    segment_rank: NDArray[np.int64]
+    segment_rank: Tensor
     """(S,) place of the segment within its row."""
-    segment_id: NDArray[np.int64]
+    segment_real: Tensor
+    """(S,) which segments are the rows' own; filling is a copy of the first."""
+    segment_cell: Tensor
+    """(S,) the cell, as the corpus numbers them."""
+    segment_id: Tensor
     """(S,) the segment, as the corpus numbers them."""
-    segment_starts: NDArray[np.int64]
+    segment_starts: Tensor
     """(S,) first token of each segment."""
-    segment_lengths: NDArray[np.int64]
-    """(S,) tokens of each segment, colon and [SEP] among them."""
-    token_ids: NDArray[np.int64]
+    token_ids: Tensor
     """(T,) the tokens, unmasked."""
-    token_position: NDArray[np.int64]
+    token_position: Tensor
     """(T,) position within the segment; 0 for [CLS]."""
-    token_segment: NDArray[np.int64]
-    """(T,) segment of each token, from 0 in this layout; -1 for [CLS]."""
-    token_part: NDArray[np.int8]
-    """(T,) PART_NONE, PART_HEADER or PART_VALUE."""
+    token_span: Tensor
+    """(T,) 2s for the header of segment s, 2s + 1 for its value, 2S for everything else."""
+    units: Units
+    """What the tokens come in."""
 
     @property
-    def local_starts(self) -> NDArray[np.int32]:
-        """(R + S + 1,) first token of each [CLS] and of each segment: what local heads attend within."""
-        starts = np.concatenate([self.row_starts[:-1], self.segment_starts.astype(np.int32), self.row_starts[-1:]])
-        return np.sort(starts)
+    def token_segment(self) -> Tensor:
+        """(T,) segment of each token; -1 for [CLS] and filling."""
+        return self.units.spread(count_up_to(len(self.segment_id), self.rows), -1)
 
 
-def lay_out(arrays: SegmentArrays, rows: NDArray[np.int64], special: SpecialTokens) -> Layout:
-    """Return the packed token sequence of `rows`; each segment's positions start at 0."""
-    num_segments_R, cell_S = gather_ranges(arrays.row_offsets, rows)
-    id_S = arrays.row_segments[cell_S].astype(np.int64)
-    header_length_S, header_index = gather_ranges(arrays.header_offsets, arrays.segment_header[id_S])
-    value_length_S, value_index = gather_ranges(arrays.value_offsets, arrays.segment_value[id_S])
-    length_S = header_length_S + value_length_S + 2
-    row_S = np.repeat(np.arange(len(rows)), num_segments_R)
-    before_S = np.cumsum(length_S) - length_S
-    start_S = before_S + row_S + 1
-    running = np.concatenate([[0], np.cumsum(num_segments_R)])
-    tokens_before_R = np.concatenate([before_S, [length_S.sum()]])[running]
-    row_starts = (tokens_before_R + np.arange(len(rows) + 1)).astype(np.int32)
+class _Segments(NamedTuple):
+    """The segments of some rows, and where their headers and values are found among the corpus's tokens."""
 
-    num_tokens = int(row_starts[-1])
-    token_ids = np.full(num_tokens, special.cls, dtype=np.int64)
-    position = np.zeros(num_tokens, dtype=np.int64)
-    segment = np.full(num_tokens, -1, dtype=np.int64)
-    part = np.full(num_tokens, PART_NONE, dtype=np.int8)
+    row: Tensor
+    rank: Tensor
+    real: Tensor
+    cell: Tensor
+    id: Tensor
+    header_first: Tensor
+    header_length: Tensor
+    value_first: Tensor
+    length: Tensor
 
-    within = count_up(length_S)
-    place = np.repeat(start_S, length_S) + within
-    position[place] = within
-    segment[place] = np.repeat(np.arange(len(id_S)), length_S)
-    colon_S = start_S + header_length_S
-    token_ids[colon_S] = special.colon
-    token_ids[start_S + length_S - 1] = special.sep
-    header_place = np.repeat(start_S, header_length_S) + count_up(header_length_S)
-    token_ids[header_place] = arrays.header_tokens[header_index]
-    part[header_place] = PART_HEADER
-    value_place = np.repeat(colon_S + 1, value_length_S) + count_up(value_length_S)
-    token_ids[value_place] = arrays.value_tokens[value_index]
-    part[value_place] = PART_VALUE
+
+def lay_out(
+    corpus: CorpusTensors,
+    rows: Tensor,
+    special: SpecialTokens,
+    *,
+    num_segments: int | None = None,
+    num_tokens: int | None = None,
+    filled: bool = False,
+) -> Layout:
+    """Return the packed token sequence of `rows`; each segment's positions start at 0.
+
+    Sizes that are given need not be counted, which would wait for a GPU. With `filled`, they may be more than the rows
+    have, and rows may end in -1 for none.
+    """
+    num_rows, real_R = len(rows), rows >= 0
+    first_R, count_R = find_lists(corpus.row_offsets, torch.where(real_R, rows, rows[:1]))
+    count_R = count_R * real_R
+    before_R, row_S, rank_S = lay_end_to_end(count_R, num_segments, filled)
+    segments = _find_segments(corpus, first_R, row_S, rank_S)
+
+    # In the order of the tokens each row's [CLS] stands before its segments, and filling behind all of them.
+    place_S = count_up_to(len(row_S), rows) + segments.row + 1
+    place_U = torch.cat([before_R[:num_rows] + count_up_to(num_rows, rows), place_S])
+    order_U = torch.empty_like(place_U).scatter(0, place_U, count_up_to(len(place_U), rows))
+    length_U = torch.cat([real_R.long(), segments.length]).index_select(0, order_U)
+    begins, ordered_T, within_T = lay_end_to_end(length_U, num_tokens, filled)
+    fillers = count_up_to(len(begins), rows)[len(place_U) :]
+    units = Units(
+        num_rows=num_rows,
+        begin=begins.index_select(0, torch.cat([place_U, fillers])),
+        of_token=torch.cat([order_U, fillers]).index_select(0, ordered_T),
+    )
+    span_T, token_ids = _write_tokens(corpus, special, segments, units, within_T)
+    end = begins.new_full((1,), len(within_T))
     return Layout(
         rows=rows,
-        row_starts=row_starts,
-        segment_row=row_S,
-        segment_rank=count_up(num_segments_R),
-        segment_id=id_S,
-        segment_starts=start_S,
-        segment_lengths=length_S,
+        row_count=count_R,
+        starts=torch.cat([units.begin[:num_rows], units.begin[len(place_U) :], end]),
+        local_starts=torch.cat([begins, end]),
+        segment_row=segments.row,
+        segment_rank=segments.rank,
+        segment_real=segments.real,
+        segment_cell=segments.cell,
+        segment_id=segments.id,
+        segment_starts=units.begin[num_rows : len(place_U)],
         token_ids=token_ids,
-        token_position=position,
-        token_segment=segment,
-        token_part=part,
+        token_position=within_T,
+        token_span=span_T,
+        units=units,
     )
+
+
+def _find_segments(corpus: CorpusTensors, first_R: Tensor, row_S: Tensor, rank_S: Tensor) -> _Segments:
+    """Return the segments of rows whose cells begin at `first_R`; rows beyond these have filling."""
+    real_S, row_S = row_S < len(first_R), row_S.clamp(max=len(first_R) - 1)
+    cell_S = first_R.index_select(0, row_S) + rank_S
+    cell_S = torch.where(real_S, cell_S, cell_S[:1]).clamp(max=len(corpus.row_segments) - 1)
+    id_S = corpus.row_segments.index_select(0, cell_S).long()
+    header_first_S, header_length_S = find_lists(corpus.header_offsets, corpus.segment_header.index_select(0, id_S))
+    value_first_S, value_length_S = find_lists(corpus.value_offsets, corpus.segment_value.index_select(0, id_S))
+    return _Segments(
+        row=row_S,
+        rank=rank_S,
+        real=real_S,
+        cell=cell_S,
+        id=id_S,
+        header_first=header_first_S,
+        header_length=header_length_S,
+        value_first=value_first_S,
+        length=(header_length_S + value_length_S + 2) * real_S,
+    )
+
+
+def _write_tokens(
+    corpus: CorpusTensors, special: SpecialTokens, segments: _Segments, units: Units, within_T: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the span of each token, and the tokens themselves: (T,) each."""
+    colon_T = units.spread(segments.header_length, 0)
+    in_header_T = within_T < colon_T
+    in_value_T = (within_T > colon_T) & (within_T < units.spread(segments.length - 1, 0))
+    num_spans = 2 * len(segments.id)
+    span_T = 2 * (units.of_token - units.num_rows) + in_value_T
+    span_T = torch.where(in_header_T | in_value_T, span_T, num_spans)
+    middle_T = units.spread(torch.full_like(segments.id, special.colon), special.cls)
+    token_ids = torch.where(within_T == colon_T, middle_T, special.sep)
+    if num_spans == 0:
+        return span_T, token_ids
+    shift_S2 = torch.stack([segments.header_first, segments.value_first - segments.header_length - 1], dim=1)
+    shift_P = torch.cat([shift_S2.view(-1), shift_S2.new_zeros(1)])
+    source_T = shift_P.index_select(0, span_T) + within_T
+    for tokens, inside_T in ((corpus.header_tokens, in_header_T), (corpus.value_tokens, in_value_T)):
+        read_T = tokens.index_select(0, torch.where(inside_T, source_T, 0))
+        token_ids = torch.where(inside_T, read_T, token_ids)
+    return span_T, token_ids
+
+
+def find_lists(offsets: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where the list of each id begins in the flat array, and its length."""
+    ids = ids.long()
+    first = offsets.index_select(0, ids)
+    return first, offsets.index_select(0, ids + 1) - first
+
+
+def lay_end_to_end(length_N: Tensor, size: int | None, filled: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return where each of some lists begins when they are laid end to end, and each place's list and place in it.
+
+    They are `size` long in all, which is counted if it is not given; with `filled`, lists of filling make up for it.
+    """
+    size = int(length_N.sum()) if size is None else size
+    if filled:
+        begins_F = count_up_to(-(-size // FILLER_LENGTH), length_N) * FILLER_LENGTH
+        length_N = torch.cat([length_N, (size - length_N.sum() - begins_F).clamp(0, FILLER_LENGTH)])
+    begin_N = length_N.cumsum(0) - length_N
+    owner = torch.repeat_interleave(length_N, output_size=size)
+    return begin_N, owner, count_up_to(size, length_N) - begin_N.index_select(0, owner)
+
+
+def count_up_to(size: int, like: Tensor) -> Tensor:
+    """Return 0, 1, … size - 1 where another tensor lies."""
+    return torch.arange(size, device=like.device)
+
+
+class Purpose(IntEnum):
+    """What a random number is for: each has its own."""
+
+    RANK = 0
+    SHIFT = 1
+    UNKNOWN = 2
+    REPLACE = 3
+    RANDOM = 4
+    CHOOSE = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskingConfig:
+    """How a row's segments are divided among the three masking regimes, and what takes a masked token's place."""
+
+    header_share: float = 0.15
+    """Share of a row's segments whose header is masked (the paper: 0.4)."""
+    value_share: float = 0.25
+    """Share of a row's segments whose value is masked (the paper: 0.4); the rest is vanilla."""
+    token_share: float = 0.15
+    """Share of the header and value tokens masked in vanilla segments."""
+    unknown_attribute_rate: float = 0.8
+    """How often a header-masked segment's attribute is hidden too (the paper: 0)."""
+    mask_rate: float = 0.8
+    """How often a masked span becomes [MASK]."""
+    random_rate: float = 0.1
+    """How often a masked span becomes random tokens; otherwise it stays as it is."""
+    whole_spans: bool = True
+    """Mask headers and values whole; off, every segment is vanilla (the ablation without segment masking)."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            share = getattr(self, field.name)
+            if field.name != "whole_spans" and not 0.0 <= share <= 1.0:
+                raise ConfigError(f"{field.name} must lie between 0 and 1, got {share}.")
+        if self.header_share + self.value_share > 1.0:
+            raise ConfigError(
+                f"header_share + value_share must be at most 1, got {self.header_share} + {self.value_share}."
+            )
+        if self.mask_rate + self.random_rate > 1.0:
+            raise ConfigError(f"mask_rate + random_rate must be at most 1, got {self.mask_rate} + {self.random_rate}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masks:
+    """What the encoder sees of a layout."""
+
+    token_ids: Tensor
+    """(T,) the tokens after masking."""
+    unknown: Tensor
+    """(S,) whether the segment's attribute is hidden."""
+
+
+def mask_layout(
+    layout: Layout,
+    config: MaskingConfig,
+    key: int | Tensor,
+    *,
+    mask_token: int,
+    regular_tokens: Tensor,
+    max_targets: int | None = None,
+) -> tuple[Masks, Targets]:
+    """Mask a layout; the outcome for a row depends on the key of (seed, epoch) and on the row, not on those beside it.
+
+    With `max_targets` the targets are filled up to so many.
+    """
+    row_keys = fold(key, layout.rows)
+    segment_keys = fold(row_keys.index_select(0, layout.segment_row), layout.segment_rank)
+    token_keys = fold(layout.units.spread(segment_keys, 0), layout.token_position)
+    regime_S = _draw_regimes(layout, config, row_keys, segment_keys)
+    # A span of another part than its segment's regime has is never masked, one of that part always.
+    vanilla_S = (regime_S == REGIME_VANILLA) * torch.full_like(regime_S, config.token_share, dtype=torch.float64)
+    rate_S2 = torch.stack([vanilla_S + (regime_S == REGIME_HEADER), vanilla_S + (regime_S == REGIME_VALUE)], dim=1)
+    rate_P = torch.cat([rate_S2.view(-1), rate_S2.new_zeros(1)])
+    masked_T = uniform(fold(token_keys, Purpose.CHOOSE)) < rate_P.index_select(0, layout.token_span)
+
+    chosen = choose(masked_T, max_targets)
+    old_M, keys_M = layout.token_ids.index_select(0, chosen.places), token_keys.index_select(0, chosen.places)
+    segment_M = layout.token_span.index_select(0, chosen.places) // 2
+    segment_M = segment_M.clamp(max=len(regime_S) - 1)  # filling stands at the first [CLS], in no segment
+    regime_M = regime_S.index_select(0, segment_M)
+    # A whole span shares one draw, so that no kept token of it gives the others away.
+    drawn_M = torch.where(regime_M == REGIME_VANILLA, keys_M, segment_keys.index_select(0, segment_M))
+    draw_M = uniform(fold(drawn_M, Purpose.REPLACE))
+    random_M = regular_tokens.index_select(0, choose_below(fold(keys_M, Purpose.RANDOM), len(regular_tokens)))
+    new_M = torch.where(draw_M < config.mask_rate + config.random_rate, random_M, old_M)
+    new_M = torch.where(draw_M < config.mask_rate, mask_token, new_M)
+    hidden_S = uniform(fold(segment_keys, Purpose.UNKNOWN)) < config.unknown_attribute_rate
+    masks = Masks(
+        token_ids=layout.token_ids.scatter(0, chosen.places, chosen.fill(new_M, old_M)),
+        unknown=(regime_S == REGIME_HEADER) & hidden_S,
+    )
+    targets = Targets(
+        position=chosen.places,
+        token=chosen.fill(old_M, IGNORED),
+        kind=chosen.fill(regime_M, -1),
+        num_masked=masked_T.sum() if max_targets is not None else torch.tensor(len(old_M)),
+    )
+    return masks, targets
+
+
+def _draw_regimes(layout: Layout, config: MaskingConfig, row_keys: Tensor, segment_keys: Tensor) -> Tensor:
+    """Divide each row's segments in the set shares: ranks in random order, shifted by one draw a row.
+
+    The shift rounds at random, so that the shares hold on average in short rows too.
+    """
+    vanilla_S = torch.full_like(layout.segment_row, REGIME_VANILLA)
+    if not config.whole_spans:
+        return vanilla_S
+    by_key = torch.sort(order_keys(fold(segment_keys, Purpose.RANK)), stable=True).indices
+    row_S = torch.where(layout.segment_real, layout.segment_row, len(layout.rows))
+    by_row = torch.sort(row_S.index_select(0, by_key), stable=True).indices
+    rank_S = torch.empty_like(row_S).scatter(0, by_key.index_select(0, by_row), layout.segment_rank)
+    shift_S = uniform(fold(row_keys, Purpose.SHIFT)).index_select(0, layout.segment_row)
+    place_S = (rank_S + shift_S) / layout.row_count.index_select(0, layout.segment_row).clamp(min=1)
+    regime_S = torch.where(place_S < config.header_share + config.value_share, REGIME_VALUE, vanilla_S)
+    return torch.where(place_S < config.header_share, REGIME_HEADER, regime_S)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The places of what is chosen from an axis, in order, perhaps filled up."""
+
+    places: Tensor
+    """Where each stands; 0 for filling."""
+    real: Tensor | None
+    """Which of them are not filling; None if none is."""
+
+    def fill(self, entries: Tensor, filling: int | Tensor) -> Tensor:
+        """Return one entry for each, with something else for the filling."""
+        return entries if self.real is None else torch.where(self.real, entries, filling)
+
+
+def choose(is_chosen: Tensor, size: int | None = None) -> Chosen:
+    """Return the places of what is chosen, all of them or filled up to `size`, which need not wait for a GPU."""
+    if size is None:
+        return Chosen(is_chosen.nonzero().squeeze(1), None)
+    rank = is_chosen.cumsum(0)
+    target = torch.where(is_chosen & (rank <= size), rank - 1, size)
+    places = torch.zeros(size + 1, dtype=torch.int64, device=is_chosen.device)
+    places = places.scatter(0, target, count_up_to(len(is_chosen), is_chosen))[:size]
+    real = count_up_to(size, is_chosen) < is_chosen.sum()
+    return Chosen(places, real)

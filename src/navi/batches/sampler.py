@@ -1,14 +1,29 @@
-"""The order in which an epoch visits the rows: every row once, a few tables a step, small tables spread evenly."""
+"""Which rows make which batch of an epoch, how large these batches get, and making them ahead."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import astuple, dataclass, fields
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from navi.batches.batch import BatchCapacity
+from navi.batches.builder import BatchBuilder
+from navi.batches.layout import MaskingConfig
+from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, gather_ranges
 from navi.errors import ConfigError
 from navi.randomness import fold, make_key, permute, uniform
+
+Ints = NDArray[np.int64]
+Task = TypeVar("Task")
+Made = TypeVar("Made")
+DEVIATIONS = 8.0
+"""Capacity for masked tokens beyond the mean, in standard deviations: enough for every batch that is ever drawn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +53,14 @@ class SamplerConfig:
 
 
 def plan_epoch(
-    rows: NDArray[np.int64],
+    rows: Ints,
     row_table: NDArray[np.int32],
     config: SamplerConfig,
     *,
     seed: int,
     epoch: int,
-    row_tokens: NDArray[np.int64] | None = None,
-) -> list[NDArray[np.int64]]:
+    row_tokens: Ints | None = None,
+) -> list[Ints]:
     """Return the rows of each batch of an epoch, every row of `rows` exactly once.
 
     Each table's rows are shuffled and cut into nearly equal strata; stratum i of n gets a random place in the i-th
@@ -57,7 +72,7 @@ def plan_epoch(
     if len(rows) == 0:
         return []
     key = make_key(seed, epoch)
-    strata: list[NDArray[np.int64]] = []
+    strata: list[Ints] = []
     places: list[NDArray[np.float64]] = []
     table_of_row = row_table[rows]
     by_table = np.argsort(table_of_row, kind="stable")
@@ -72,11 +87,9 @@ def plan_epoch(
     return _group([strata[i] for i in order], config, row_tokens)
 
 
-def _group(
-    strata: list[NDArray[np.int64]], config: SamplerConfig, row_tokens: NDArray[np.int64] | None
-) -> list[NDArray[np.int64]]:
-    batches: list[NDArray[np.int64]] = []
-    pending: list[NDArray[np.int64]] = []
+def _group(strata: list[Ints], config: SamplerConfig, row_tokens: Ints | None) -> list[Ints]:
+    batches: list[Ints] = []
+    pending: list[Ints] = []
     pending_tokens = 0
     limit = config.tokens_per_batch if row_tokens is not None else None
     if row_tokens is not None and limit is not None:
@@ -94,9 +107,9 @@ def _group(
     return batches
 
 
-def _cut(stratum: NDArray[np.int64], row_tokens: NDArray[np.int64], limit: int) -> list[NDArray[np.int64]]:
+def _cut(stratum: Ints, row_tokens: Ints, limit: int) -> list[Ints]:
     """Cut a stratum that holds more tokens than the limit; a row beyond it stands alone."""
-    pieces: list[NDArray[np.int64]] = []
+    pieces: list[Ints] = []
     first = running = 0
     for place, tokens in enumerate(row_tokens[stratum].tolist()):
         if place > first and running + tokens > limit:
@@ -104,3 +117,91 @@ def _cut(stratum: NDArray[np.int64], row_tokens: NDArray[np.int64], limit: int) 
             first, running = place, 0
         running += tokens
     return [*pieces, stratum[first:]]
+
+
+def prefetch(
+    tasks: Iterable[Task], make: Callable[[Task], Made], *, workers: int = 1, ahead: int = 4
+) -> Iterator[Made]:
+    """Yield `make(task)` for each task in order, up to `ahead` of them made before they are asked for.
+
+    Threads serve because making a batch is numpy, which mostly lets go of the interpreter lock; processes forked
+    beside a GPU were tried and hung. With `workers=0` everything happens in the caller's thread.
+    """
+    if workers == 0:
+        yield from map(make, tasks)
+        return
+    with ThreadPoolExecutor(workers, thread_name_prefix="navi-batches") as pool:
+        pending: deque[Future[Made]] = deque()
+        try:
+            for task in tasks:
+                pending.append(pool.submit(make, task))
+                if len(pending) > ahead:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def measure_capacity(builder: BatchBuilder, rows: Ints) -> BatchCapacity:
+    """Return what the batch of some rows needs, at most, whatever is masked in it."""
+    arrays = builder.arrays
+    cells = gather_ranges(arrays.row_offsets, rows)[1]
+    segment_C, column_C = arrays.row_segments[cells], arrays.cell_column[cells]
+    header_C = _count_members(arrays.header_offsets, arrays.segment_header[segment_C])
+    value_C = _count_members(arrays.value_offsets, arrays.segment_value[segment_C])
+    tables = np.unique(arrays.row_table[rows])
+    begins, ends = (np.searchsorted(arrays.column_table, tables, side) for side in ("left", "right"))
+    columns = np.concatenate([np.arange(begin, end) for begin, end in zip(begins, ends, strict=True)])
+    low = columns[builder.column_role[columns] == ROLE_LOW]
+    attributes = np.unique(arrays.column_attribute[columns])
+    related = builder.related_place
+    return BatchCapacity(
+        rows=len(rows),
+        segments=len(cells),
+        tokens=len(rows) + int((header_C + value_C + 2).sum()),
+        targets=_bound_targets(builder.masking, header_C, value_C),
+        tables=len(tables),
+        attributes=len(attributes),
+        attribute_tokens=int(_count_members(arrays.attribute_offsets, attributes).sum()),
+        low=int((builder.column_role[column_C] == ROLE_LOW).sum()),
+        high=int((builder.column_role[column_C] == ROLE_HIGH).sum()),
+        anchors=len(set(zip(arrays.column_table[low].tolist(), arrays.column_attribute[low].tolist(), strict=True))),
+        related=0 if related is None else int((related[column_C] >= 0).sum()),
+        columns=0 if related is None else int((related[columns] >= 0).sum()),
+    )
+
+
+def _count_members(offsets: Ints, ids: NDArray[np.integer]) -> Ints:
+    """Return the length of each id's list."""
+    lengths: Ints = offsets[ids + 1] - offsets[ids]
+    return lengths
+
+
+def _bound_targets(config: MaskingConfig, header_C: Ints, value_C: Ints) -> int:
+    """Return more masked tokens than cells with headers and values of these lengths will ever have."""
+    headers, values = (config.header_share, config.value_share) if config.whole_spans else (0.0, 0.0)
+    vanilla = (1 - headers - values) * config.token_share
+    mean, square = (
+        (headers * header_C**power + values * value_C**power + vanilla * (header_C + value_C) ** power).sum()
+        for power in (1, 2)
+    )
+    # The mean of the squares is more than the variance.
+    return math.ceil(float(mean) + DEVIATIONS * math.sqrt(square) + 1)
+
+
+def choose_capacities(needs: Sequence[BatchCapacity], count: int) -> list[BatchCapacity]:
+    """Return at most `count` capacities, small to large, such that each batch fits one of about its size."""
+    tokens = np.array([need.tokens for need in needs])
+    shares = np.linspace(0, 1, count + 1)[1:]
+    # Most batches are alike and a few are large: later parts are smaller, so that these cost the others little.
+    limits = np.unique(np.quantile(tokens, 1 - (1 - shares) ** 2, method="higher"))
+    part = np.searchsorted(limits, tokens)
+    needed = np.array([astuple(need) for need in needs])
+    names = [field.name for field in fields(BatchCapacity)]
+    largest = [needed[part == number].max(axis=0).tolist() for number in range(len(limits))]
+    return [
+        BatchCapacity(**{name: -(-max(need, 1) // 8) * 8 for name, need in zip(names, entry, strict=True)})
+        for entry in largest
+    ]

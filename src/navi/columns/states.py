@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.layout import Layout
-from navi.batches.masking import REGIME_HEADER, Masks
+from navi.batches import Layout, Masks
 from navi.columns.profiles import ColumnProfiles, sample_cells, shuffle_rows, sketch_columns
 from navi.columns.scorer import fit_scorer
 from navi.corpus import Encoded
@@ -129,16 +128,10 @@ def average_columns(
     sums = {part: torch.zeros(len(cells), sizes.get(part, width), device=runner.device) for part in parts}
 
     def mask(layout: Layout) -> Masks:
-        num_tokens = len(layout.token_ids)
-        return Masks(
-            token_ids=layout.token_ids,
-            masked=np.zeros(num_tokens, np.bool_),
-            kind=np.full(num_tokens, REGIME_HEADER, np.int8),
-            unknown=layout.segment_id >= arrays.num_segments,
-        )
+        return Masks(token_ids=layout.token_ids, unknown=layout.segment_id >= arrays.num_segments)
 
     def read(output: NaviOutput, rows: Rows, layout: Layout) -> dict[str, Tensor]:
-        place_S = place_C[seen.row_offsets[layout.rows][layout.segment_row] + layout.segment_rank]
+        place_S = place_C[layout.segment_cell.numpy()]
         chosen = np.flatnonzero(place_S >= 0)
         segment, place = (torch.from_numpy(each).to(output.tokens.device) for each in (chosen, place_S[chosen]))
         states = {"header": output.headers, "value": output.values}
@@ -146,7 +139,7 @@ def average_columns(
             states["attribute"] = output.attribute_table[rows.segment_slot]
         found = {part: states[part][segment].float() for part in parts if part in states}
         if "tokens" in parts:
-            at = torch.from_numpy((layout.segment_starts[chosen][:, None] + np.arange(num_masks)).reshape(-1))
+            at = (layout.segment_starts[chosen][:, None] + torch.arange(num_masks)).view(-1)
             logits = runner.model.predict_tokens(output, at.to(segment.device)).float()
             found["tokens"] = torch.log_softmax(logits, dim=1).view(len(chosen), -1)
         for part, state in found.items():

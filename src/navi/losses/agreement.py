@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from navi.batches.batch import Columns
+from navi.batches import RelatedColumns
 from navi.losses.alignment import compare_all
 
 # Shape suffixes: S segments, K columns of the batch, A columns with known affinities, D hidden size.
@@ -14,7 +14,7 @@ ALIKE, UNLIKE = 0.5, 0.05
 """Affinities from which two columns are positives, and up to which they are negatives; what lies between is neither."""
 
 
-def agree_columns(segments_SD: Tensor, columns: Columns, affinity_AA: Tensor, temperature: float) -> Tensor:
+def agree_columns(segments_SD: Tensor, columns: RelatedColumns, affinity_AA: Tensor, temperature: float) -> Tensor:
     """Return the sum over columns of the cross-entropy between what they are like and what they should be like.
 
     A column is the mean of its segments' embeddings in the batch. It should be like columns of other tables in
@@ -37,7 +37,7 @@ def agree_columns(segments_SD: Tensor, columns: Columns, affinity_AA: Tensor, te
     return -(weight_K[:, None] * target_KK * log_share_KK).sum()
 
 
-def _pair_up(columns: Columns, affinity_KK: Tensor) -> tuple[Tensor, Tensor]:
+def _pair_up(columns: RelatedColumns, affinity_KK: Tensor) -> tuple[Tensor, Tensor]:
     """Return how much each pair should be alike, and which pairs are compared at all: (K, K) each."""
     real_K = columns.column >= 0
     real_KK = real_K[:, None] & real_K[None, :]

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from navi.batches.batch import Alignment
+from navi.batches import Alignment
 from navi.errors import ConfigError
 
 # Shape suffixes: L low-entropy segments, K anchors, H high-entropy segments, D hidden size.

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from navi.batches.batch import IGNORED
+from navi.batches import IGNORED
 from navi.model.attention import is_for_triton
 
 # Shape suffixes: M targets, V vocabulary.

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from navi.batches.batch import IGNORED, Batch
-from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
+from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch
 from navi.losses.agreement import agree_columns
 from navi.losses.alignment import AlignmentConfig, align_high, align_low
 from navi.losses.masked import predict_masked
@@ -53,26 +52,25 @@ class Losses:
 
 
 def measure_step(batches: list[Batch]) -> StepSize:
-    """Return what the losses of a step's batches are divided by."""
+    """Return what the losses of a step's batches are divided by, counted where they lie, filling left out."""
+    columns = [batch.columns.column for batch in batches if batch.columns is not None]
     return StepSize(
-        num_targets=max(1, sum(len(batch.targets.position) for batch in batches)),
-        num_tables=max(1, sum(batch.alignment.num_tables for batch in batches if batch.alignment is not None)),
-        num_rows=max(1, sum(len(batch.row_ids) for batch in batches)),
-        num_columns=max(1, sum(len(batch.columns.column) for batch in batches if batch.columns is not None)),
+        num_targets=_add_up([batch.targets.num_masked for batch in batches]),
+        num_tables=_add_up([_count_distinct(batch.row_table) for batch in batches]),
+        num_rows=_add_up([(batch.row_ids >= 0).sum() for batch in batches]),
+        num_columns=_add_up([(column >= 0).sum() for column in columns]),
     )
 
 
-def measure_filled(batch: Batch) -> StepSize:
-    """Return what the losses of a step of one filled-up batch are divided by, counted on the device."""
-    table_R = batch.row_table.sort().values
-    num_tables = ((table_R[1:] != table_R[:-1]) & (table_R[1:] >= 0)).sum() + (table_R[0] >= 0)
-    num_columns = torch.ones_like(num_tables) if batch.columns is None else (batch.columns.column >= 0).sum()
-    return StepSize(
-        num_targets=(batch.targets.token != IGNORED).sum().clamp(min=1),
-        num_tables=num_tables.clamp(min=1),
-        num_rows=(batch.row_ids >= 0).sum().clamp(min=1),
-        num_columns=num_columns.clamp(min=1),
-    )
+def _add_up(counts: list[Tensor]) -> Tensor:
+    """Return the sum, at least 1."""
+    return torch.stack(counts).sum().clamp(min=1) if counts else torch.ones(())
+
+
+def _count_distinct(numbers: Tensor) -> Tensor:
+    """Return how many distinct numbers there are, those below 0 left out."""
+    ordered = numbers.sort().values
+    return ((ordered[1:] != ordered[:-1]) & (ordered[1:] >= 0)).sum() + (ordered[:1] >= 0).sum()
 
 
 def find_read_tokens(batch: Batch, config: AlignmentConfig) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from navi.batches.batch import Rows
+from navi.batches import Rows
 
 # Shape suffixes: R rows that are told, N all rows of the batch, T tokens (packed), V vocabulary.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers.models.bert.modeling_bert import BertSelfAttention
 
-from navi.batches import BatchBuilder, SpecialTokens, lay_out
+from navi.batches import BatchBuilder, SpecialTokens
 from navi.corpus.arrays import SegmentArrays
 from navi.model.encoder import NaviModel
 
@@ -63,8 +63,7 @@ def observe(model: NaviModel, special: SpecialTokens) -> dict[nn.Module, Reach]:
     ]
     try:
         arrays = make_trial_rows(special)
-        layout = lay_out(arrays, np.arange(TRIAL_ROWS), special)
-        model(BatchBuilder(arrays, special, align=False).pack_layout(layout))
+        model(BatchBuilder(arrays, special, align=False).pack_rows(np.arange(TRIAL_ROWS)))
     finally:
         for hook in hooks:
             hook.remove()

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navi.batches import BatchBuilder, Layout, Masks, Rows, Sequences, SpecialTokens, lay_out, prefetch
-from navi.batches.device_packer import DevicePacker, is_worth_moving
+from navi.batches import BatchBuilder, Layout, Masks, Rows, Sequences, SpecialTokens, is_worth_moving, prefetch
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import ConfigError, ModelError
 from navi.model.encoder import NaviModel, NaviOutput
@@ -155,7 +154,7 @@ class Runner:
         builder = BatchBuilder(arrays, self.special, align=False)
 
         def make(places: NDArray[np.int64]) -> Pass:
-            layout = lay_out(arrays, rows[places], self.special)
+            layout = builder.lay_out(rows[places])
             packed = builder.pack_layout(layout, mask(layout) if mask else None)
             packed = packed.pin() if self.device.type == "cuda" else packed
 
@@ -168,14 +167,15 @@ class Runner:
 
     def _make_there(self, arrays: SegmentArrays, rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> Make:
         """Return what makes batches on the device; they come to be when they are loaded, in the caller's thread."""
-        packer = DevicePacker(arrays, rows, self.special, self.device)
-        find_table = cache(lambda: self._embed_attributes(packer.attributes))
+        builder = BatchBuilder(arrays, self.special, align=False).to(self.device)
+        slots = builder.number_attributes(rows)
+        find_table = cache(lambda: self._embed_attributes(slots.sequences))
 
         def make(places: NDArray[np.int64]) -> Pass:
             num_tokens = int(lengths[places].sum())
 
             def load() -> tuple[Rows, Tensor]:
-                return packer.pack_rows(rows[places], num_tokens), find_table()
+                return builder.pack_rows(rows[places], num_tokens, slots), find_table()
 
             return Pass(places=places, num_tokens=num_tokens, layout=None, load=load)
 
@@ -275,7 +275,7 @@ class Runner:
 def _place_segments(one: Pass, first_R: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return where the segments of a batch stand among those of all rows, given each row's first."""
     assert one.layout is not None, "segments are laid out on the host"
-    places: NDArray[np.int64] = first_R[one.places][one.layout.segment_row] + one.layout.segment_rank
+    places: NDArray[np.int64] = first_R[one.places][one.layout.segment_row.numpy()] + one.layout.segment_rank.numpy()
     return places
 
 

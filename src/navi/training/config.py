@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from navi.backbones import DEFAULT_BACKBONE
-from navi.batches.masking import MaskingConfig
-from navi.batches.sampler import SamplerConfig
+from navi.batches import MaskingConfig, SamplerConfig
 from navi.errors import ConfigError
 from navi.losses.alignment import AlignmentConfig
 from navi.training.settings import override

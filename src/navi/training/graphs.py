@@ -1,4 +1,4 @@
-"""Whole passes of a step recorded once for each room and replayed: a GPU need not wait for Python, nor for batches."""
+"""Whole passes of a step recorded once a capacity and replayed: a GPU waits neither for Python nor for batches."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navi.batches.batch import Batch
-from navi.batches.device import DeviceBuilder
-from navi.batches.room import Room, choose_rooms, measure_needs
-from navi.losses.total import StepSize, measure_filled
+from navi.batches import Batch, BatchBuilder, BatchCapacity, choose_capacities, measure_capacity
+from navi.losses.total import StepSize, measure_step
 
-NUM_ROOMS = 4
+NUM_CAPACITIES = 4
 """Sizes that batches are filled up to; each is recorded once."""
 MEASURED_STEPS = 512
-"""Steps that rooms are chosen by, at most; one that fits none of them is made on the host."""
+"""Steps that capacities are chosen by, at most; one that fits none of them is made on the host."""
 WARM_UP = 2
-"""Batches of a room that run as they are before it is recorded."""
+"""Batches of a capacity that run as they are before it is recorded."""
 
 Ints = NDArray[np.int64]
 Learn = Callable[[Batch, StepSize], Tensor]
@@ -40,52 +38,51 @@ class Recording:
 
 
 class Recorder:
-    """Makes batches on the device and runs `learn` on them: the first of a room as it is, later ones as a replay.
+    """Makes batches on the device and runs `learn` on them: the first of a capacity as they are, then as replays.
 
     `learn` must put gradients into tensors that stay, and draw randomness from the default generator alone. On devices
     that cannot record, every batch runs as it is.
     """
 
-    def __init__(self, learn: Learn, builder: DeviceBuilder, steps: Sequence[Ints]) -> None:
+    def __init__(self, learn: Learn, builder: BatchBuilder, steps: Sequence[Ints]) -> None:
         self._learn, self._builder = learn, builder
         places = np.linspace(0, len(steps) - 1, min(len(steps), MEASURED_STEPS)).astype(np.int64)
-        needs = measure_needs(builder.builder, [steps[place] for place in places])
-        self.rooms, _ = choose_rooms(needs, NUM_ROOMS)
+        needs = [measure_capacity(builder, steps[place]) for place in places]
+        self.capacities = choose_capacities(needs, NUM_CAPACITIES)
         self._records = builder.device.type == "cuda"
-        self._seen: Counter[Room] = Counter()
-        self._recordings: dict[Room, Recording] = {}
+        self._seen: Counter[BatchCapacity] = Counter()
+        self._recordings: dict[BatchCapacity, Recording] = {}
         self._pool = torch.cuda.graph_pool_handle() if self._records else None
 
-    def find_room(self, rows: Ints) -> Room | None:
-        """Return the smallest room that holds the batch of these rows; None if there is none."""
-        need = measure_needs(self._builder.builder, [rows])[0]
-        fitting = (room for room in self.rooms if room.holds(need))
-        return next(fitting, None)
+    def find_capacity(self, rows: Ints) -> BatchCapacity | None:
+        """Return the smallest capacity that holds the batch of these rows; None if there is none."""
+        need = measure_capacity(self._builder, rows)
+        return next((capacity for capacity in self.capacities if capacity.holds(need)), None)
 
-    def __call__(self, rows: Ints, key: int, room: Room) -> Tensor:
+    def __call__(self, rows: Ints, key: int, capacity: BatchCapacity) -> Tensor:
         """Add the gradients of the batch of these rows; return what `learn` does, until it is called again."""
-        inputs = torch.full((room.rows + 1,), -1, dtype=torch.int64)
+        inputs = torch.full((capacity.rows + 1,), -1, dtype=torch.int64)
         inputs[0] = key
         inputs[1 : len(rows) + 1] = torch.from_numpy(rows)
-        if not self._records or self._seen[room] < WARM_UP:
-            self._seen[room] += 1
-            return self._build_and_learn(inputs.to(self._builder.device), room)
-        if room not in self._recordings:
-            self._recordings[room] = self._record(inputs.to(self._builder.device), room)
-        recording = self._recordings[room]
+        if not self._records or self._seen[capacity] < WARM_UP:
+            self._seen[capacity] += 1
+            return self._build_and_learn(inputs.to(self._builder.device), capacity)
+        if capacity not in self._recordings:
+            self._recordings[capacity] = self._record(inputs.to(self._builder.device), capacity)
+        recording = self._recordings[capacity]
         recording.inputs.copy_(inputs.pin_memory(), non_blocking=True)
         recording.graph.replay()
         return recording.sums
 
-    def _build_and_learn(self, inputs: Tensor, room: Room) -> Tensor:
-        batch, num_targets = self._builder.build(inputs[1:], inputs[0], room)
-        sums = self._learn(batch, measure_filled(batch))
+    def _build_and_learn(self, inputs: Tensor, capacity: BatchCapacity) -> Tensor:
+        batch = self._builder.build_filled(inputs[1:], inputs[0], capacity)
+        sums = self._learn(batch, measure_step([batch]))
         # A step that lost targets is not to be taken; what is not finite never is.
-        return torch.where(num_targets > room.targets, torch.nan, sums)
+        return torch.where(batch.targets.num_masked > capacity.targets, torch.nan, sums)
 
-    def _record(self, inputs: Tensor, room: Room) -> Recording:
+    def _record(self, inputs: Tensor, capacity: BatchCapacity) -> Recording:
         graph = torch.cuda.CUDAGraph()
         # Other threads may use the GPU's memory meanwhile, which a stricter mode would take for a mistake.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            sums = self._build_and_learn(inputs, room)
+            sums = self._build_and_learn(inputs, capacity)
         return Recording(graph=graph, inputs=inputs, sums=sums)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches import Layout, MaskingConfig, SpecialTokens, lay_out, mask_layout
-from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
+from navi.batches import REGIME_HEADER, REGIME_VALUE, BatchBuilder, MaskingConfig, SpecialTokens
 from navi.corpus.arrays import SegmentArrays, gather_ranges
 
 # Shape suffixes: S segments, T tokens (packed), K columns.
@@ -30,22 +29,23 @@ def measure_guesses(
     The guess for a header is the header most training rows have; for a value, the value that its column has in most
     training rows. A guess is laid over the masked span token by token.
     """
-    layout = lay_out(arrays, rows, special)
-    masks = mask_layout(layout, masking, special, seed=seed, epoch=epoch)
+    builder = BatchBuilder(arrays, special, masking=masking, align=False, seed=seed)
+    batch = builder.build(rows, epoch=epoch)
     header, value_K = find_most_frequent(arrays, train_rows)
-    value_S = value_K[_find_columns(arrays, layout)]
-    header_length_S, _ = gather_ranges(arrays.header_offsets, arrays.segment_header[layout.segment_id])
+    cells = gather_ranges(arrays.row_offsets, rows)[1]
+    value_S = value_K[arrays.cell_column[cells]]
+    header_length_S, _ = gather_ranges(arrays.header_offsets, arrays.segment_header[arrays.row_segments[cells]])
+    token, kind = batch.targets.token.numpy(), batch.targets.kind.numpy()
+    place = batch.rows.token_position[batch.targets.position].numpy()
+    segment = batch.rows.token_span[batch.targets.position].numpy() // 2
 
-    header_T = np.flatnonzero(masks.masked & (masks.kind == REGIME_HEADER))
-    place = layout.token_position[header_T]
-    guess = _read_tokens(arrays.header_offsets, arrays.header_tokens, np.full(len(place), header), place)
-    header_hits = guess == layout.token_ids[header_T]
-
-    value_T = np.flatnonzero(masks.masked & (masks.kind == REGIME_VALUE))
-    segment = layout.token_segment[value_T]
-    place = layout.token_position[value_T] - header_length_S[segment] - 1
-    guess = _read_tokens(arrays.value_offsets, arrays.value_tokens, value_S[segment], place)
-    value_hits = guess == layout.token_ids[value_T]
+    is_header, is_value = kind == REGIME_HEADER, kind == REGIME_VALUE
+    repeated = np.full(int(is_header.sum()), header)
+    guess = _read_tokens(arrays.header_offsets, arrays.header_tokens, repeated, place[is_header])
+    header_hits = guess == token[is_header]
+    place = (place - header_length_S[segment] - 1)[is_value]
+    guess = _read_tokens(arrays.value_offsets, arrays.value_tokens, value_S[segment[is_value]], place)
+    value_hits = guess == token[is_value]
     return {
         "most_frequent_header": float(header_hits.mean()) if len(header_hits) else 0.0,
         "most_frequent_value": float(value_hits.mean()) if len(value_hits) else 0.0,
@@ -65,11 +65,6 @@ def find_most_frequent(arrays: SegmentArrays, rows: Ints) -> tuple[int, Ints]:
     rising = np.argsort(count, kind="stable")
     value_K[column[rising]] = arrays.segment_value[segment[rising]]
     return int(np.bincount(header, weights=count, minlength=1).argmax()), value_K
-
-
-def _find_columns(arrays: SegmentArrays, layout: Layout) -> Ints:
-    table_S = arrays.row_table[layout.rows][layout.segment_row]
-    return arrays.find_columns(table_S, arrays.segment_header[layout.segment_id])
 
 
 def _read_tokens(offsets: Ints, tokens: NDArray[np.int32], ids: Ints, place: Ints) -> Ints:

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from navi.batches import Batch, BatchBuilder
-from navi.batches.masking import REGIME_HEADER
+from navi.batches import REGIME_HEADER, Batch, BatchBuilder
 from navi.corpus.arrays import gather_ranges
 from navi.training.step import Stepper, autocast
 

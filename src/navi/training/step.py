@@ -11,10 +11,7 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 from torch import Tensor, nn
 
-from navi.batches import Batch, BatchBuilder
-from navi.batches.device import DeviceBuilder
-from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
-from navi.batches.room import Room
+from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, BatchBuilder, BatchCapacity
 from navi.losses import AlignmentConfig, Losses, compute_losses
 from navi.losses.total import StepSize, find_read_tokens, measure_step
 from navi.model import NaviModel, is_new
@@ -68,8 +65,8 @@ class StepBatches:
     """The parts as batches; none where the device makes its own."""
     size: StepSize
     """What their losses are divided by."""
-    room: Room | None
-    """The room of the batch that the device makes; None where batches are made on the host."""
+    capacity: BatchCapacity | None
+    """What the batch that the device makes is filled up to; None where batches are made on the host."""
     epoch: int
     """The epoch that its masks are drawn for."""
     num_tokens: int
@@ -131,7 +128,7 @@ class Stepper:
         """Make ready for steps like these; without it, every batch is made on the host."""
         whole = [parts[0] for parts in steps if len(parts) == 1]
         if self._may_record and whole:
-            self.recorder = Recorder(self._learn, DeviceBuilder(self.builder, self.device), whole)
+            self.recorder = Recorder(self._learn, self.builder.to(self.device), whole)
 
     def forget_recordings(self) -> None:
         """Give up recorded passes and their memory; from here on batches are made on the host."""
@@ -139,12 +136,12 @@ class Stepper:
 
     def build(self, parts: Parts, epoch: int, max_tokens: int | None) -> StepBatches:
         """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""
-        room = None
+        capacity = None
         if max_tokens is not None:
             parts = [part for rows in parts for part in split_rows(self.builder.arrays, rows, max_tokens)]
         elif self.recorder is not None and len(parts) == 1:
-            room = self.recorder.find_room(parts[0])
-        batches = [self.builder.build(rows, epoch=epoch) for rows in parts] if room is None else []
+            capacity = self.recorder.find_capacity(parts[0])
+        batches = [self.builder.build(rows, epoch=epoch) for rows in parts] if capacity is None else []
         size = measure_step(batches)
         if self.device.type == "cuda":
             batches = [batch.pin() for batch in batches]
@@ -154,7 +151,7 @@ class Stepper:
             part_tokens=part_tokens,
             batches=batches,
             size=size,
-            room=room,
+            capacity=capacity,
             epoch=epoch,
             num_tokens=sum(part_tokens) * (2 if self.builder.align else 1),
         )
@@ -165,10 +162,10 @@ class Stepper:
             self.objective.train()
         self.optimizer.zero_grad(set_to_none=self.recorder is None)
         sums = torch.zeros(len(SUMS), device=self.device, dtype=choose_wide_dtype(self.device))
-        if made.room is not None:
+        if made.capacity is not None:
             assert self.recorder is not None
             torch.manual_seed(self._make_seed(step, 0))
-            sums += self.recorder(made.parts[0], make_key(self.config.seed, made.epoch), made.room)
+            sums += self.recorder(made.parts[0], make_key(self.config.seed, made.epoch), made.capacity)
         for number, batch in enumerate(made.batches):
             last = number == len(made.batches) - 1
             with nullcontext() if last else self.accelerator.no_sync(self.objective):

@@ -9,9 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from navi.batches import BatchBuilder, MaskingConfig, SpecialTokens, prefetch
-from navi.batches.batch import Batch
-from navi.batches.masking import REGIME_HEADER, REGIME_VALUE
+from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, BatchBuilder, MaskingConfig, SpecialTokens, prefetch
 from navi.losses import compute_losses
 from navi.losses.total import StepSize
 from navi.randomness import fold, make_key, order_keys

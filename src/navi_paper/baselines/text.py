@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches.layout import SpecialTokens
+from navi.batches import SpecialTokens
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi.randomness import choose_below, fold, make_key, uniform
 from navi_paper.encoder import Hidden

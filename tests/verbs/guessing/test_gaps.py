@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from navi.batches.layout import PART_VALUE, lay_out
-from navi.batches.masking import Masks
+from navi.batches import BatchBuilder, Masks
 from navi.model import load_backbone
 from navi.model.runner import Runner
 from navi.verbs.guessing.gaps import Gaps, open_gaps, sort_cells
@@ -28,16 +27,20 @@ def lay_gaps(arrays, hidden, special):
     return open_gaps(arrays, hidden.gaps, offsets, np.full(offsets[-1], special.mask))
 
 
+def find_value(arrays, layout, header):
+    """Return which tokens stand in the values under a header."""
+    segments = np.flatnonzero(arrays.segment_header[layout.segment_id.numpy()] == header)
+    return torch.isin(layout.token_span, torch.from_numpy(2 * segments + 1))
+
+
 def test_a_gap_is_the_row_with_one_value_masked(arrays, hidden, special):
     opened = lay_gaps(arrays, hidden, special)
     for gap, (row, column) in enumerate(zip(hidden.gaps.row, hidden.gaps.column, strict=True)):
-        before = lay_out(arrays, np.array([row]), special)
-        after = lay_out(opened, np.array([gap]), special)
+        before = BatchBuilder(arrays, special).lay_out(np.array([row]))
+        after = BatchBuilder(opened, special, align=False).lay_out(np.array([gap]))
         header = arrays.column_header[column]
-        value = (arrays.segment_header[before.segment_id[before.token_segment]] == header) & (
-            before.token_part == PART_VALUE
-        )
-        assert sorted(after.token_ids) == sorted(np.where(value, special.mask, before.token_ids))
+        value = find_value(arrays, before, header)
+        assert sorted(after.token_ids) == sorted(torch.where(value, special.mask, before.token_ids))
         assert after.token_segment[after.token_ids == special.mask].min() == len(after.segment_id) - 1
 
 
@@ -47,19 +50,17 @@ def test_the_model_says_the_same_of_a_gap_as_of_a_value_masked_in_its_place(arra
     for gap, (row, column) in enumerate(zip(hidden.gaps.row, hidden.gaps.column, strict=True)):
 
         def find(layout, header=arrays.column_header[column]):
-            is_header = arrays.segment_header[layout.segment_id[layout.token_segment]] == header
-            return is_header & (layout.token_part == PART_VALUE)
+            return find_value(arrays, layout, header)
 
         def mask(layout, find=find):
-            tokens = np.where(find(layout), special.mask, layout.token_ids)
-            unknown = np.zeros(len(layout.segment_id), bool)
-            return Masks(token_ids=tokens, masked=find(layout), kind=np.zeros(len(tokens), np.int8), unknown=unknown)
+            tokens = torch.where(find(layout), special.mask, layout.token_ids)
+            return Masks(token_ids=tokens, unknown=torch.zeros(len(layout.segment_id), dtype=torch.bool))
 
         def read(output, rows, layout, find=find):
-            return {"states": output.tokens[torch.from_numpy(np.flatnonzero(find(layout)))]}
+            return {"states": output.tokens[find(layout)]}
 
         def read_gap(output, rows, layout):
-            return {"states": output.tokens[torch.from_numpy(np.flatnonzero(layout.token_ids == special.mask))]}
+            return {"states": output.tokens[layout.token_ids == special.mask]}
 
         [(_, _, in_place)] = runner.run(arrays, np.array([row]), read, mask=mask)
         [(_, _, in_gap)] = runner.run(opened, np.array([gap]), read_gap)

@@ -87,8 +87,9 @@ class Generator:
         best, logp = np.zeros(int(open_T.sum()), np.int64), np.zeros(int(open_T.sum()))
 
         def read(output: NaviOutput, rows: Rows, layout: Layout) -> dict[str, Tensor]:
-            lengths = count_M[waiting][layout.rows]
-            where = np.repeat(first_P[layout.rows], lengths) + count_up(lengths)
+            asked = layout.rows.numpy()
+            lengths = count_M[waiting][asked]
+            where = np.repeat(first_P[asked], lengths) + count_up(lengths)
             logits_TV = model.predict_tokens(output, find_masks(layout, special.mask, rows.token_ids.device)).float()
             barred = self._barred[torch.from_numpy(begins_open[where].astype(np.int64)).to(logits_TV.device)]
             found = torch.log_softmax(logits_TV, dim=1).masked_fill(barred, -torch.inf).max(dim=1)

@@ -47,13 +47,14 @@ class ValueScorer:
             positions = find_masks(layout, self._runner.special.mask, rows.token_ids.device)
             logits_TV = self._runner.model.predict_tokens(output, positions)
             logp_TV = torch.log_softmax(logits_TV.float(), dim=1)
-            starts = np.cumsum(length_P[layout.rows]) - length_P[layout.rows]
-            for number, length in {(int(set_M[gap_P[p]]), int(length_P[p])) for p in layout.rows}:
-                same = (set_M[gap_P[layout.rows]] == number) & (length_P[layout.rows] == length)
+            asked = layout.rows.numpy()
+            starts = np.cumsum(length_P[asked]) - length_P[asked]
+            for number, length in {(int(set_M[gap_P[p]]), int(length_P[p])) for p in asked}:
+                same = (set_M[gap_P[asked]] == number) & (length_P[asked] == length)
                 members, tokens = groups[number, length]
                 first = torch.from_numpy(starts[same]).to(logp_TV.device)
                 summed = sum_tokens(logp_TV, first, tokens).cpu().numpy()
-                for p, found in zip(layout.rows[same].tolist(), summed, strict=True):
+                for p, found in zip(asked[same].tolist(), summed, strict=True):
                     scores[gap_P[p]][members] = found
             return {}
 
@@ -70,7 +71,7 @@ class ValueScorer:
 
 def find_masks(layout: Layout, mask: int, device: torch.device) -> Tensor:
     """Return the places of all [MASK] tokens, row after row."""
-    return torch.from_numpy(np.flatnonzero(layout.token_ids == mask)).to(device)
+    return (layout.token_ids == mask).nonzero().squeeze(1).to(device)
 
 
 def sum_tokens(logp_TV: Tensor, first: Tensor, tokens: Tensor) -> Tensor:

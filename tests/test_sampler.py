@@ -1,13 +1,17 @@
-"""Tests of the plan of an epoch: every row once, few tables a step, small tables spread, budgets kept."""
+"""Tests of the plan of an epoch (every row once, few tables a step, budgets kept) and of batches made ahead."""
 
 from __future__ import annotations
+
+import hashlib
+import threading
+import time
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.batches import SamplerConfig, plan_epoch
+from navi.batches import BatchBuilder, SamplerConfig, plan_epoch, prefetch
 from navi.errors import ConfigError
 
 CORPORA = st.lists(st.integers(0, 40), min_size=1, max_size=8)
@@ -82,6 +86,13 @@ def test_the_plan_is_a_pure_function_of_seed_and_epoch(sizes, config, seed, epoc
     assert [batch.tolist() for batch in first] == [batch.tolist() for batch in second]
 
 
+def test_the_order_of_a_seed_is_that_of_earlier_versions():
+    row_table, config = number_tables([640, 320, 80, 7]), SamplerConfig(rows_per_batch=16, tables_per_batch=2)
+    plan = plan_epoch(np.arange(len(row_table)), row_table, config, seed=3, epoch=5)
+    assert plan[0].tolist() == [283, 345, 375, 93, 593, 43, 243, 543, 810, 952, 804, 900, 826, 789, 728, 940]
+    assert hashlib.sha256(np.concatenate(plan).tobytes()).hexdigest()[:16] == "2f2d2cc8a8cb2885"
+
+
 @pytest.mark.parametrize("other", [{"seed": 1, "epoch": 0}, {"seed": 0, "epoch": 1}], ids=["seed", "epoch"])
 def test_another_seed_or_epoch_is_another_order(other):
     row_table = number_tables([100, 100])
@@ -146,3 +157,68 @@ def test_sizes_below_one_are_refused(settings, message):
 def test_a_token_budget_without_the_rows_tokens_is_refused():
     with pytest.raises(ConfigError, match="tokens_per_batch needs the tokens of each row"):
         plan_epoch(np.arange(3), number_tables([3]), SamplerConfig(tokens_per_batch=9), seed=0, epoch=0)
+
+
+WORKERS = pytest.mark.parametrize("workers", [0, 1, 4])
+
+
+@WORKERS
+def test_results_come_in_order_whatever_the_number_of_workers(workers):
+    def make(number):
+        time.sleep(0.002 * ((number * 7) % 3))  # later tasks are often done first
+        return number * number
+
+    assert list(prefetch(range(20), make, workers=workers)) == [number * number for number in range(20)]
+
+
+@WORKERS
+def test_batches_are_the_same_whatever_the_number_of_workers(make_arrays, special, workers):
+    arrays = make_arrays()
+    builder = BatchBuilder(arrays, special)
+    plan = np.array_split(np.arange(arrays.num_rows), 6)
+    expected = [builder.build(rows, epoch=1) for rows in plan]
+    found = list(prefetch(plan, lambda rows: builder.build(rows, epoch=1), workers=workers))
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.rows.token_ids.equal(other.rows.token_ids)
+        assert one.targets.position.equal(other.targets.position)
+        assert one.alignment.low_segment.equal(other.alignment.low_segment)
+
+
+@WORKERS
+def test_an_exception_reaches_the_caller_after_the_results_before_it(workers):
+    def make(number):
+        if number == 5:
+            raise ValueError(f"task {number} is bad")
+        return number
+
+    handed_out = []
+    with pytest.raises(ValueError, match="task 5 is bad"):
+        handed_out.extend(prefetch(range(9), make, workers=workers))
+    assert handed_out == [0, 1, 2, 3, 4]
+
+
+def test_only_a_few_tasks_are_made_ahead():
+    made = []
+    results = prefetch(range(100), made.append, workers=2, ahead=3)
+    next(results)
+    time.sleep(0.02)
+    assert len(made) <= 3 + 1
+    results.close()
+
+
+def test_a_caller_that_stops_early_leaves_no_threads_behind():
+    results = prefetch(range(100), lambda number: number, workers=3)
+    next(results)
+    results.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("navi-batches")]
+
+
+def test_without_workers_everything_happens_in_the_callers_thread():
+    names = list(prefetch(range(3), lambda _: threading.current_thread().name, workers=0))
+    assert set(names) == {threading.current_thread().name}
+
+
+@WORKERS
+def test_no_tasks_give_nothing(workers):
+    assert list(prefetch([], str, workers=workers)) == []

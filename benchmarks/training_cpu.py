@@ -33,7 +33,7 @@ from navi.corpus import ROLE_HIGH, ROLE_LOW, Corpus
 from navi.model import load_backbone
 from navi.simulator import write_catalogues
 from navi.training import make_preset
-from navi.training.memory import kept_memory
+from navi.training.run import keep_freed_memory
 from navi.training.step import Stepper
 from navi.training.vocabulary import find_special_tokens
 
@@ -177,7 +177,7 @@ def take_steps(way: str, folder: Path, pipe: Connection) -> None:
     torch.manual_seed(0)
     random.seed(0)
     step = make_step(way, Corpus.open(folder))
-    with kept_memory(torch.device("cpu")) if way == "navi" else nullcontext():  # as `pretrain` does it
+    with keep_freed_memory(torch.device("cpu")) if way == "navi" else nullcontext():  # as `pretrain` does it
         while (rows := pipe.recv()) is not None:
             begun = time.perf_counter()
             step(rows)

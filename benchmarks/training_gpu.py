@@ -67,7 +67,7 @@ def measure(shape: str, rows: int, preset: str, peak: float, *, compiled: bool, 
     sampler = SamplerConfig(rows_per_batch=rows, tables_per_batch=min(16, max(4, rows // 16)))
     plan = plan_epoch(np.arange(ARRAYS.num_rows), ARRAYS.row_table, sampler, seed=0, epoch=0)
     plan = (plan * (1 + (WARM_UP + STEPS) // len(plan)))[: WARM_UP + STEPS]
-    stepper.foresee([[part] for part in plan])
+    stepper.prepare_graphs([[part] for part in plan])
     begun, num_rows, num_tokens, waited = time.perf_counter(), 0, 0, 0.0
     steps = prefetch(plan, lambda part: stepper.build([part], 0, None), workers=workers, ahead=2 * workers)
     mark = time.perf_counter()
@@ -137,7 +137,7 @@ def measure_parts(shape: str, rows: int, preset: str) -> None:
     seconds = {name: time_gpu(lambda work=work: learn(work), 5) for name, work in
                {"embeddings": embed, "encoder": encode, "head": predict, "alignment": align}.items()}  # fmt: skip
     finite = torch.ones((), dtype=torch.bool, device="cuda")
-    from navi.training.optimizer import take_step
+    from navi.training.step import take_step
 
     seconds["optimiser"] = time_gpu(lambda: take_step(stepper.optimizer, finite), 5)
     total = sum(seconds.values())

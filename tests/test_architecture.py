@@ -16,6 +16,7 @@ SOURCE = Path(navi.__file__).parent
 STAGES = (
     "version",
     "errors",
+    "settings",
     "files",
     "randomness",
     "backbones",

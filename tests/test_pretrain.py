@@ -154,7 +154,7 @@ def test_the_metrics_have_a_line_for_each_window_and_each_validation(finished: T
     assert sum(line["rows"] for line in train) == 2 * finished.corpus["train_rows"]
     assert set(train[0]) == {
         *("kind", "step", "epoch", "learning_rate", "loss", "masked", "low", "high"),
-        *("told_words", "column_agreement", "norm", "header_accuracy"),
+        *("bag_of_words", "column_agreement", "norm", "header_accuracy"),
         *("value_accuracy", "rows", "tokens", "skipped", "seconds", "rows_per_second", "tokens_per_second"),
     }
     validation = read_lines(finished.path, "validation")
@@ -441,7 +441,7 @@ def test_a_full_disk_stops_the_run_in_one_line_and_it_goes_on_when_there_is_room
 def test_a_disk_that_fills_at_the_end_keeps_the_last_checkpoint(
     toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(NaviModel, "save_pretrained", fill_the_disk)
+    monkeypatch.setattr(Domain, "save", fill_the_disk)
     with pytest.raises(TrainingError, match=r"Cannot write to .*: No space left on device"):
         pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2}))
     monkeypatch.undo()

@@ -6,6 +6,7 @@ NaviError
 ├── ConfigError         (ValueError)    a setting out of range, or settings that contradict each other
 ├── ModelError          (ValueError)    a model or backbone that cannot be loaded or does not fit
 ├── TrainingError       (RuntimeError)  a run that cannot go on
+│   └── TrainingInterrupted             a run that was asked to stop, and did
 └── MissingExtraError   (ImportError)   an optional dependency that is not installed
 """
 
@@ -34,6 +35,14 @@ class ModelError(NaviError, ValueError):
 
 class TrainingError(NaviError, RuntimeError):
     """A training run that cannot go on."""
+
+
+class TrainingInterrupted(TrainingError):  # noqa: N818
+    """A run that was asked to stop, and did, with a checkpoint saved; `exit_code` is what a shell expects."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + number
 
 
 class MissingExtraError(NaviError, ImportError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from navi.errors import ConfigError
 from navi.training import ABLATIONS, PretrainConfig, StepReport, make_preset, pretrain
-from navi.training.identity import describe_run
+from navi.training.checkpoint import RunIdentity
 from navi_paper.baselines import BASELINES, load_baseline, train_baseline
 from navi_paper.baselines.training import describe_baseline
 from navi_paper.encoder import TableEncoder
@@ -69,7 +69,7 @@ def describe_model(spec: ModelSpec, corpus: Corpus, config: PretrainConfig) -> d
     """Return all that decides what a model becomes; of a baseline, nothing that is NAVI's own."""
     if spec.preset is None:
         return describe_baseline(spec.name, corpus, config)
-    return describe_run(config, corpus.fingerprint, num_processes=1)
+    return RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint).describe()
 
 
 def train_model(

@@ -63,8 +63,6 @@ def test_training_tells_losses_rates_and_the_time_left(capsys):
                 step=10,
                 num_steps=200,
                 epoch=1,
-                num_rows=320,
-                num_tokens=9000,
                 rows_per_second=16.25,
                 tokens_per_second=1234.0,
                 seconds_left=125.0,
@@ -84,7 +82,7 @@ def test_the_time_left_is_not_told_before_the_rate_is(capsys):
     from navi.training import StepReport
 
     unknown = {"rows_per_second": 0.0, "tokens_per_second": 0.0}
-    first = StepReport(step=1, num_steps=200, epoch=1, num_rows=16, num_tokens=900, seconds_left=2000.0, **unknown)
+    first = StepReport(step=1, num_steps=200, epoch=1, seconds_left=2000.0, **unknown)
     with show_progress(Screen()) as meter:
         follow_training(meter)(first)
     assert capsys.readouterr().err == "Epoch 1: 1 of 200\n"

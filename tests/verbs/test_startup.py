@@ -8,7 +8,7 @@ import pytest
 
 from navi.verbs.startup import pause_collection, put_off
 
-NOT_NEEDED = ("narwhals", "navi.training.run", "scipy.optimize", "scipy.sparse", "sklearn")
+NOT_NEEDED = ("narwhals", "navi.training.trainer", "scipy.optimize", "scipy.sparse", "sklearn")
 DETECTION = "transformers.loss.loss_for_object_detection"
 
 

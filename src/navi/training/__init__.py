@@ -4,11 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from navi.training.config import ModelConfig, PretrainConfig, TrainingConfig
-    from navi.training.domain import Domain
-    from navi.training.interruption import TrainingInterrupted
-    from navi.training.presets import ABLATIONS, PRESETS, make_preset
-    from navi.training.result import StepReport, TrainingResult
+    from navi.errors import TrainingInterrupted
+    from navi.training.config import ABLATIONS, PRESETS, ModelConfig, PretrainConfig, TrainingConfig, make_preset
+    from navi.training.export import Domain, TrainingResult
+    from navi.training.log import StepReport
     from navi.training.run import pretrain
 
 __all__ = [
@@ -24,23 +23,12 @@ __all__ = [
     "make_preset",
     "pretrain",
 ]
-_HOME = {
-    "ABLATIONS": "presets",
-    "PRESETS": "presets",
-    "Domain": "domain",
-    "ModelConfig": "config",
-    "PretrainConfig": "config",
-    "StepReport": "result",
-    "TrainingConfig": "config",
-    "TrainingInterrupted": "interruption",
-    "TrainingResult": "result",
-    "make_preset": "presets",
-    "pretrain": "run",
-}
+_HOME = {"TrainingInterrupted": "navi.errors", "StepReport": "navi.training.log", "pretrain": "navi.training.run"}
+_HOME |= dict.fromkeys(("Domain", "TrainingResult"), "navi.training.export")
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name's module when it is first asked for: reading settings, or answering, needs no run."""
-    if name in _HOME:
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in __all__:
+        return getattr(import_module(_HOME.get(name, "navi.training.config")), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

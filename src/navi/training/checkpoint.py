@@ -1,10 +1,11 @@
-"""Checkpoints: all that a run needs to go on, whole or not there at all."""
+"""The directory of a run and the checkpoints in it: all that a run needs to go on, whole or not there at all."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,19 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from navi.errors import TrainingError
+from navi.errors import ConfigError, TrainingError
+from navi.files import read_json, sync, write_folder, write_json
+from navi.training.config import PretrainConfig
 
-FOLDER = "checkpoints"
-MARK = "COMPLETE"
+CHECKPOINTS, RECORD_FILE = "checkpoints", "pretrain.json"
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
-_UNFINISHED = ".unfinished-"
+APPENDED = ("metrics.jsonl", "samples.txt", "events")
+"""What a run adds to while it goes."""
+FORMAT = 2
+"""Version of the files of a checkpoint; one of another version is refused."""
+HARMLESS = ("workers", "checkpoint_steps", "checkpoint_minutes", "keep_checkpoints", "max_bad_steps", "curves")
+"""Settings of `TrainingConfig` that change no result and may differ when a run is resumed."""
+_DELETE = "Delete it to go on from the one before."
 
 
 @dataclass(kw_only=True)
@@ -50,139 +58,180 @@ class RunState:
     """What a user should know of the run up to now."""
 
 
-def save_checkpoint(
-    folder: Path, model: nn.Module, optimizer: AdamW, state: RunState, identity: dict[str, Any], *, keep: int
-) -> Path:
-    """Write a checkpoint aside, mark it complete, move it into place, and drop all but the newest `keep`.
+@dataclass(frozen=True, kw_only=True)
+class RunIdentity:
+    """What run a checkpoint belongs to."""
 
-    `identity` says what run this is; `check_identity` compares it on resuming. When the disk is full or cannot be
-    written to, what was there before stays as it was.
-    """
+    config: dict[str, Any]
+    """Its settings, as `PretrainConfig.from_dict` takes them."""
+    corpus: str
+    """Fingerprint of its corpus."""
+    num_processes: int = 1
+    """Processes that share its rows."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return all that changes the result, flat, by the names that a user knows the settings by."""
+        settings = {name: value for name, value in self.config.items() if not isinstance(value, dict)}
+        for section, values in self.config.items():
+            if isinstance(values, dict):
+                settings |= {f"{section}.{name}": value for name, value in values.items()}
+        for name in HARMLESS:
+            settings.pop(f"training.{name}", None)
+        return settings | {"corpus": self.corpus, "number of processes": self.num_processes}
+
+    def check(self, found: RunIdentity, place: Path) -> None:
+        """Raise unless what was found at a place belongs to this run; settings that change no result may differ."""
+        before, now = found.describe(), self.describe()
+        different = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+        if not different:
+            return
+        key = different[0]
+        if key == "corpus":
+            change = f"the corpus has changed since (fingerprint {before[key]}, now {now[key]})"
+        else:
+            change = f"{key} was {before.get(key)!r} and is now {now.get(key)!r}"
+        more = f", and {len(different) - 1} more settings differ" if len(different) > 1 else ""
+        raise TrainingError(
+            f"Cannot resume from {place}: {change}{more}. "
+            "Give corpus and settings as when it was started, or start again in another directory."
+        )
+
+
+def save_checkpoint(
+    out: Path, model: nn.Module, optimizer: AdamW, state: RunState, identity: RunIdentity, *, keep: int
+) -> None:
+    """Write a checkpoint, and drop all but the newest `keep`; a step that has one already is left as it is."""
+    folder = out / CHECKPOINTS
     place = folder / f"step-{state.step:09d}"
-    if (place / MARK).is_file():
-        return place
-    aside = folder / f"{_UNFINISHED}{place.name}-{os.getpid()}"
-    try:
+    if place not in list_checkpoints(out):
         folder.mkdir(parents=True, exist_ok=True)
-        _remove(place)
-        _write(aside, model, optimizer, {"state": asdict(state), "identity": identity})
-        aside.rename(place)
-        _sync(folder)
-    except (OSError, SafetensorError) as error:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise TrainingError(_explain_failure(folder, state.step, error)) from error
-    kept = list_checkpoints(folder)[-keep:]
+        with write_folder(place) as aside:
+            save_weights(model, aside / WEIGHTS)
+            save_file(_name_moments(model, optimizer), aside / OPTIMIZER)
+            sync(aside / OPTIMIZER)
+            write_json(aside / STATE, {"format": FORMAT, "state": asdict(state), "identity": asdict(identity)})
+    kept = list_checkpoints(out)[-keep:]
     for other in folder.iterdir():
         if other not in kept:
-            _remove(other)
-    return place
+            # Without its state a half-deleted one is no checkpoint.
+            (other / STATE).unlink(missing_ok=True)
+            shutil.rmtree(other, ignore_errors=True)
 
 
-def list_checkpoints(folder: Path) -> list[Path]:
-    """Return the complete checkpoints, oldest first; partly written ones are not among them."""
-    return sorted(place for place in folder.glob("step-*") if (place / MARK).is_file())
+def save_weights(model: nn.Module, file: Path) -> None:
+    """Write the parameters of a model, each once."""
+    weights = {name: parameter.detach().contiguous() for name, parameter in model.named_parameters()}
+    save_file(weights, file, metadata={"format": "pt"})
+    sync(file)
 
 
-def load_state(place: Path) -> tuple[RunState, dict[str, Any]]:
-    """Return where the run of a checkpoint stood, and its identity."""
+def list_checkpoints(out: Path) -> list[Path]:
+    """Return the complete checkpoints of a run, oldest first."""
+    named = (place for place in (out / CHECKPOINTS).glob("step-*") if place.suffix == "")
+    return sorted(place for place in named if (place / STATE).is_file())
+
+
+def load_state(place: Path) -> tuple[RunState, RunIdentity]:
+    """Return where the run of a checkpoint stood, and what run it is."""
+    found = read_json(place / STATE, TrainingError, _DELETE)
+    if found.get("format") != FORMAT:
+        raise TrainingError(
+            f"The checkpoint {place} has format {found.get('format', 1)}, this version reads {FORMAT}. Go on with the "
+            "version that wrote it, or start again (--overwrite)."
+        )
     try:
-        found = json.loads((place / STATE).read_text(encoding="utf-8"))
-        return RunState(**found["state"]), found["identity"]
-    except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
+        return RunState(**found["state"]), RunIdentity(**found["identity"])
+    except (KeyError, TypeError) as error:
         raise TrainingError(f"The checkpoint {place} is damaged: {error!r}. {_DELETE}") from error
 
 
 def load_tensors(place: Path, model: nn.Module, optimizer: AdamW) -> None:
     """Put a checkpoint's weights and optimiser state into place."""
     try:
-        weights, states = load_file(place / WEIGHTS), load_file(place / OPTIMIZER)
+        weights, moments = load_file(place / WEIGHTS), load_file(place / OPTIMIZER)
     except (OSError, SafetensorError) as error:
         raise TrainingError(f"The checkpoint {place} is damaged: {error}. {_DELETE}") from error
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    if set(names.values()) != set(weights):
-        different = sorted(set(names.values()) ^ set(weights))
+    parameters = dict(model.named_parameters())
+    if set(parameters) != set(weights):
+        different = sorted(set(parameters) ^ set(weights))
         raise TrainingError(f"The checkpoint {place} is of another model: {different[0]} is not in both. {_DELETE}")
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for name, parameter in parameters.items():
             parameter.copy_(weights[name])
-    optimizer.load_state_dict(_restore(optimizer, names, states))
+    ordered = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    number = {id(parameter): place for place, parameter in enumerate(ordered)}
+    state: dict[int, dict[str, Tensor]] = {}
+    for full_name, tensor in moments.items():
+        name, moment = full_name.rsplit("/", 1)
+        state.setdefault(number[id(parameters[name])], {})[moment] = tensor.clone()
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def check_identity(found: dict[str, Any], expected: dict[str, Any], place: Path) -> None:
-    """Raise unless a checkpoint belongs to the run that is to go on; settings that change no result may differ."""
-    different = [key for key in sorted({*found, *expected}) if found.get(key) != expected.get(key)]
-    if not different:
-        return
-    key = different[0]
-    if key == "corpus":
-        raise TrainingError(
-            f"Cannot resume from {place}: the corpus has changed since (fingerprint {found.get(key)}, "
-            f"now {expected.get(key)}). Give the corpus it was started with, or start anew in another directory."
-        )
-    raise TrainingError(
-        f"Cannot resume from {place}: {key} was {found.get(key)!r} and is now {expected.get(key)!r}"
-        + (f", and {len(different) - 1} more settings differ" if len(different) > 1 else "")
-        + ". Give the settings it was started with, or start anew in another directory."
-    )
-
-
-_DELETE = "Delete it to go on from the one before."
-
-
-def _write(aside: Path, model: nn.Module, optimizer: AdamW, state: dict[str, Any]) -> None:
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir()
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    weights = {name: parameter.detach().contiguous() for name, parameter in model.named_parameters()}
-    save_file(weights, aside / WEIGHTS)
-    save_file(_flatten(optimizer, names), aside / OPTIMIZER)
-    (aside / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
-    for name in (WEIGHTS, OPTIMIZER, STATE):
-        _sync(aside / name)
-    (aside / MARK).touch()
-    _sync(aside / MARK)
-    _sync(aside)
-
-
-def _flatten(optimizer: AdamW, names: dict[int, str]) -> dict[str, Tensor]:
+def _name_moments(model: nn.Module, optimizer: AdamW) -> dict[str, Tensor]:
     """Return the optimiser's tensors by `<parameter>/<moment>`."""
     return {
-        f"{names[id(parameter)]}/{moment}": tensor.detach().contiguous()
-        for parameter, moments in optimizer.state.items()
-        for moment, tensor in moments.items()
+        f"{name}/{moment}": tensor.detach().contiguous()
+        for name, parameter in model.named_parameters()
+        for moment, tensor in optimizer.state.get(parameter, {}).items()
     }
 
 
-def _restore(optimizer: AdamW, names: dict[int, str], states: dict[str, Tensor]) -> dict[str, Any]:
-    """Return the optimiser's state dictionary with these tensors in it; rates and groups are the optimiser's own."""
-    moments: dict[str, dict[str, Tensor]] = {}
-    for full_name, tensor in states.items():
-        name, moment = full_name.rsplit("/", 1)
-        moments.setdefault(name, {})[moment] = tensor.clone()
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    places = {place: names[id(parameter)] for place, parameter in enumerate(parameters)}
-    return {
-        "state": {place: moments[name] for place, name in places.items() if name in moments},
-        "param_groups": optimizer.state_dict()["param_groups"],
-    }
-
-
-def _remove(place: Path) -> None:
-    """Delete a checkpoint, its mark first, so that a half-deleted one is no checkpoint."""
-    (place / MARK).unlink(missing_ok=True)
-    shutil.rmtree(place, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+def open_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
+    """Make sure that a run can write to `out` and harms nothing there; clear away what it is to write over."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot write to {out}: {error.strerror}. Give a directory that can be written to."
+        ) from error
+    checkpoints, finished = list_checkpoints(out), (out / RECORD_FILE).is_file()
+    if not checkpoints and not finished:
+        # Some files of others might have names that a run writes to.
+        others = sorted({path.name for path in out.iterdir()} - {CHECKPOINTS, "curves.png", *APPENDED})
+        if others:
+            raise ConfigError(
+                f"{out} holds files that are not a run's, {others[0]} among them. Give a new or an empty directory."
+            )
+    if resume:
+        return
+    if not overwrite and (checkpoints or finished):
+        state = f"a run that stands at {checkpoints[-1].name}" if checkpoints else "a finished model"
+        raise ConfigError(
+            f"{out} holds {state}. Resume it (--resume), overwrite it (--overwrite), or give another directory."
+        )
+    for name in (RECORD_FILE, CHECKPOINTS, *APPENDED):
+        if (out / name).is_dir():
+            shutil.rmtree(out / name)
+        else:
+            (out / name).unlink(missing_ok=True)
 
 
-def _explain_failure(folder: Path, step: int, error: Exception) -> str:
-    reason = getattr(error, "strerror", None) or str(error)
-    kept = list_checkpoints(folder)
-    last = f"The last good checkpoint is {kept[-1].name}" if kept else "There is no earlier checkpoint"
-    return f"Cannot save a checkpoint of step {step} in {folder}: {reason}. {last}. Make room, then resume."
+def drop_checkpoints(out: Path) -> None:
+    """Remove all checkpoints: a finished run needs none."""
+    shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+
+
+def recall_config(out: Path) -> PretrainConfig | None:
+    """Return the settings that the run in a directory was started with; None if there is no run."""
+    checkpoints = list_checkpoints(out)
+    if checkpoints:
+        return PretrainConfig.from_dict(load_state(checkpoints[-1])[1].config)
+    if (out / RECORD_FILE).is_file():
+        return PretrainConfig.from_dict(
+            read_json(out / RECORD_FILE, TrainingError, "Start again (--overwrite).")["config"]
+        )
+    return None
+
+
+@contextmanager
+def writing(out: Path) -> Iterator[None]:
+    """Turn a disk that is full or cannot be written to into one clear line."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        checkpoints = list_checkpoints(out)
+        newest = f"The newest checkpoint is {checkpoints[-1].name}" if checkpoints else "There is no checkpoint"
+        raise TrainingError(f"Cannot write to {out}: {reason}. {newest}. Make room, then resume.") from error

@@ -1,17 +1,15 @@
-"""The settings of a pretraining run, from Python, a dictionary or a TOML file."""
+"""The settings of a pretraining run: defaults, presets by name, and the ablations of either."""
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from navi.backbones import DEFAULT_BACKBONE
 from navi.batches import MaskingConfig, SamplerConfig
 from navi.errors import ConfigError
 from navi.losses.alignment import AlignmentConfig
-from navi.training.settings import override
+from navi.settings import override
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 
@@ -140,17 +138,6 @@ class PretrainConfig:
         """
         return override(base or cls(), settings)
 
-    @classmethod
-    def from_toml(cls, path: str | Path, base: Self | None = None) -> Self:
-        """Return `base` with the settings of a TOML file put over it; sections are named like the fields here."""
-        try:
-            settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"Cannot read the settings file {path}: {error}.") from error
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path} is not valid TOML: {error}.") from error
-        return cls.from_dict(settings, base)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain nested dictionaries, ready for JSON; `from_dict` reads them back."""
         return asdict(self)
@@ -161,3 +148,47 @@ def _check_least(config: TrainingConfig, least: int, *names: str) -> None:
         value = getattr(config, name)
         if value is not None and value < least:
             raise ConfigError(f"{name} must be at least {least}, got {value}.")
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        "model": {
+            "attribute_gate": False,
+            "local_head_share": 0.0,
+            "header_attribute": False,
+            "row_words": False,
+        },
+        "masking": {"header_share": 0.4, "value_share": 0.4, "unknown_attribute_rate": 0.0},
+        "sampler": {"rows_per_batch": 32, "tables_per_batch": 4},
+        "alignment": {"low_negatives": "table", "same_value_negatives": True, "row_weight": 0.0, "column_weight": 0.0},
+        "training": {"learning_rate": 3e-5, "new_learning_rate": 3e-5},
+    },
+}
+"""What each preset sets otherwise than the dataclasses' defaults."""
+
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "without_attributes": {"model": {"attribute_embedding": False, "header_attribute": False}},
+    "without_segment_masking": {"masking": {"whole_spans": False}},
+    "without_alignment": {"alignment": {"weight": 0.0, "column_weight": 0.0}},
+    "random_routing": {"alignment": {"random_routing": True}},
+}
+"""What each ablation of the paper changes in a preset."""
+
+
+def make_preset(name: str = "default", ablation: str | None = None) -> PretrainConfig:
+    """Return the settings of a preset, changed by an ablation if one is named.
+
+    >>> make_preset("paper", "without_alignment").alignment.weight
+    0.0
+    """
+    config = PretrainConfig.from_dict(_find(PRESETS, name, "preset"))
+    if ablation is None:
+        return config
+    return PretrainConfig.from_dict(_find(ABLATIONS, ablation, "ablation"), base=config)
+
+
+def _find(known: dict[str, dict[str, Any]], name: str, what: str) -> dict[str, Any]:
+    if name not in known:
+        raise ConfigError(f"Unknown {what} '{name}'. Expected one of {', '.join(known)}.")
+    return known[name]

@@ -1,55 +1,258 @@
-"""The model directory: what a finished run leaves behind."""
+"""The model directory: weights, record, card, and what is known of the domain that a model was trained on."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
-from navi.backbones import WEIGHTS_FILE
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from navi.backbones import DEFAULT_BACKBONE, WEIGHTS_FILE, find_backbone
 from navi.columns import survey_columns
-from navi.model import NaviModel
-from navi.training.card import write_card
-from navi.training.domain import survey_domain
-from navi.training.result import TrainingResult
-from navi.training.vocabulary import find_special_tokens
+from navi.errors import ModelError
+from navi.files import read_json, write_json
+from navi.training.checkpoint import RECORD_FILE, save_weights
+from navi.version import VERSION
 
 if TYPE_CHECKING:
+    from navi.batches import SpecialTokens
     from navi.corpus import Corpus
+    from navi.model import NaviModel
 
-TOKENIZER_FILE = "tokenizer.json"
+# Shape suffixes: K columns, S distinct segments, C cells.
+
+TOKENIZER_FILE, CARD_FILE = "tokenizer.json", "README.md"
+HEADERS_FILE, VALUES_FILE = "headers.arrow", "values.arrow"
+MAX_DISTINCT = 2000
+"""Attributes with more distinct training values than this are open: their values are not listed."""
+KNOWN_LICENCES = {DEFAULT_BACKBONE: "apache-2.0"}
+CARD = """---
+library_name: navi-tables
+tags: [tables, tabular, encoder]
+{licence_line}---
+# A NAVI encoder of {corpus[tables]} tables
+
+A NAVI encoder of rows, columns and cells, pretrained from the backbone `{backbone}` (licence: {licence}) by \
+navi-tables {version}.
+
+```python
+import navi
+
+model = navi.Navi.from_pretrained("path/of/this/folder")
+model.embed_rows(frame)
+```
+
+## Data
+{corpus[train_rows]:,} training rows of {corpus[rows]:,} in {corpus[tables]} tables; corpus fingerprint \
+`{corpus[fingerprint]}`.
+
+## Training
+{run.num_steps:,} steps, {run.seconds:,.0f} s on {run.device}; {run.skipped} steps skipped because the loss was not \
+finite.
+
+{measures}
+
+Header accuracy is `informed` where the model was told the column's attribute, `blind` where it was not.
+
+## Settings
+{settings}
+"""
 
 
-def export_run(model: NaviModel, corpus: Corpus, result: TrainingResult) -> None:
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult:
+    """A finished run; `load` reads it back from the model directory."""
+
+    path: Path
+    """The model directory."""
+    config: dict[str, Any]
+    """The settings, as `PretrainConfig.from_dict` takes them."""
+    corpus: dict[str, Any]
+    """Fingerprint and size of the corpus."""
+    num_steps: int
+    """Steps done."""
+    skipped: int
+    """Steps whose loss was not finite."""
+    seconds: float
+    """Time spent, before the run was resumed too."""
+    device: str
+    """Kind of device, and arithmetic."""
+    train: dict[str, Any]
+    """The last line of metrics.jsonl of the kind `train`."""
+    validation: list[dict[str, Any]]
+    """All lines of the kind `validation`: the first is of the untrained model, with the majority baseline to beat."""
+    notes: list[str]
+    """What a user should know of the run."""
+
+    def save(self) -> None:
+        """Write the record into the model directory; it says that the run is done."""
+        record = asdict(self)
+        del record["path"]
+        write_json(self.path / RECORD_FILE, record)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the record of a model directory."""
+        file, remedy = Path(path) / RECORD_FILE, "A model directory holds the record of its run."
+        try:
+            return cls(path=Path(path), **read_json(file, ModelError, remedy))
+        except TypeError as error:
+            raise ModelError(f"Cannot read {file}: {error}. {remedy}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Domain:
+    """The headers and values of the training rows; validation, test and unseen rows have no part in it."""
+
+    headers: pa.Table
+    """One line a header and attribute: `header`, `attribute`, `rows` that have it, `tables` with it; most first."""
+    values: pa.Table
+    """One line a value of an attribute with few distinct ones: `attribute`, `value`, `count`; most frequent first."""
+
+    def save(self, folder: Path) -> None:
+        """Write both lists as Arrow files."""
+        for name, table in ((HEADERS_FILE, self.headers), (VALUES_FILE, self.values)):
+            with pa.OSFile(str(folder / name), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Return the domain of a model directory; the lists stay on disk, memory-mapped."""
+        return cls(headers=_read_arrow(Path(folder) / HEADERS_FILE), values=_read_arrow(Path(folder) / VALUES_FILE))
+
+
+def export_run(model: NaviModel, special: SpecialTokens, corpus: Corpus, result: TrainingResult) -> None:
     """Write weights, configuration, tokenizer, domain, columns and card and, last, the record of a run that is done."""
-    with _without_bars():
-        model.save_pretrained(result.path)
-    _open_to_readers(result.path / WEIGHTS_FILE)
-    corpus.tokenizer.save(str(result.path / TOKENIZER_FILE))
-    survey_domain(corpus).save(result.path)
-    survey_columns(model, find_special_tokens(corpus.tokenizer), corpus, result.path)
-    write_card(result)
+    folder = result.path
+    save_weights(model, folder / WEIGHTS_FILE)
+    # safetensors makes its files readable to their owner alone.
+    mask = os.umask(0)
+    os.umask(mask)
+    (folder / WEIGHTS_FILE).chmod(0o666 & ~mask)
+    model.config.update({"architectures": [type(model).__name__], "dtype": "float32"})
+    model.config.save_pretrained(folder)
+    corpus.tokenizer.save(str(folder / TOKENIZER_FILE))
+    survey_domain(corpus).save(folder)
+    survey_columns(model, special, corpus, folder)
+    (folder / CARD_FILE).write_text(make_card(result), encoding="utf-8")
     result.save()
 
 
-def _open_to_readers(file: Path) -> None:
-    """Give the weights the permissions of any new file; safetensors makes them its owner's alone."""
-    mask = os.umask(0)
-    os.umask(mask)
-    file.chmod(0o666 & ~mask)
+def make_card(result: TrainingResult) -> str:
+    """Return the model card, in Markdown with the front matter that model hubs read."""
+    backbone = result.config["backbone"]
+    licence = find_licence(backbone)
+    sections = {name: section for name, section in result.config.items() if isinstance(section, dict)}
+    settings = [
+        f"- {name}: " + ", ".join(f"{key} {value}" for key, value in section.items())
+        for name, section in sections.items()
+    ]
+    return CARD.format(
+        licence_line=f"license: {licence}\n" if licence else "",
+        licence=licence or "not known; see the backbone",
+        backbone=Path(backbone).name,
+        version=VERSION,
+        corpus=result.corpus,
+        run=result,
+        measures="\n".join(_tabulate(result)),
+        settings="\n".join(settings),
+    )
 
 
-@contextmanager
-def _without_bars() -> Iterator[None]:
-    """Keep transformers from drawing progress bars of its own."""
-    from transformers.utils import logging
+def find_licence(backbone: str) -> str | None:
+    """Return the licence of a backbone, if it is known or the backbone's own card names it."""
+    if backbone in KNOWN_LICENCES:
+        return KNOWN_LICENCES[backbone]
+    card = find_backbone(backbone) / CARD_FILE
+    if not card.is_file():
+        return None
+    for line in card.read_text(encoding="utf-8", errors="replace").splitlines()[:50]:
+        if line.startswith("license:"):
+            return line.removeprefix("license:").strip() or None
+    return None
 
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+
+def survey_domain(corpus: Corpus) -> Domain:
+    """Return the headers and values of a corpus's training rows."""
+    arrays = corpus.arrays
+    is_train_R = np.zeros(arrays.num_rows, np.bool_)
+    is_train_R[corpus.rows_of("train")] = True
+    is_train_C = np.repeat(is_train_R, np.diff(arrays.row_offsets))
+    rows_K = np.bincount(arrays.cell_column[is_train_C], minlength=arrays.num_columns)
+    count_S = np.bincount(arrays.row_segments[is_train_C], minlength=arrays.num_segments)
+    return Domain(headers=_list_headers(corpus, rows_K), values=_list_values(corpus, count_S))
+
+
+def _list_headers(corpus: Corpus, rows_K: NDArray[np.int64]) -> pa.Table:
+    arrays, used = corpus.arrays, np.flatnonzero(rows_K)
+    tables = pa.array(corpus.tables, pa.string())
+    columns = pa.table(
+        {
+            "header": arrays.column_header[used],
+            "attribute": arrays.column_attribute[used],
+            "rows": rows_K[used],
+            "tables": tables.take(pa.array(arrays.column_table[used])),
+        }
+    )
+    found = columns.group_by(["header", "attribute"], use_threads=False).aggregate(
+        [("rows", "sum"), ("tables", "list")]
+    )
+    found = found.sort_by([("rows_sum", "descending"), ("header", "ascending"), ("attribute", "ascending")])
+    return pa.table(
+        {
+            "header": corpus.headers.take(found["header"].combine_chunks()),
+            "attribute": corpus.attributes.take(found["attribute"].combine_chunks()),
+            "rows": found["rows_sum"],
+            "tables": found["tables_list"],
+        }
+    )
+
+
+def _list_values(corpus: Corpus, count_S: NDArray[np.int64]) -> pa.Table:
+    arrays, used = corpus.arrays, np.flatnonzero(count_S)
+    cells = pa.table(
+        {"attribute": arrays.segment_attribute[used], "value": arrays.segment_value[used], "count": count_S[used]}
+    )
+    found = cells.group_by(["attribute", "value"], use_threads=False).aggregate([("count", "sum")])
+    distinct = np.bincount(found["attribute"].to_numpy(), minlength=len(corpus.attributes))
+    found = found.filter(pa.array(distinct[found["attribute"].to_numpy()] <= MAX_DISTINCT))
+    found = found.sort_by([("attribute", "ascending"), ("count_sum", "descending"), ("value", "ascending")])
+    return pa.table(
+        {
+            "attribute": corpus.attributes.take(found["attribute"].combine_chunks()),
+            "value": corpus.values.take(found["value"].combine_chunks()),
+            "count": found["count_sum"],
+        }
+    )
+
+
+def _read_arrow(file: Path) -> pa.Table:
     try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
+        return pa.ipc.open_file(pa.memory_map(str(file))).read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ModelError(f"Cannot read {file}: {error}. Expected a model directory made by pretraining.") from error
+
+
+def _tabulate(result: TrainingResult) -> list[str]:
+    """Return a table of the first and the last validation, and of the majority baseline."""
+    if not result.validation:
+        return [f"Last training loss: {_show(result.train.get('loss'))}. There were no validation rows."]
+    first, last = result.validation[0], result.validation[-1]
+    baseline = {
+        "masked_loss": None,
+        "header_accuracy_informed": first.get("most_frequent_header"),
+        "header_accuracy_blind": first.get("most_frequent_header"),
+        "value_accuracy": first.get("most_frequent_value"),
+    }
+    lines = ["| on validation rows | before | after | most frequent guess |", "|---|---|---|---|"]
+    for name, guess in baseline.items():
+        lines.append(f"| {name.replace('_', ' ')} | {_show(first[name])} | {_show(last[name])} | {_show(guess)} |")
+    return lines
+
+
+def _show(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"

@@ -1,9 +1,10 @@
-"""Whole passes of a step recorded once a capacity and replayed: a GPU waits neither for Python nor for batches."""
+"""What makes steps quick on a GPU: passes recorded once a capacity and replayed, in half precision throughout."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from navi.batches import Batch, BatchBuilder, BatchCapacity, choose_capacities, measure_capacity
 from navi.losses.total import StepSize, measure_step
+from navi.model import NaviModel
 
 NUM_CAPACITIES = 4
 """Sizes that batches are filled up to; each is recorded once."""
@@ -86,3 +88,33 @@ class Recorder:
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             sums = self._build_and_learn(inputs, capacity)
         return Recording(graph=graph, inputs=inputs, sums=sums)
+
+
+class HalfCopy:
+    """Computes in half precision throughout, while the model itself keeps its weights and gradients in float32.
+
+    Autocast instead casts at every linear layer and normalises in float32, which on a GPU costs as much time as a third
+    of the matrix products.
+    """
+
+    def __init__(self, model: NaviModel, dtype: torch.dtype) -> None:
+        self.model: NaviModel = deepcopy(model).to(dtype)
+        self._whole = list(model.parameters())
+        self._half = list(self.model.parameters())
+
+    def pull(self) -> None:
+        """Take over the model's weights, and forget the gradients of last time."""
+        with torch.no_grad():
+            torch._foreach_copy_([half.data for half in self._half], [whole.data for whole in self._whole])
+        for half in self._half:
+            half.grad = None
+
+    def push(self) -> None:
+        """Add the gradients to the model's; what had no part in the loss stays without one."""
+        used = [
+            (whole, half.grad) for whole, half in zip(self._whole, self._half, strict=True) if half.grad is not None
+        ]
+        for whole, _ in used:
+            if whole.grad is None:
+                whole.grad = torch.zeros_like(whole)
+        torch._foreach_add_([whole.grad for whole, _ in used], [gradient.float() for _, gradient in used])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.batches import SamplerConfig, plan_epoch
-from navi.corpus.arrays import SegmentArrays, gather_ranges
+from navi.corpus.arrays import SegmentArrays
 from navi.errors import TrainingError
 from navi.training.config import TrainingConfig
 
@@ -99,42 +99,25 @@ def group_batches(batches: Parts, per_step: int, num_processes: int) -> list[Par
     return steps
 
 
-def split_rows(arrays: SegmentArrays, rows: Ints, max_tokens: int) -> Parts:
+def split_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, max_tokens: int) -> Parts:
     """Cut a batch into parts of at most `max_tokens` tokens, between tables where it can be, else between rows.
 
-    A row longer than that is a part of its own.
+    A row longer than that is a part of its own. `row_table` and `row_tokens` are those of the whole corpus.
     """
-    tokens = count_tokens(arrays, rows)
-    if tokens.sum() <= max_tokens:
+    if row_tokens[rows].sum() <= max_tokens:
         return [rows]
-    table = arrays.row_table[rows]
-    order = np.argsort(table, kind="stable")
-    pieces = np.split(order, np.flatnonzero(np.diff(table[order])) + 1)
-    fitting = [
-        part for piece in pieces for part in _fill([piece[i : i + 1] for i in range(len(piece))], tokens, max_tokens)
-    ]
-    return [rows[part] for part in _fill(fitting, tokens, max_tokens)]
+    by_table = rows[np.argsort(row_table[rows], kind="stable")]
+    tables = np.split(by_table, np.flatnonzero(np.diff(row_table[by_table])) + 1)
+    fitting = [part for table in tables for part in _fill(np.split(table, len(table)), row_tokens, max_tokens)]
+    return _fill(fitting, row_tokens, max_tokens)
 
 
-def count_tokens(arrays: SegmentArrays, rows: Ints) -> Ints:
-    """Return the number of tokens of each row."""
-    num_segments, cells = gather_ranges(arrays.row_offsets, rows)
-    segments = arrays.row_segments[cells]
-    headers, values = arrays.segment_header[segments].astype(np.int64), arrays.segment_value[segments].astype(np.int64)
-    lengths = arrays.header_offsets[headers + 1] - arrays.header_offsets[headers] + 2
-    lengths = lengths + arrays.value_offsets[values + 1] - arrays.value_offsets[values]
-    running = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    ends = np.cumsum(num_segments)
-    counted: Ints = 1 + running[ends] - running[ends - num_segments]
-    return counted
-
-
-def _fill(pieces: Parts, tokens: Ints, max_tokens: int) -> Parts:
+def _fill(pieces: Parts, row_tokens: Ints, max_tokens: int) -> Parts:
     """Join neighbouring pieces while they hold no more than `max_tokens`."""
     filled: Parts = []
     held = 0
     for piece in pieces:
-        size = int(tokens[piece].sum())
+        size = int(row_tokens[piece].sum())
         if filled and held + size <= max_tokens:
             filled[-1] = np.concatenate([filled[-1], piece])
             held += size

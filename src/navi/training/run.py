@@ -1,25 +1,33 @@
-"""Pretraining from a corpus to a model directory, in any number of sittings."""
+"""`pretrain`: from a corpus to a model directory, by a run that can stop and go on anywhere."""
 
 from __future__ import annotations
 
+import ctypes
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate import Accelerator
 
-from navi.training.checkpoint import check_identity
+from navi.training.checkpoint import RECORD_FILE, RunIdentity, list_checkpoints, open_folder
 from navi.training.config import PretrainConfig
-from navi.training.folder import find_latest, open_folder
-from navi.training.identity import describe_run
-from navi.training.interruption import Interruption
-from navi.training.memory import kept_memory
-from navi.training.result import RECORD_FILE, TrainingResult
-from navi.training.sitting import Progress, Sitting
+from navi.training.export import TrainingResult
 from navi.training.step import make_accelerator
+from navi.training.trainer import Progress, Trainer
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
+
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+"""What glibc's `mallopt` calls them: free memory at the heap's end that goes back to the system, and how many
+allocations may be mapped each on its own."""
+USUAL_TRIM, USUAL_MAPS = 64 << 20, 65536
+"""Where glibc itself arrives once large arrays were freed."""
 
 
 def pretrain(
@@ -39,31 +47,17 @@ def pretrain(
     """
     folder, settings, source = Path(out), config or PretrainConfig(), open_corpus(corpus)
     accelerator = make_accelerator()
-    checkpoint = _find_checkpoint(accelerator, folder, resume=resume, overwrite=overwrite)
-    if resume and checkpoint is None and (folder / RECORD_FILE).is_file():
-        return _recall(folder, source, settings)
-    devices = list(range(torch.cuda.device_count()))
-    with torch.random.fork_rng(devices), kept_memory(accelerator.device), Interruption() as interruption:
-        sitting = Sitting(source, folder, settings, accelerator, interruption, progress)
-        sitting.begin(checkpoint)
-        return sitting.finish()
-
-
-def _find_checkpoint(accelerator: Accelerator, folder: Path, *, resume: bool, overwrite: bool) -> Path | None:
-    """Let the main process make the directory ready; then return what all processes go on from."""
     if accelerator.is_main_process:
         open_folder(folder, resume=resume, overwrite=overwrite)
     accelerator.wait_for_everyone()
-    return find_latest(folder) if resume else None
-
-
-def _recall(folder: Path, corpus: Corpus, config: PretrainConfig) -> TrainingResult:
-    """Return the record of a finished run, if it is the one that is asked for."""
-    result = TrainingResult.load(folder)
-    recorded = PretrainConfig.from_dict(result.config)
-    found = describe_run(recorded, result.corpus["fingerprint"], num_processes=1)
-    check_identity(found, describe_run(config, corpus.fingerprint, num_processes=1), folder)
-    return result
+    checkpoints = list_checkpoints(folder) if resume else []
+    if resume and not checkpoints and (folder / RECORD_FILE).is_file():
+        return _recall(folder, source, settings)
+    devices = list(range(torch.cuda.device_count()))
+    with torch.random.fork_rng(devices), keep_freed_memory(accelerator.device), listen_for_signals() as find_signal:
+        trainer = Trainer(source, folder, settings, accelerator, find_signal, progress)
+        trainer.begin(checkpoints[-1] if checkpoints else None)
+        return trainer.finish()
 
 
 def open_corpus(corpus: Corpus | str | Path) -> Corpus:
@@ -73,3 +67,62 @@ def open_corpus(corpus: Corpus | str | Path) -> Corpus:
     from navi.corpus import Corpus
 
     return Corpus.open(corpus)
+
+
+def _recall(folder: Path, corpus: Corpus, config: PretrainConfig) -> TrainingResult:
+    """Return the record of a finished run, if it is the one that is asked for."""
+    result = TrainingResult.load(folder)
+    recorded = PretrainConfig.from_dict(result.config)
+    found = RunIdentity(config=recorded.to_dict(), corpus=result.corpus["fingerprint"])
+    RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint).check(found, folder)
+    return result
+
+
+@contextmanager
+def listen_for_signals() -> Iterator[Callable[[], int]]:
+    """Give a function that returns the number of the signal that came, SIGTERM or SIGINT, and 0 while none did.
+
+    The same signal a second time acts as it always did. Outside the main thread Python cannot listen, and nothing
+    changes.
+    """
+    before: dict[int, Any] = {}
+    came: list[int] = []
+
+    def put_back(number: int) -> None:
+        handler = before.pop(number)
+        # A handler that was not set from Python is given as None and cannot be put back by it.
+        signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        put_back(number)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, note)
+    try:
+        yield lambda: came[-1] if came else 0
+    finally:
+        for unused in list(before):
+            put_back(unused)
+
+
+@contextmanager
+def keep_freed_memory(device: torch.device) -> Iterator[None]:
+    """Keep, inside, freed memory of the host for the next step instead of giving it back to the system.
+
+    A step on a CPU frees and takes gigabytes in large arrays, and the system clears each page of a new one: kept, a
+    step takes 0.91 of its time (benchmarks/training_cpu.py). Without glibc nothing is done.
+    """
+    libc: Any = ctypes.CDLL(None) if device.type == "cpu" and sys.platform.startswith("linux") else None
+    if not hasattr(libc, "gnu_get_libc_version"):
+        yield
+        return
+    libc.mallopt(M_MMAP_MAX, 0)
+    libc.mallopt(M_TRIM_THRESHOLD, -1)
+    try:
+        yield
+    finally:
+        libc.mallopt(M_MMAP_MAX, USUAL_MAPS)
+        libc.mallopt(M_TRIM_THRESHOLD, USUAL_TRIM)
+        libc.malloc_trim(0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -10,23 +11,21 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 from torch import Tensor, nn
+from torch.optim import AdamW
 
 from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, BatchBuilder, BatchCapacity
 from navi.losses import AlignmentConfig, Losses, compute_losses
 from navi.losses.total import StepSize, find_read_tokens, measure_step
 from navi.model import NaviModel, is_new
 from navi.randomness import make_key
-from navi.training.config import PretrainConfig
-from navi.training.graphs import Recorder
-from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_step
-from navi.training.plan import Parts, count_tokens, split_rows
-from navi.training.precision import HalfCopy
+from navi.training.config import PretrainConfig, TrainingConfig
+from navi.training.graphs import HalfCopy, Recorder
+from navi.training.plan import Parts, split_rows
 
-MEANS = ("loss", "masked", "low", "high", "told_words", "column_agreement", "norm")
+MEANS = ("loss", "masked", "low", "high", "bag_of_words", "column_agreement", "norm")
 COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens")
 SUMS = (*MEANS, *COUNTS)
 """What a step adds to a window of metrics, in this order; the first are means."""
-_NORM = MEANS.index("norm")
 
 
 class Objective(nn.Module):
@@ -53,7 +52,7 @@ class Objective(nn.Module):
             return compute_losses(self.model, output, batch, self.alignment, size, self.affinity)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StepBatches:
     """The batches of one step, and what is counted of them on the host."""
 
@@ -100,14 +99,11 @@ class Stepper:
         accelerator: Accelerator | None = None,
         affinity: Tensor | None = None,
     ) -> None:
-        self.config = config.training
-        self.alignment = config.alignment
-        self.builder = builder
-        self.num_steps = num_steps
+        self.config, self.alignment, self.num_steps = config.training, config.alignment, num_steps
+        self.model, self.builder = model, builder
         self.accelerator = accelerator or make_accelerator()
         self.device: torch.device = self.accelerator.device
         self.dtype = choose_dtype(self.config.precision, self.device)
-        self.model = model
         self.objective = self.accelerator.prepare(Objective(model, config.alignment, self.dtype, affinity))
         self.optimizer = make_optimizer(model, self.config, lambda name: is_new(name, model.config))
         self.recorder: Recorder | None = None
@@ -123,14 +119,15 @@ class Stepper:
         if self.config.compile:
             for layer in (model if self.half is None else self.half.model).layers:
                 layer.compile(dynamic=True)
+        self._row_tokens = builder.arrays.count_row_tokens()
 
-    def foresee(self, steps: Sequence[Parts]) -> None:
-        """Make ready for steps like these; without it, every batch is made on the host."""
+    def prepare_graphs(self, steps: Sequence[Parts]) -> None:
+        """Make ready to record steps like these; without it, every batch is made on the host."""
         whole = [parts[0] for parts in steps if len(parts) == 1]
         if self._may_record and whole:
             self.recorder = Recorder(self._learn, self.builder.to(self.device), whole)
 
-    def forget_recordings(self) -> None:
+    def forget_graphs(self) -> None:
         """Give up recorded passes and their memory; from here on batches are made on the host."""
         self.recorder = None
 
@@ -138,14 +135,15 @@ class Stepper:
         """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""
         capacity = None
         if max_tokens is not None:
-            parts = [part for rows in parts for part in split_rows(self.builder.arrays, rows, max_tokens)]
+            tables = self.builder.arrays.row_table
+            parts = [part for rows in parts for part in split_rows(rows, tables, self._row_tokens, max_tokens)]
         elif self.recorder is not None and len(parts) == 1:
             capacity = self.recorder.find_capacity(parts[0])
         batches = [self.builder.build(rows, epoch=epoch) for rows in parts] if capacity is None else []
         size = measure_step(batches)
         if self.device.type == "cuda":
             batches = [batch.pin() for batch in batches]
-        part_tokens = [int(count_tokens(self.builder.arrays, rows).sum()) for rows in parts]
+        part_tokens = [int(self._row_tokens[rows].sum()) for rows in parts]
         return StepBatches(
             parts=parts,
             part_tokens=part_tokens,
@@ -161,7 +159,7 @@ class Stepper:
         if not self.model.training:
             self.objective.train()
         self.optimizer.zero_grad(set_to_none=self.recorder is None)
-        sums = torch.zeros(len(SUMS), device=self.device, dtype=choose_wide_dtype(self.device))
+        sums = make_sums(len(SUMS), self.device)
         if made.capacity is not None:
             assert self.recorder is not None
             torch.manual_seed(self._make_seed(step, 0))
@@ -177,40 +175,31 @@ class Stepper:
 
     def update(self, sums: Tensor, step: int) -> StepOutcome:
         """Take the step; where loss or gradient is not finite, weights and optimiser stay as they were."""
-        sums[_NORM] = self.accelerator.clip_grad_norm_(self.objective.parameters(), self.config.clip_norm)
-        sums = self._share(sums)
+        sums[MEANS.index("norm")] = self.accelerator.clip_grad_norm_(self.objective.parameters(), self.config.clip_norm)
+        if self.accelerator.num_processes > 1:
+            sums[: len(MEANS)] /= self.accelerator.num_processes
+            sums = self.accelerator.reduce(sums, reduction="sum")
         finite = torch.isfinite(sums).all()
-        set_rate(self.optimizer, self.scale_rate(step))
+        set_rate(self.optimizer, scale_rate(step, self.num_steps, self.config.warmup_share))
         take_step(self.optimizer, finite)
         return StepOutcome(sums=sums, finite=finite)
 
-    def scale_rate(self, step: int) -> float:
-        """Return what the highest learning rates are multiplied by at a step."""
-        return scale_rate(step, self.num_steps, self.config.warmup_share)
-
     def _learn(self, batch: Batch, size: StepSize) -> Tensor:
-        """Add one batch's gradients; return its `SUMS` as far as the device knows them."""
-        if self.half is not None:
-            return self._learn_in_half(self.half, batch, size)
-        losses: Losses = self.objective(batch, size)
-        self.accelerator.backward(losses.total)
-        return self._sum(losses, batch)
-
-    def _learn_in_half(self, half: HalfCopy, batch: Batch, size: StepSize) -> Tensor:
-        """Do as `_learn`, computing in half precision throughout; nothing in it waits for the host."""
-        half.pull()
-        losses: Losses = self.half_objective(batch, size)
-        torch.autograd.backward(losses.total)
-        half.push()
-        return self._sum(losses, batch)
-
-    def _sum(self, losses: Losses, batch: Batch) -> Tensor:
-        """Return the `SUMS` of one batch as far as the device knows them; the others are 0."""
+        """Add one batch's gradients; return its `SUMS` as far as the device knows them, the others 0."""
+        losses: Losses
+        if self.half is None:
+            losses = self.objective(batch, size)
+            self.accelerator.backward(losses.total)
+        else:  # nothing here waits for the host
+            self.half.pull()
+            losses = self.half_objective(batch, size)
+            torch.autograd.backward(losses.total)
+            self.half.push()
         kind = batch.targets.kind
         found = [losses.total.detach(), losses.masked, losses.low, losses.high, losses.rows, losses.columns]
         found.append(losses.total.new_zeros(()))
         found += [losses.header_hits, losses.value_hits, (kind == REGIME_HEADER).sum(), (kind == REGIME_VALUE).sum()]
-        sums = torch.zeros(len(SUMS), device=kind.device, dtype=choose_wide_dtype(self.device))
+        sums = make_sums(len(SUMS), kind.device)
         sums[: len(found)] = torch.stack([entry.to(sums.dtype) for entry in found])
         return sums
 
@@ -219,18 +208,56 @@ class Stepper:
         place = number * self.accelerator.num_processes + self.accelerator.process_index
         return make_key(self.config.seed, step, place)
 
-    def _share(self, sums: Tensor) -> Tensor:
-        """Sum over processes; what is a mean already is averaged."""
-        if self.accelerator.num_processes == 1:
-            return sums
-        sums[: len(MEANS)] /= self.accelerator.num_processes
-        shared: Tensor = self.accelerator.reduce(sums, reduction="sum")
-        return shared
+
+def make_optimizer(model: nn.Module, config: TrainingConfig, is_new: Callable[[str], bool]) -> AdamW:
+    """Return AdamW over the model's parameters: new ones, which start cold, at their own rate; only matrices decay."""
+    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        groups.setdefault((is_new(name), parameter.ndim > 1), []).append(parameter)
+    return AdamW(
+        [
+            {
+                "params": members,
+                "weight_decay": config.weight_decay if decays else 0.0,
+                "highest_rate": config.new_learning_rate if new else config.learning_rate,
+            }
+            for (new, decays), members in groups.items()
+        ],
+        lr=config.learning_rate,
+        fused=True,
+    )
+
+
+def scale_rate(step: int, num_steps: int, warmup_share: float) -> float:
+    """Return what the highest learning rate is multiplied by at a step, counted from 0; 0 when the steps are done.
+
+    >>> [scale_rate(step, 6, 0.3) for step in (0, 1, 2, 5, 6)]
+    [0.5, 1.0, 1.0, 0.25, 0.0]
+    """
+    warmup = round(num_steps * warmup_share)
+    if step < warmup:
+        return (step + 1) / warmup
+    return max(0.0, (num_steps - step) / max(1, num_steps - warmup))
+
+
+def set_rate(optimizer: AdamW, scale: float) -> None:
+    """Give each group of parameters its highest rate times `scale`."""
+    for group in optimizer.param_groups:
+        group["lr"] = group["highest_rate"] * scale
+
+
+def take_step(optimizer: AdamW, finite: Tensor) -> None:
+    """Update the parameters, or leave them and the optimiser as they were where `finite` is false.
+
+    The fused kernels read `found_inf` on the device, as they do for gradient scalers: a GPU need not wait for the host.
+    """
+    optimizer.found_inf = (~finite).float()  # type: ignore[attr-defined]
+    optimizer.step()
 
 
 def make_accelerator() -> Accelerator:
     """Return the view of devices and processes; precision is `autocast`'s business, not Accelerate's."""
-    # Some settings leave parameters without a use (no gate, no alignment), which processes must be told to expect.
+    # Some settings leave parameters without a use (no gate, no alignment), which processes must expect.
     return Accelerator(
         mixed_precision="no", kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)]
     )
@@ -244,16 +271,23 @@ def choose_dtype(precision: str, device: torch.device) -> torch.dtype:
     return {"float32": torch.float32, "bfloat16": torch.bfloat16}[precision]
 
 
-def choose_wide_dtype(device: torch.device) -> torch.dtype:
-    """Return the widest arithmetic that a device has, for sums."""
-    return torch.float32 if device.type == "mps" else torch.float64
-
-
 def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:
     """Return the context in which the encoder computes; nothing changes in float32."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=dtype != torch.float32)
 
 
-def seed_everything(seed: int) -> None:
-    """Seed what makes cold parameters; steps seed themselves."""
-    torch.manual_seed(make_key(seed))
+def make_sums(count: int, device: torch.device) -> Tensor:
+    """Return zeros to add to, as wide as the device has them."""
+    return torch.zeros(count, device=device, dtype=torch.float32 if device.type == "mps" else torch.float64)
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Return whether an error says that a device, or the host, has no memory left for a tensor."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def release_memory() -> None:
+    """Give back what a failed step left behind; call it when its error is no longer held."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""How well a model fills in held-out rows, always with the same masks."""
+"""How well a model fills in held-out rows, always with the same masks; what it has to beat; and how that looks."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, BatchBuilder, MaskingConfig, SpecialTokens, prefetch
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.losses import compute_losses
 from navi.losses.total import StepSize
 from navi.randomness import fold, make_key, order_keys
 from navi.training.config import PretrainConfig
-from navi.training.guesses import measure_guesses
-from navi.training.memory import is_out_of_memory, release_memory
-from navi.training.samples import describe_samples
-from navi.training.step import Stepper, autocast
+from navi.training.step import Stepper, autocast, is_out_of_memory, release_memory
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
+
+# Shape suffixes: S segments of a batch, M targets, K columns.
 
 Ints = NDArray[np.int64]
 VALIDATION_EPOCH = -1
@@ -28,25 +29,23 @@ VALIDATION_EPOCH = -1
 PROBE = MaskingConfig(header_share=0.25, value_share=0.25, token_share=0.0, mask_rate=1.0, random_rate=0.0)
 """What accuracies are measured with: a quarter of a row's headers and a quarter of its values hidden whole."""
 INFORMED, BLIND = replace(PROBE, unknown_attribute_rate=0.0), replace(PROBE, unknown_attribute_rate=1.0)
-GUESS_ROWS = 200_000
-"""Training rows that the most frequent header and values are counted in, at most."""
-_ONE = StepSize(num_targets=1, num_tables=1)
+MAJORITY_ROWS = 200_000
+"""Training rows that the most frequent header and values are counted in, at most: more take long and change nothing."""
+NO_TOKEN = -1
 
 
 class Validation:
     """Measures a model on validation rows: masked loss, header accuracy informed and blind, value accuracy."""
 
     def __init__(self, corpus: Corpus, special: SpecialTokens, config: PretrainConfig) -> None:
-        self._corpus, self._special = corpus, special
-        self._seed = seed = config.training.seed
-        self.rows = choose_rows(corpus.rows_of("validation"), config.training.validate_rows, seed)
+        self._corpus, self._seed, self._workers = corpus, config.training.seed, config.training.workers
+        self.rows = choose_rows(corpus.rows_of("validation"), config.training.validate_rows, self._seed)
         self._rows_per_batch = config.sampler.rows_per_batch
-        self._workers = config.training.workers
         # Rows stand table after table, so that even distances show many tables.
         shown = min(config.training.sample_rows, len(self.rows))
         self._samples = self.rows[np.linspace(0, max(len(self.rows) - 1, 0), shown).astype(np.int64)]
         self._builders = {
-            name: BatchBuilder(corpus.arrays, special, masking=masking, align=False, seed=seed)
+            name: BatchBuilder(corpus.arrays, special, masking=masking, align=False, seed=self._seed)
             for name, masking in (("training", config.masking), ("informed", INFORMED), ("blind", BLIND))
         }
 
@@ -58,59 +57,133 @@ class Validation:
         mine = parts[stepper.accelerator.process_index :: stepper.accelerator.num_processes]
         sums = {name: self._sum(stepper, builder, mine) for name, builder in self._builders.items()}
         return {
-            "masked_loss": _ratio(sums["training"], 0, 1),
-            "header_accuracy_informed": _ratio(sums["informed"], 2, 3),
-            "header_accuracy_blind": _ratio(sums["blind"], 2, 3),
-            "value_accuracy": _ratio(sums["informed"], 4, 5),
+            "masked_loss": _divide(sums["training"], 0),
+            "header_accuracy_informed": _divide(sums["informed"], 2),
+            "header_accuracy_blind": _divide(sums["blind"], 2),
+            "value_accuracy": _divide(sums["informed"], 4),
         }
 
-    def measure_guesses(self) -> dict[str, float]:
-        """Return the accuracies of the most frequent header and values on the same masks: what is to be beaten."""
-        train = choose_rows(self._corpus.rows_of("train"), GUESS_ROWS, self._seed)
-        return measure_guesses(
-            self._corpus.arrays, train, self.rows, self._special, INFORMED, seed=self._seed, epoch=VALIDATION_EPOCH
-        )
+    def measure_majority(self) -> dict[str, float]:
+        """Return the accuracies of the majority baseline on the same masks: what is to be beaten."""
+        train = choose_rows(self._corpus.rows_of("train"), MAJORITY_ROWS, self._seed)
+        batch = self._builders["informed"].build(self.rows, epoch=VALIDATION_EPOCH)
+        return majority_baseline(self._corpus.arrays, train, batch)
 
     def describe_samples(self, stepper: Stepper) -> str:
-        """Return a few rows with what the model guesses in them, blind."""
+        """Return a few rows as lines of text, one a segment, with the model's guess beside what is hidden from it."""
         if len(self._samples) == 0:
             return ""
-        builder = self._builders["blind"]
-        return describe_samples(self._corpus, stepper, builder, self._samples, epoch=VALIDATION_EPOCH)
+        corpus, rows, arrays = self._corpus, self._samples, self._corpus.arrays
+        batch = self._builders["blind"].build(rows, epoch=VALIDATION_EPOCH)
+        remarks = self._describe_guesses(batch, guess_tokens(stepper, batch))
+        lengths, cells = gather_ranges(arrays.row_offsets, rows)
+        segments = iter(enumerate(arrays.row_segments[cells].tolist()))
+        lines: list[str] = []
+        for row, length in zip(rows, lengths, strict=True):
+            lines.append(f"{corpus.tables[arrays.row_table[row]]}, row {corpus.row_number[row]}")
+            for _ in range(length):
+                place, segment = next(segments)
+                header = corpus.headers[int(arrays.segment_header[segment])].as_py()
+                value = corpus.values[int(arrays.segment_value[segment])].as_py()
+                lines.append(f"    {header} : {value}" + remarks.get(place, ""))
+        return "\n".join(lines) + "\n"
+
+    def _describe_guesses(self, batch: Batch, guessed: list[int]) -> dict[int, str]:
+        """Return a remark for each segment of the batch with something masked."""
+        spans: dict[tuple[int, str], list[int]] = {}
+        segments = (batch.rows.token_span[batch.targets.position] // 2).tolist()
+        for segment, token, kind in zip(segments, guessed, batch.targets.kind.tolist(), strict=True):
+            spans.setdefault((segment, "header" if kind == REGIME_HEADER else "value"), []).append(token)
+        decode = self._corpus.tokenizer.decode
+        return {
+            segment: f"    <- {name} hidden, guessed: {decode(tokens)}" for (segment, name), tokens in spans.items()
+        }
 
     def _sum(self, stepper: Stepper, builder: BatchBuilder, parts: list[Ints]) -> list[float]:
         stepper.model.eval()
         total = torch.zeros(6, device=stepper.device)
         for batch in prefetch(parts, lambda rows: builder.build(rows, epoch=VALIDATION_EPOCH), workers=self._workers):
-            total += self._measure(stepper, builder, batch)
+            total += _measure_or_halve(stepper, builder, batch)
         summed: list[float] = stepper.accelerator.reduce(total, reduction="sum").tolist()
         return summed
 
-    def _measure(self, stepper: Stepper, builder: BatchBuilder, batch: Batch) -> torch.Tensor:
-        """Measure a batch, by halves if memory runs out."""
-        try:
-            return measure_batch(stepper, batch)
-        except RuntimeError as error:
-            if not is_out_of_memory(error) or len(batch.row_ids) == 1:
-                raise
-        release_memory()
-        halves = np.array_split(batch.row_ids.numpy(), 2)
-        first, second = (
-            self._measure(stepper, builder, builder.build(rows, epoch=VALIDATION_EPOCH)) for rows in halves
-        )
-        return first + second
+
+def _measure_or_halve(stepper: Stepper, builder: BatchBuilder, batch: Batch) -> Tensor:
+    """Measure a batch, by halves if memory runs out."""
+    try:
+        return measure_batch(stepper, batch)
+    except RuntimeError as error:
+        if not is_out_of_memory(error) or len(batch.row_ids) == 1:
+            raise
+    release_memory()
+    halves = [builder.build(rows, epoch=VALIDATION_EPOCH) for rows in np.array_split(batch.row_ids.numpy(), 2)]
+    return _measure_or_halve(stepper, builder, halves[0]) + _measure_or_halve(stepper, builder, halves[1])
 
 
 @torch.no_grad()
-def measure_batch(stepper: Stepper, batch: Batch) -> torch.Tensor:
+def measure_batch(stepper: Stepper, batch: Batch) -> Tensor:
     """Return (6,): the loss and number of all targets, hits and number of header targets, and of value targets."""
     here = batch.to(stepper.device)
     with autocast(stepper.device, stepper.dtype):
-        losses = compute_losses(stepper.model, stepper.model(here.rows), here, stepper.alignment, _ONE)
+        one = StepSize(num_targets=1, num_tables=1)
+        losses = compute_losses(stepper.model, stepper.model(here.rows), here, stepper.alignment, one)
     kind = here.targets.kind
     counts = [torch.tensor(len(kind), device=kind.device), losses.header_hits, (kind == REGIME_HEADER).sum()]
     counts += [losses.value_hits, (kind == REGIME_VALUE).sum()]
     return torch.stack([losses.masked.float(), *(count.float() for count in counts)])
+
+
+@torch.no_grad()
+def guess_tokens(stepper: Stepper, batch: Batch) -> list[int]:
+    """Return the likeliest token at each target of a batch."""
+    stepper.model.eval()
+    here = batch.to(stepper.device)
+    with autocast(stepper.device, stepper.dtype):
+        logits = stepper.model.predict_tokens(stepper.model(here.rows), here.targets.position)
+    guessed: list[int] = logits.argmax(dim=1).tolist()
+    return guessed
+
+
+def majority_baseline(arrays: SegmentArrays, train_rows: Ints, batch: Batch) -> dict[str, float]:
+    """Return the token accuracies of always guessing what is most frequent, on the targets of a batch.
+
+    The guess for a header is the header most training rows have; for a value, the value that its column has in most
+    training rows. A guess is laid over the masked span token by token.
+    """
+    header, value_K = find_majority(arrays, train_rows)
+    _, cells = gather_ranges(arrays.row_offsets, batch.row_ids.numpy())
+    header_S = arrays.segment_header[arrays.row_segments[cells]]
+    segment_M = (batch.rows.token_span[batch.targets.position] // 2).numpy()
+    place_M = batch.rows.token_position[batch.targets.position].numpy()
+    header_length_M = np.diff(arrays.header_offsets)[header_S][segment_M]
+    headers = _read_tokens(arrays.header_offsets, arrays.header_tokens, np.full(len(place_M), header), place_M)
+    value_M, value_place_M = value_K[arrays.cell_column[cells]][segment_M], place_M - header_length_M - 1
+    values = _read_tokens(arrays.value_offsets, arrays.value_tokens, value_M, value_place_M)
+    token, kind = batch.targets.token.numpy(), batch.targets.kind.numpy()
+    hits = {
+        "most_frequent_header": (headers == token)[kind == REGIME_HEADER],
+        "most_frequent_value": (values == token)[kind == REGIME_VALUE],
+    }
+    return {name: float(hit.mean()) if len(hit) else 0.0 for name, hit in hits.items()}
+
+
+def find_majority(arrays: SegmentArrays, rows: Ints) -> tuple[int, Ints]:
+    """Return the header that most of the rows have, and each column's most frequent value: (K,), NO_TOKEN for none."""
+    _, cells = gather_ranges(arrays.row_offsets, rows)
+    segment_C = arrays.row_segments[cells].astype(np.int64)
+    pair, count = np.unique(arrays.cell_column[cells] * arrays.num_segments + segment_C, return_counts=True)
+    column, segment = np.divmod(pair, max(arrays.num_segments, 1))
+    value_K = np.full(arrays.num_columns, NO_TOKEN, dtype=np.int64)
+    rising = np.argsort(count, kind="stable")
+    value_K[column[rising]] = arrays.segment_value[segment[rising]]
+    return int(np.bincount(arrays.segment_header[segment_C], minlength=1).argmax()), value_K
+
+
+def _read_tokens(offsets: Ints, tokens: NDArray[np.int32], ids: Ints, place: Ints) -> Ints:
+    """Return the token at a place of each id's text; NO_TOKEN beyond its ends or where there is no id."""
+    known = np.maximum(ids, 0)
+    inside = (ids >= 0) & (place >= 0) & (place < offsets[known + 1] - offsets[known])
+    return np.where(inside, tokens[np.where(inside, offsets[known] + place, 0)], NO_TOKEN)
 
 
 def choose_rows(rows: Ints, count: int, seed: int) -> Ints:
@@ -121,5 +194,6 @@ def choose_rows(rows: Ints, count: int, seed: int) -> Ints:
     return np.sort(rows[np.argsort(keys, kind="stable")[:count]])
 
 
-def _ratio(sums: list[float], top: int, bottom: int) -> float:
-    return sums[top] / max(sums[bottom], 1.0)
+def _divide(sums: list[float], place: int) -> float:
+    """Return the sum at a place divided by the one after it."""
+    return sums[place] / max(sums[place + 1], 1.0)

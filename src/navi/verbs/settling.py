@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from navi.errors import CorpusError
 from navi.model.runner import Runner
-from navi.training.domain import Domain
+from navi.training import Domain
 from navi.verbs.calibration import LEAST_ANSWERS, Answers, Calibration, Floats, calibrate
 from navi.verbs.guessing.blend import Blend, choose_blend
 from navi.verbs.guessing.config import GuessConfig

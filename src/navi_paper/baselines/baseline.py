@@ -20,7 +20,6 @@ from navi.batches import prefetch
 from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ConfigError, ModelError
 from navi.model.runner import group_by_length
-from navi.training.plan import count_tokens
 from navi.training.vocabulary import check_vocabulary, find_special_tokens
 from navi_paper.baselines.backbone import Backbone, read_backbone
 from navi_paper.encoder import PARTS, Floats, Hidden, Ints, TableEncoder
@@ -133,7 +132,7 @@ class Baseline(nn.Module, TableEncoder):
             seen = None if hidden is None else Hidden(part=hidden.part, cells=hidden.cells[cells], blind=hidden.blind)
             return places, cells, self.make_input(arrays, rows[places], seen)
 
-        groups = group_by_length(count_tokens(arrays, rows), 65536 if device.type == "cuda" else 4096)
+        groups = group_by_length(arrays.take_rows(rows).count_row_tokens(), 65536 if device.type == "cuda" else 4096)
         for places, cells, batch in prefetch(groups, make, workers=1):
             with torch.inference_mode():
                 found = read({name: tensor.to(device) for name, tensor in batch.items()})

@@ -17,14 +17,11 @@ from torch import Tensor, nn
 from navi.batches import prefetch
 from navi.errors import ConfigError, ModelError, TrainingError
 from navi.randomness import make_key
+from navi.training.checkpoint import writing
 from navi.training.config import PretrainConfig
-from navi.training.folder import writing
-from navi.training.metrics import BadSteps, MetricsLog
-from navi.training.optimizer import make_optimizer, scale_rate, set_rate, take_step
-from navi.training.pace import Pace
-from navi.training.plan import Parts, RunPlan, count_tokens, split_rows
-from navi.training.result import StepReport
-from navi.training.step import autocast, choose_dtype, seed_everything
+from navi.training.log import MetricsLog, SkippedSteps, StepReport, Throughput
+from navi.training.plan import Parts, RunPlan, split_rows
+from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, set_rate, take_step
 from navi_paper.baselines.baseline import CONFIG_FILE, Baseline, Batch
 from navi_paper.baselines.catalogue import find_baseline
 
@@ -68,7 +65,7 @@ def train_baseline(
     shutil.rmtree(scratch, ignore_errors=True)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     with torch.random.fork_rng(list(range(torch.cuda.device_count()))):
-        seed_everything(config.training.seed)
+        torch.manual_seed(make_key(config.training.seed))
         baseline = kind.from_backbone(config.backbone, corpus.tokenizer).to(device)
         with writing(scratch):
             scratch.mkdir(parents=True)
@@ -76,7 +73,12 @@ def train_baseline(
         run.finish()
     with writing(folder):
         baseline.save(scratch)
-        record = {"identity": identity, "steps": run.step, "skipped": run.bad_steps.fetch()[0], **run.measure_pace()}
+        record = {
+            "identity": identity,
+            "steps": run.step,
+            "skipped": run.skipped.fetch()[0],
+            **run.measure_throughput(),
+        }
         (scratch / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         scratch.rename(folder)
     return folder
@@ -120,10 +122,11 @@ class BaselineRun:
         self.plan = RunPlan(corpus.arrays, corpus.rows_of("train"), config.sampler, config.training)
         self.optimizer = make_optimizer(baseline, config.training, baseline.is_new)
         self.metrics = MetricsLog(folder, events=False)
-        self.bad_steps = BadSteps(self.device)
-        self.pace = Pace()
+        self.skipped = SkippedSteps(self.device)
+        self.throughput = Throughput()
         self.step = 0
         self.latest: dict[str, Any] = {}
+        self._row_tokens = corpus.arrays.count_row_tokens()
         self._loss = torch.zeros((), device=self.device)
         self._num_losses = 0
         if self.config.compile:
@@ -150,7 +153,7 @@ class BaselineRun:
     def build(self, parts: Parts, *, epoch: int) -> StepBatches:
         """Make the batches of a step; threads may call this side by side."""
         arrays, limit = self.corpus.arrays, MAX_TOKENS[self.device.type]
-        pieces = [piece for rows in parts for piece in split_rows(arrays, rows, limit)]
+        pieces = [piece for rows in parts for piece in split_rows(rows, arrays.row_table, self._row_tokens, limit)]
         batches = [self.baseline.make_batch(arrays, rows, seed=self.config.seed, epoch=epoch) for rows in pieces]
         counts = [self.baseline.count_targets(batch) for batch in batches]
         if self.device.type == "cuda":
@@ -159,7 +162,7 @@ class BaselineRun:
             batches=batches,
             shares=[count / max(1, sum(counts)) for count in counts],
             num_rows=sum(map(len, pieces)),
-            num_tokens=sum(int(count_tokens(arrays, rows).sum()) for rows in pieces),
+            num_tokens=sum(int(self._row_tokens[rows].sum()) for rows in pieces),
         )
 
     def take(self, made: StepBatches) -> None:
@@ -174,17 +177,20 @@ class BaselineRun:
         take_step(self.optimizer, finite)
         self.step += 1
         self.baseline.after_step(self.step)
-        self.bad_steps.add(finite)
+        self.skipped.add(finite)
         self._loss += torch.where(finite, loss, 0.0)
         self._num_losses += 1
-        self.pace.add(made.num_rows, made.num_tokens)
+        self.throughput.add(made.num_rows, made.num_tokens)
         if self.step % self.config.log_every == 0 or self.step == self.plan.num_steps:
             self._log()
         self._tell()
 
-    def measure_pace(self) -> dict[str, float]:
+    def measure_throughput(self) -> dict[str, float]:
         """Return how long the run took, and its rows a second over all of it."""
-        return {"seconds": self.pace.seconds, "rows_per_second": self.pace.num_rows / max(self.pace.seconds, 1e-9)}
+        return {
+            "seconds": self.throughput.seconds,
+            "rows_per_second": self.throughput.num_rows / max(self.throughput.seconds, 1e-9),
+        }
 
     def _learn(self, batch: Batch, share: float, number: int) -> Tensor:
         """Add one part's gradients; return its share of the loss, still on the device."""
@@ -197,21 +203,21 @@ class BaselineRun:
 
     def _log(self) -> None:
         """Write a line of the steps since the last one; only here the host waits for the device."""
-        skipped, in_a_row = self.bad_steps.fetch()
+        skipped, in_a_row = self.skipped.fetch()
         if in_a_row >= self.config.max_bad_steps:
             raise TrainingError(
                 f"The loss of the baseline '{self.baseline.name}' was not finite {in_a_row} steps in a row; stopped "
                 f"at step {self.step}. Lower the learning rates."
             )
-        self.pace.mark()
+        self.throughput.mark()
         self.latest = {
             "epoch": self.plan.find_epoch(self.step - 1) + 1,
             "loss": float(self._loss) / self._num_losses,
             "skipped": skipped,
-            "seconds": self.pace.seconds,
-            "rows_per_second": self.pace.rows_per_second,
+            "seconds": self.throughput.seconds,
+            "rows_per_second": self.throughput.rows_per_second,
         }
-        with writing(self.metrics.journal.path.parent):
+        with writing(self.metrics.folder):
             self.metrics.write("train", self.step, self.latest)
         self._loss.zero_()
         self._num_losses = 0
@@ -224,11 +230,9 @@ class BaselineRun:
                 step=self.step,
                 num_steps=self.plan.num_steps,
                 epoch=self.plan.find_epoch(self.step - 1) + 1,
-                num_rows=self.pace.num_rows,
-                num_tokens=self.pace.num_tokens,
-                rows_per_second=self.pace.rows_per_second,
-                tokens_per_second=self.pace.tokens_per_second,
-                seconds_left=self.pace.estimate(self.plan.num_steps - self.step),
+                rows_per_second=self.throughput.rows_per_second,
+                tokens_per_second=self.throughput.tokens_per_second,
+                seconds_left=self.throughput.estimate(self.plan.num_steps - self.step),
                 metrics=self.latest,
             )
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from navi.errors import ConfigError
-from navi.training.domain import survey_domain
+from navi.training.export import survey_domain
 from navi.verbs.calibration import LEAST_ANSWERS
 from navi.verbs.guessing import Guesser
 from navi.verbs.heldout import hide_cells

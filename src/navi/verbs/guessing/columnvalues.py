@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from navi.corpus.encoded import Encoded
 from navi.corpus.tokens import TextTokenizer
-from navi.training.domain import Domain
+from navi.training import Domain
 from navi.verbs.guessing.formats import ColumnFormat, TextFormat, learn_format
 from navi.verbs.guessing.gaps import ColumnCells, Ints
 from navi.verbs.guessing.spelling import Spelling

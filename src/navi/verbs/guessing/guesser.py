@@ -10,7 +10,7 @@ import numpy as np
 
 from navi.corpus.encoded import Encoded
 from navi.model.runner import Runner
-from navi.training.domain import Domain
+from navi.training import Domain
 from navi.verbs.guessing.blend import Blend, Choice, Floats
 from navi.verbs.guessing.columnvalues import ColumnValues
 from navi.verbs.guessing.config import GuessConfig

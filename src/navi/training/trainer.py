@@ -1,4 +1,4 @@
-"""One sitting of a run: steps from where it stands, with validation, checkpoints and trouble looked after."""
+"""The training loop: steps from where a run stands, with validation, checkpoints and trouble looked after."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import torch
 from accelerate import Accelerator
-from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches import BatchBuilder, prefetch
-from navi.errors import MissingExtraError, TrainingError
+from navi.errors import MissingExtraError, TrainingError, TrainingInterrupted
 from navi.model import load_backbone
+from navi.randomness import make_key
 from navi.training.affinity import relate_columns
-from navi.training.checkpoint import FOLDER, RunState, check_identity, load_state, load_tensors, save_checkpoint
+from navi.training.checkpoint import (
+    CHECKPOINTS,
+    RunIdentity,
+    RunState,
+    drop_checkpoints,
+    load_state,
+    load_tensors,
+    save_checkpoint,
+    writing,
+)
 from navi.training.config import PretrainConfig
-from navi.training.curves import can_draw
-from navi.training.export import export_run
-from navi.training.folder import drop_checkpoints, writing
-from navi.training.identity import describe_run
-from navi.training.interruption import Interruption, TrainingInterrupted
-from navi.training.logbook import Logbook
-from navi.training.memory import is_out_of_memory, release_memory
+from navi.training.export import TrainingResult, export_run
+from navi.training.log import StepReport, TrainingLog
 from navi.training.plan import RunPlan
-from navi.training.result import StepReport, TrainingResult
-from navi.training.step import StepBatches, Stepper, seed_everything
-from navi.training.trouble import explain_bad_steps, explain_lack_of_memory
+from navi.training.step import StepBatches, Stepper, is_out_of_memory, release_memory, scale_rate
 from navi.training.validation import Validation
 from navi.training.vocabulary import check_vocabulary, find_special_tokens
 
@@ -40,10 +42,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 Progress = Callable[[StepReport], None]
+MAX_NAMED = 20
+"""Rows of a table that a message names, at most."""
 
 
-class Sitting:
-    """Takes a run from one of its states to the end, or to where it is interrupted."""
+class Trainer:
+    """Takes a run from one of its states to the end, or to where it is interrupted.
+
+    `find_signal` returns the number of a signal that asks for an end, 0 if none came.
+    """
 
     def __init__(
         self,
@@ -51,36 +58,40 @@ class Sitting:
         out: Path,
         config: PretrainConfig,
         accelerator: Accelerator,
-        interruption: Interruption,
-        progress: Progress | None,
+        find_signal: Callable[[], int],
+        progress: Progress | None = None,
     ) -> None:
-        self.corpus, self.out, self.config = corpus, out, config
-        self.interruption, self.progress = interruption, progress
-        self.accelerator = accelerator
+        self.corpus, self.out, self.config, self.accelerator = corpus, out, config, accelerator
+        self.find_signal, self.progress = find_signal, progress
         self.plan = RunPlan(
             corpus.arrays,
             corpus.rows_of("train"),
             config.sampler,
             config.training,
-            process=self.accelerator.process_index,
-            num_processes=self.accelerator.num_processes,
+            process=accelerator.process_index,
+            num_processes=accelerator.num_processes,
         )
         self.special = find_special_tokens(corpus.tokenizer)
         check_vocabulary(corpus.tokenizer, config.backbone)
-        seed_everything(config.training.seed)
+        torch.manual_seed(make_key(config.training.seed))  # for parameters that start cold; steps seed themselves
         model = load_backbone(config.backbone, **config.model.as_settings())
         related = relate_columns(corpus, config.training.seed) if config.alignment.column_weight > 0 else None
-        self.stepper = Stepper(
-            model,
-            self._make_builder(related.columns if related else None),
-            config,
-            self.plan.num_steps,
-            self.accelerator,
-            torch.from_numpy(related.affinity) if related else None,
+        builder = BatchBuilder(
+            corpus.arrays,
+            self.special,
+            masking=config.masking,
+            align=config.alignment.needs_plain,
+            random_routing=config.alignment.random_routing,
+            related=related.columns if related else None,
+            seed=config.training.seed,
         )
-        self.stepper.foresee(self.plan.list_steps(0, 0))
+        affinity = torch.from_numpy(related.affinity) if related else None
+        self.stepper = Stepper(model, builder, config, self.plan.num_steps, accelerator, affinity)
+        self.stepper.prepare_graphs(self.plan.list_steps(0, 0))
         self.validation = Validation(corpus, self.special, config)
-        self.identity = describe_run(config, corpus.fingerprint, self.accelerator.num_processes)
+        self.identity = RunIdentity(
+            config=config.to_dict(), corpus=corpus.fingerprint, num_processes=accelerator.num_processes
+        )
         self._boundaries = self.plan.list_boundaries()
 
     def begin(self, checkpoint: Path | None) -> None:
@@ -88,13 +99,13 @@ class Sitting:
         self.state = RunState()
         if checkpoint is not None:
             self.state, found = load_state(checkpoint)
-            check_identity(found, self.identity, checkpoint)
+            self.identity.check(found, checkpoint)
             load_tensors(checkpoint, self.stepper.model, self.stepper.optimizer)
         with writing(self.out):
-            self.logbook = Logbook(self.out, self.accelerator, self.state, curves=self.config.training.curves)
-        self._saved_at = self.logbook.pace.seconds
+            self.log = TrainingLog(self.out, self.accelerator, self.state, curves=self.config.training.curves)
+        self._saved_at = self.log.throughput.seconds
         if checkpoint is not None:
-            self._tell(f"Going on after step {self.state.step} of {self.plan.num_steps}.")
+            self._report(f"Going on after step {self.state.step} of {self.plan.num_steps}.")
 
     def finish(self) -> TrainingResult:
         """Take all steps that are left, and write the model directory."""
@@ -106,27 +117,26 @@ class Sitting:
             self._validate()
         finally:
             with writing(self.out):
-                self.logbook.metrics.close()
+                self.log.metrics.close()
         self.accelerator.wait_for_everyone()
         result = self._make_result()
         if self.accelerator.is_main_process:
             with writing(self.out):
-                self.logbook.draw()
-                export_run(self.stepper.model, self.corpus, result)
+                self.log.draw()
+                export_run(self.stepper.model, self.special, self.corpus, result)
             drop_checkpoints(self.out)
         self.accelerator.wait_for_everyone()
         return result
 
     def _train_epoch(self) -> None:
         """Take the steps that are left of the present epoch, or those before memory runs out."""
-        epoch = self.plan.find_epoch(self.state.step)
-        steps = self.plan.list_steps(epoch, self.state.step)
-        max_tokens = self.state.max_tokens
+        epoch, workers = self.plan.find_epoch(self.state.step), self.config.training.workers
+        steps, max_tokens = self.plan.list_steps(epoch, self.state.step), self.state.max_tokens
         ready = prefetch(
             steps,
             lambda parts: self.stepper.build(parts, epoch, max_tokens),
-            workers=self.config.training.workers,
-            ahead=2 * self.config.training.workers + 2,
+            workers=workers,
+            ahead=2 * workers + 2,
         )
         with closing(cast("Generator[StepBatches]", ready)):
             for made in ready:
@@ -140,9 +150,9 @@ class Sitting:
             return False
         outcome = self.stepper.update(sums, self.state.step)
         self.state.step += 1
-        self.logbook.add(made, outcome)
+        self.log.add(made, outcome)
         self._log_if_due(made)
-        self._tell()
+        self._report()
         if self.state.step not in self._boundaries and self._is_checkpoint_due():
             self._save()
         self._stop_if_asked()
@@ -155,30 +165,50 @@ class Sitting:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            problem = explain_lack_of_memory(made, self.state.step, self.accelerator.num_processes)
-            if problem is not None:
-                raise TrainingError(problem) from error
-        self.stepper.forget_recordings()
+            self._check_halvable(made, error)
+        self.stepper.forget_graphs()
         release_memory()
         self.state.max_tokens = max(made.part_tokens) // 2
-        self._tell(
+        self._report(
             f"Memory ran out at step {self.state.step + 1}: from here on a step is taken in parts of at most "
             f"{self.state.max_tokens} tokens; its rows stay, segments and columns are compared within a part."
         )
         return None
 
+    def _check_halvable(self, made: StepBatches, error: RuntimeError) -> None:
+        """Raise if a step that memory ran out in cannot be taken in smaller parts."""
+        num_tokens, rows = max(zip(made.part_tokens, made.parts, strict=True), key=lambda part: part[0])
+        if self.accelerator.num_processes > 1:
+            raise TrainingError(
+                f"Memory ran out at step {self.state.step + 1}, and several processes cannot change their parts on the "
+                "way. Start again with smaller batches (rows_per_batch or tokens_per_batch)."
+            ) from error
+        if len(rows) == 1:
+            raise TrainingError(
+                f"Memory ran out at step {self.state.step + 1} for a single row of {num_tokens} tokens. "
+                "Prepare the corpus with fewer max_tokens, or take a smaller backbone."
+            ) from error
+
     def _log_if_due(self, made: StepBatches) -> None:
-        step, every = self.state.step, self.config.training.log_every
-        due = step % every == 0 or step in self._boundaries
+        step, config = self.state.step, self.config.training
+        due = step % config.log_every == 0 or step in self._boundaries
         if due or self.stepper.device.type == "cpu":
-            bad_run = self.logbook.count_bad_steps()
-            if bad_run >= self.config.training.max_bad_steps:
-                raise TrainingError(explain_bad_steps(self.corpus, made, step, bad_run))
+            self._check_finite(made)
         if due:
-            scale = self.stepper.scale_rate(step - 1)
-            rates = {"learning_rate": self.config.training.learning_rate * scale}
+            scale = scale_rate(step - 1, self.plan.num_steps, config.warmup_share)
+            entries = {"epoch": self.plan.find_epoch(step - 1) + 1, "learning_rate": config.learning_rate * scale}
             with writing(self.out):
-                self.logbook.write_train(step, {"epoch": self.plan.find_epoch(step - 1) + 1, **rates})
+                self.log.write_train(step, entries)
+
+    def _check_finite(self, made: StepBatches) -> None:
+        """Raise if too many steps in a row were skipped, and name the rows of the last."""
+        _, in_a_row = self.log.skipped.fetch()
+        if in_a_row >= self.config.training.max_bad_steps:
+            raise TrainingError(
+                f"The loss was not finite {in_a_row} steps in a row; stopped at step {self.state.step}, the weights as "
+                f"before them. The last batch: {name_rows(self.corpus, made)}. Look for damaged values there, or lower "
+                "the learning rates."
+            )
 
     def _validate(self) -> None:
         """Validate where the run stands, if that is due and not yet done; then save."""
@@ -188,39 +218,33 @@ class Sitting:
         measures = self.validation(self.stepper)
         if measures and self.accelerator.is_main_process:
             if state.validations == 0:
-                measures |= self.validation.measure_guesses()
+                measures |= self.validation.measure_majority()
             samples = self.validation.describe_samples(self.stepper)
             with writing(self.out):
-                self.logbook.write_validation(state.step, {"epoch": state.validations, **measures}, samples)
+                self.log.write_validation(state.step, {"epoch": state.validations, **measures}, samples)
         state.validations += 1
         self._save()
-        self.logbook.pace.restart()
+        self.log.throughput.restart()
 
     def _is_checkpoint_due(self) -> bool:
         config = self.config.training
         if config.checkpoint_steps is not None and self.state.step % config.checkpoint_steps == 0:
             return True
-        waited = self.logbook.pace.seconds - self._saved_at
+        waited = self.log.throughput.seconds - self._saved_at
         return config.checkpoint_minutes is not None and waited >= 60 * config.checkpoint_minutes
 
     def _save(self) -> None:
         """Save a checkpoint; only the main process writes."""
-        self._saved_at = self.logbook.pace.seconds
+        self._saved_at = self.log.throughput.seconds
         if self.accelerator.is_main_process:
+            stepper, keep = self.stepper, self.config.training.keep_checkpoints
             with writing(self.out):
-                self.logbook.save(self.state)
-            save_checkpoint(
-                self.out / FOLDER,
-                self.stepper.model,
-                self.stepper.optimizer,
-                self.state,
-                self.identity,
-                keep=self.config.training.keep_checkpoints,
-            )
+                self.log.save(self.state)
+                save_checkpoint(self.out, stepper.model, stepper.optimizer, self.state, self.identity, keep=keep)
 
     def _stop_if_asked(self) -> None:
         """Save and leave, if a signal asked for it; processes agree on it where they meet for a line of metrics."""
-        number = self.interruption.number or 0
+        number = self.find_signal()
         if self.accelerator.num_processes > 1:
             if self.state.step % self.config.training.log_every != 0:
                 return
@@ -231,68 +255,63 @@ class Sitting:
         self._save()
         raise TrainingInterrupted(
             f"Stopped by {Signals(number).name} after step {self.state.step} of {self.plan.num_steps}; a checkpoint is "
-            f"saved in {self.out / FOLDER}. Go on with resume=True (--resume).",
+            f"saved in {self.out / CHECKPOINTS}. Go on with resume=True (--resume).",
             number,
         )
 
-    def _tell(self, note: str | None = None) -> None:
+    def _report(self, note: str | None = None) -> None:
         """Report where the run stands; a note is kept for the record."""
         if note is not None:
             self.state.notes.append(note)
             logger.info(note)
         if self.progress is None or not self.accelerator.is_main_process:
             return
-        pace, state = self.logbook.pace, self.state
+        throughput, step = self.log.throughput, self.state.step
         self.progress(
             StepReport(
-                step=state.step,
+                step=step,
                 num_steps=self.plan.num_steps,
-                epoch=min(self.plan.find_epoch(max(state.step - 1, 0)) + 1, self.config.training.epochs),
-                num_rows=pace.num_rows,
-                num_tokens=pace.num_tokens,
-                rows_per_second=pace.rows_per_second,
-                tokens_per_second=pace.tokens_per_second,
-                seconds_left=pace.estimate(self.plan.num_steps - state.step),
-                metrics=self.logbook.latest,
+                epoch=min(self.plan.find_epoch(max(step - 1, 0)) + 1, self.config.training.epochs),
+                rows_per_second=throughput.rows_per_second,
+                tokens_per_second=throughput.tokens_per_second,
+                seconds_left=throughput.estimate(self.plan.num_steps - step),
+                metrics=self.log.latest,
                 note=note,
             )
         )
 
     def _make_result(self) -> TrainingResult:
-        metrics = self.logbook.metrics
-        arrays = self.corpus.arrays
+        notes = list(self.state.notes)
+        if not self.log.can_show_all():
+            notes.append(str(MissingExtraError("Learning curves (curves.png and TensorBoard events)", "curves")))
         return TrainingResult(
             path=self.out,
             config=self.config.to_dict(),
             corpus={
                 "fingerprint": self.corpus.fingerprint,
                 "tables": len(self.corpus.tables),
-                "rows": arrays.num_rows,
+                "rows": self.corpus.arrays.num_rows,
                 "train_rows": len(self.corpus.rows_of("train")),
                 "settings": self.corpus.config.as_settings(),
             },
             num_steps=self.state.step,
-            skipped=self.logbook.count_skipped(),
-            seconds=self.logbook.pace.seconds,
+            skipped=self.log.skipped.fetch()[0],
+            seconds=self.log.throughput.seconds,
             device=f"{self.stepper.device.type}, {str(self.stepper.dtype).removeprefix('torch.')}",
-            train=(metrics.read("train") or [{}])[-1],
-            validation=metrics.read("validation"),
-            notes=[*self.state.notes, *self._note_extras()],
+            train=(self.log.metrics.read("train") or [{}])[-1],
+            validation=self.log.metrics.read("validation"),
+            notes=notes,
         )
 
-    def _note_extras(self) -> list[str]:
-        if self.config.training.curves and not (can_draw() and self.logbook.metrics.events):
-            return [str(MissingExtraError("Learning curves (curves.png and TensorBoard events)", "curves"))]
-        return []
 
-    def _make_builder(self, related: NDArray[np.int64] | None) -> BatchBuilder:
-        config = self.config
-        return BatchBuilder(
-            self.corpus.arrays,
-            self.special,
-            masking=config.masking,
-            align=config.alignment.needs_plain,
-            random_routing=config.alignment.random_routing,
-            related=related,
-            seed=config.training.seed,
-        )
+def name_rows(corpus: Corpus, made: StepBatches) -> str:
+    """Name the rows of a step by their tables and their numbers in them."""
+    rows = np.sort(np.concatenate(made.parts))
+    table = corpus.arrays.row_table[rows]
+    named = []
+    for number in np.unique(table):
+        members = corpus.row_number[rows[table == number]]
+        listed = ", ".join(map(str, members[:MAX_NAMED].tolist()))
+        more = f" and {len(members) - MAX_NAMED} more" if len(members) > MAX_NAMED else ""
+        named.append(f"{corpus.tables[number]} rows {listed}{more}")
+    return "; ".join(named)

@@ -1,0 +1,282 @@
+"""What a run writes down while it goes: lines of metrics, TensorBoard events, samples, curves; and how fast it goes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from navi.files import sync
+from navi.training.checkpoint import RunState
+from navi.training.step import MEANS, SUMS, StepBatches, StepOutcome, make_sums
+
+METRICS_FILE, SAMPLES_FILE, CURVES_FILE, EVENTS_FOLDER = "metrics.jsonl", "samples.txt", "curves.png", "events"
+Lines = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReport:
+    """Where a run stands: handed to `progress` after each step, and whenever there is something to say."""
+
+    step: int
+    """Steps done."""
+    num_steps: int
+    """Steps of the whole run."""
+    epoch: int
+    """Epochs begun."""
+    rows_per_second: float
+    """Rows learned from each second, lately."""
+    tokens_per_second: float
+    """Tokens learned from each second, lately, each copy of a row counted."""
+    seconds_left: float | None
+    """Expected time to the end; None before it can be known."""
+    metrics: dict[str, Any] = field(default_factory=dict)
+    """The latest line of metrics.jsonl of the kind `train`; empty before the first."""
+    note: str | None = None
+    """Something that a user should know, such as memory that ran out."""
+
+
+class Throughput:
+    """Rows and tokens by the clock; rates are taken from one mark to the next, when the device has caught up.
+
+    Every process is taken to be as fast as this one.
+    """
+
+    def __init__(self, seconds_before: float = 0.0, num_processes: int = 1) -> None:
+        self._num_processes = num_processes
+        self._seconds_before, self._start = seconds_before, monotonic()
+        self.num_steps = self.num_rows = self.num_tokens = 0
+        self.rows_per_second = self.tokens_per_second = 0.0
+        self.restart()
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on the run, before it was resumed too."""
+        return self._seconds_before + monotonic() - self._start
+
+    def add(self, num_rows: int, num_tokens: int) -> None:
+        """Count a step."""
+        self.num_steps += 1
+        self.num_rows += num_rows
+        self.num_tokens += num_tokens
+
+    def mark(self) -> None:
+        """Take the rates since the last mark."""
+        passed = max(monotonic() - self._mark, 1e-9) / self._num_processes
+        self.rows_per_second = (self.num_rows - self._marked[0]) / passed
+        self.tokens_per_second = (self.num_tokens - self._marked[1]) / passed
+        self.restart()
+
+    def restart(self) -> None:
+        """Leave out of the rates what has passed since the last mark."""
+        self._mark, self._marked = monotonic(), (self.num_rows, self.num_tokens)
+
+    def estimate(self, steps_left: int) -> float | None:
+        """Return the seconds that so many steps will take; None before the first step."""
+        if self.num_steps == 0:
+            return None
+        return (monotonic() - self._start) / self.num_steps * steps_left
+
+
+class SkippedSteps:
+    """Counts the steps that were not finite, in all and in a row, on the device."""
+
+    def __init__(self, device: torch.device, skipped: int = 0, in_a_row: int = 0) -> None:
+        self._skipped = torch.tensor(skipped, device=device)
+        self._in_a_row = torch.tensor(in_a_row, device=device)
+
+    def add(self, finite: Tensor) -> None:
+        """Count a step."""
+        self._skipped += ~finite
+        self._in_a_row = torch.where(finite, 0, self._in_a_row + 1)
+
+    def fetch(self) -> tuple[int, int]:
+        """Return the skipped steps in all and in a row; waits for the device."""
+        return int(self._skipped), int(self._in_a_row)
+
+
+class MetricsLog:
+    """The lines of metrics.jsonl, and the same as TensorBoard events where tensorboard is installed."""
+
+    def __init__(self, folder: Path, *, events: bool = True) -> None:
+        self.folder, self.file = folder, folder / METRICS_FILE
+        self.events = events and importlib.util.find_spec("tensorboard") is not None
+        self._writer: Any = None
+
+    def write(self, kind: str, step: int, line: dict[str, Any]) -> None:
+        """Write one line; `kind` is `train` or `validation`. JSON has no NaN: what is not a number becomes null."""
+        bare = {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in line.items()}
+        _append(self.file, json.dumps({"kind": kind, "step": step} | bare) + "\n")
+        if not self.events:
+            return
+        if self._writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(self.folder / EVENTS_FOLDER), purge_step=step)
+        for name, value in line.items():
+            if isinstance(value, int | float):
+                self._writer.add_scalar(f"{kind}/{name}", value, step)
+
+    def read(self, kind: str) -> Lines:
+        """Return the lines of a kind, oldest first."""
+        if not self.file.exists():
+            return []
+        lines = self.file.read_text(encoding="utf-8").splitlines()
+        return [line for line in map(json.loads, lines) if line["kind"] == kind]
+
+    def close(self) -> None:
+        """Close the events file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class TrainingLog:
+    """All that a run counts and writes down, from a state on; `save` puts the counts into the state again.
+
+    Sums stay on the device until a line is due, so that a GPU never waits for the host. Only the main process writes;
+    the others count alike.
+    """
+
+    def __init__(self, out: Path, accelerator: Accelerator, state: RunState, *, curves: bool = True) -> None:
+        self._out, self._writes, self._curves = out, bool(accelerator.is_main_process), curves
+        self.metrics = MetricsLog(out, events=curves)
+        self.throughput = Throughput(state.seconds, accelerator.num_processes)
+        self.skipped = SkippedSteps(accelerator.device, state.skipped, state.bad_run)
+        self.latest: dict[str, Any] = {}
+        self._sums = make_sums(len(SUMS) + 1, accelerator.device)
+        if state.window:
+            self._sums += torch.tensor(state.window, dtype=self._sums.dtype, device=self._sums.device)
+        if self._writes:
+            for name in (METRICS_FILE, SAMPLES_FILE):
+                _cut(out / name, state.sizes.get(name, 0))
+
+    def add(self, made: StepBatches, outcome: StepOutcome) -> None:
+        """Count a step; one that was skipped has no part in the sums."""
+        one = torch.ones_like(outcome.sums[:1])
+        # Not a product: a NaN times zero would stay one.
+        self._sums += torch.where(outcome.finite, torch.cat([outcome.sums, one]), 0.0)
+        self.skipped.add(outcome.finite)
+        self.throughput.add(made.num_rows, made.num_tokens)
+
+    def write_train(self, step: int, entries: dict[str, Any]) -> None:
+        """Write the line of the steps since the last one, and begin again."""
+        found = self._summarize()
+        self.throughput.mark()
+        self.latest = {
+            **entries,
+            **found,
+            "skipped": self.skipped.fetch()[0],
+            "seconds": self.throughput.seconds,
+            "rows_per_second": self.throughput.rows_per_second,
+            "tokens_per_second": self.throughput.tokens_per_second,
+        }
+        self._sums.zero_()
+        if self._writes:
+            self.metrics.write("train", step, self.latest)
+
+    def write_validation(self, step: int, entries: dict[str, Any], samples: str) -> None:
+        """Write the line of a validation and the samples of it, and draw the curves again."""
+        if self._writes:
+            self.metrics.write("validation", step, entries)
+            if samples:
+                _append(self._out / SAMPLES_FILE, f"step {step}\n{samples}\n")
+            self.draw()
+
+    def draw(self) -> None:
+        """Draw the learning curves up to now, where that is wanted and can be done."""
+        train = self.metrics.read("train")
+        if self._curves and can_draw() and train:
+            draw_curves(train, self.metrics.read("validation"), self._out / CURVES_FILE)
+
+    def can_show_all(self) -> bool:
+        """Return whether curves and events are not wanted, or the packages for both are there."""
+        return not self._curves or (can_draw() and self.metrics.events)
+
+    def save(self, state: RunState) -> None:
+        """Put into a state all that is counted here; what it knows of files is then safe on the disk."""
+        state.window = self._sums.tolist()
+        state.skipped, state.bad_run = self.skipped.fetch()
+        state.seconds = self.throughput.seconds
+        state.sizes = {name: _measure(self._out / name) for name in (METRICS_FILE, SAMPLES_FILE)}
+
+    def _summarize(self) -> dict[str, float | None]:
+        """Return means over the steps, accuracies over the targets, and counts; None where there was nothing."""
+        *sums, taken = self._sums.tolist()
+        found = dict(zip(SUMS, sums, strict=True))
+        return {
+            **{name: _divide(found[name], taken) for name in MEANS},
+            "header_accuracy": _divide(found["header_hits"], found["header_targets"]),
+            "value_accuracy": _divide(found["value_hits"], found["value_targets"]),
+            "rows": int(found["rows"]),
+            "tokens": int(found["tokens"]),
+        }
+
+
+def can_draw() -> bool:
+    """Return whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def draw_curves(train: Lines, validation: Lines, file: Path) -> None:
+    """Draw losses and accuracies over the steps: training as lines, validation as dots."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    losses, accuracies = figure.subplots(1, 2)
+    for name in MEANS[:-1]:
+        losses.plot(*_follow(train, name), label=f"{_read(name)}, training")
+    losses.plot(*_follow(validation, "masked_loss"), "o--", color="black", label="masked, validation")
+    for name in ("header_accuracy", "value_accuracy"):
+        accuracies.plot(*_follow(train, name), alpha=0.5, label=f"{_read(name)}, training")
+    for name in ("header_accuracy_informed", "header_accuracy_blind", "value_accuracy"):
+        accuracies.plot(*_follow(validation, name), "o--", label=f"{_read(name)}, validation")
+    for axes, title in ((losses, "loss"), (accuracies, "token accuracy")):
+        axes.set(xlabel="step", title=title)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
+    accuracies.set_ylim(0.0, 1.0)
+    figure.savefig(file, dpi=120)
+
+
+def _follow(lines: Lines, name: str) -> tuple[list[int], list[float]]:
+    """Return the steps and values of an entry, lines without it left out."""
+    points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
+    return [step for step, _ in points], [value for _, value in points]
+
+
+def _read(name: str) -> str:
+    return name.replace("_accuracy", "").replace("_", " ")
+
+
+def _divide(total: float, count: float) -> float | None:
+    return total / count if count else None
+
+
+def _append(file: Path, text: str) -> None:
+    with file.open("a", encoding="utf-8") as end:
+        end.write(text)
+
+
+def _cut(file: Path, size: int) -> None:
+    """Drop what was written to a file after a checkpoint that knows its size."""
+    if file.exists() and file.stat().st_size > size:
+        os.truncate(file, size)
+
+
+def _measure(file: Path) -> int:
+    """Return the bytes of a file, which are then on the disk."""
+    if not file.exists():
+        return 0
+    sync(file)
+    return file.stat().st_size

@@ -1,0 +1,705 @@
+"""The laws of training: which rows a step takes, how parts of it add up, what is skipped, what is measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
+
+from navi.batches import REGIME_HEADER, REGIME_VALUE, BatchBuilder, SamplerConfig, SpecialTokens
+from navi.corpus import Corpus, PrepareConfig, prepare
+from navi.corpus.arrays import SegmentArrays
+from navi.errors import ModelError, TrainingError
+from navi.losses import AlignmentConfig, compute_losses
+from navi.losses.total import measure_step
+from navi.model import is_new, load_backbone
+from navi.training import Domain, PretrainConfig, TrainingConfig
+from navi.training.affinity import DOUBTFUL, SURE, pair_up, relate_columns
+from navi.training.export import find_licence, survey_domain
+from navi.training.graphs import HalfCopy
+from navi.training.log import MetricsLog, Throughput
+from navi.training.plan import RunPlan, group_batches, split_rows
+from navi.training.step import (
+    SUMS,
+    Stepper,
+    choose_dtype,
+    is_out_of_memory,
+    make_optimizer,
+    scale_rate,
+    set_rate,
+    take_step,
+)
+from navi.training.validation import (
+    BLIND,
+    INFORMED,
+    NO_TOKEN,
+    Validation,
+    choose_rows,
+    find_majority,
+    guess_tokens,
+    majority_baseline,
+)
+from navi.training.vocabulary import find_special_tokens
+
+MakeConfig = Callable[..., PretrainConfig]
+MakeArrays = Callable[..., SegmentArrays]
+SAMPLER = SamplerConfig(rows_per_batch=6, tables_per_batch=3)
+ROWS = np.arange(0, 160, 5)
+
+
+# Which rows a step takes
+
+
+@pytest.fixture
+def arrays(make_arrays: MakeArrays) -> SegmentArrays:
+    return make_arrays(num_rows=50, num_tables=4)
+
+
+def make_plan(
+    arrays: SegmentArrays,
+    *,
+    sampler: SamplerConfig = SAMPLER,
+    process: int = 0,
+    num_processes: int = 1,
+    **training: Any,
+) -> RunPlan:
+    rows, config = np.arange(50), TrainingConfig(**training)
+    return RunPlan(arrays, rows, sampler, config, process=process, num_processes=num_processes)
+
+
+def test_each_epoch_takes_every_row_once_in_an_order_of_its_own(arrays: SegmentArrays) -> None:
+    plan = make_plan(arrays, epochs=3)
+    orders = []
+    for epoch in range(3):
+        first = plan.epoch_ends[epoch - 1] if epoch else 0
+        taken = np.concatenate([rows for parts in plan.list_steps(epoch, first) for rows in parts])
+        assert sorted(taken) == list(range(50))
+        orders.append(taken.tolist())
+    assert orders[0] != orders[1] != orders[2]
+
+
+def test_the_steps_from_the_middle_on_are_the_same_as_from_the_beginning(arrays: SegmentArrays) -> None:
+    plan, again = make_plan(arrays), make_plan(arrays)
+    whole, rest = plan.list_steps(0, 0), again.list_steps(0, 3)
+    assert all(np.array_equal(a[0], b[0]) for a, b in zip(whole[3:], rest, strict=True))
+
+
+def test_a_limit_of_steps_cuts_the_run(arrays: SegmentArrays) -> None:
+    plan = make_plan(arrays, max_steps=4)
+    assert plan.num_steps == len(plan.list_steps(0, 0)) == 4
+    assert plan.list_boundaries() == [0, 4]
+    assert make_plan(arrays, max_steps=10_000).num_steps == make_plan(arrays).num_steps
+
+
+def test_validation_is_due_at_the_start_and_after_each_epoch(arrays: SegmentArrays) -> None:
+    plan = make_plan(arrays, epochs=3)
+    assert plan.list_boundaries() == [0, *plan.epoch_ends]
+    assert [plan.find_epoch(step) for step in (0, plan.epoch_ends[0] - 1, plan.epoch_ends[0])] == [0, 0, 1]
+
+
+def test_a_token_budget_gives_epochs_of_their_own_lengths(arrays: SegmentArrays) -> None:
+    sampler = SamplerConfig(rows_per_batch=6, tables_per_batch=3, tokens_per_batch=120)
+    plan = make_plan(arrays, sampler=sampler, epochs=3)
+    firsts = [0, *plan.epoch_ends[:-1]]
+    lengths = [len(plan.list_steps(epoch, first)) for epoch, first in enumerate(firsts)]
+    assert lengths == np.diff([0, *plan.epoch_ends]).tolist()
+    assert len(set(lengths)) > 1
+
+
+def test_accumulation_puts_several_batches_in_a_step(arrays: SegmentArrays) -> None:
+    one, two = make_plan(arrays), make_plan(arrays, accumulation=2)
+    assert two.epoch_ends[0] == -(-one.epoch_ends[0] // 2)
+    assert len(two.list_steps(0, 0)[0]) == 2
+
+
+@pytest.mark.parametrize("num_processes", [2, 3])
+def test_processes_share_the_rows_of_a_step(arrays: SegmentArrays, num_processes: int) -> None:
+    plans = [make_plan(arrays, process=p, num_processes=num_processes) for p in range(num_processes)]
+    steps = [plan.list_steps(0, 0) for plan in plans]
+    assert len({len(listed) for listed in steps}) == 1
+    assert all(parts and all(len(rows) for rows in parts) for listed in steps for parts in listed)
+    taken = np.concatenate([rows for listed in steps for parts in listed for rows in parts])
+    assert sorted(taken) == list(range(50))
+
+
+@pytest.mark.parametrize(("num_rows", "num_processes"), [(2, 3), (0, 1)])
+def test_fewer_rows_than_processes_are_too_few(arrays: SegmentArrays, num_rows: int, num_processes: int) -> None:
+    with pytest.raises(TrainingError, match=f"{num_rows} training rows are too few for {num_processes} process"):
+        RunPlan(arrays, np.arange(num_rows), SAMPLER, TrainingConfig(), num_processes=num_processes)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=9), st.integers(1, 3), st.integers(1, 3))
+def test_grouping_keeps_the_rows_and_leaves_no_process_idle(sizes: list[int], accumulation: int, world: int) -> None:
+    ends = np.cumsum(sizes)
+    if ends[-1] < world:
+        return
+    batches = np.split(np.arange(ends[-1]), ends[:-1])
+    steps = group_batches(batches, accumulation * world, world)
+    assert np.concatenate([rows for step in steps for rows in step]).tolist() == list(range(ends[-1]))
+    assert all(len(step) >= world and all(len(rows) for rows in step) for step in steps)
+
+
+@pytest.mark.parametrize("max_tokens", [1, 40, 100, 1000, 10**6])
+def test_a_split_keeps_the_rows_and_the_limit(arrays: SegmentArrays, max_tokens: int) -> None:
+    rows, tokens = np.random.default_rng(0).permutation(50), arrays.count_row_tokens()
+    parts = split_rows(rows, arrays.row_table, tokens, max_tokens)
+    assert sorted(np.concatenate(parts)) == list(range(50))
+    assert all(len(part) == 1 or tokens[part].sum() <= max_tokens for part in parts)
+    if max_tokens == 10**6:
+        assert [part.tolist() for part in parts] == [rows.tolist()]
+
+
+def test_a_split_goes_between_tables_where_it_can(arrays: SegmentArrays) -> None:
+    rows, tokens = np.random.default_rng(0).permutation(50), arrays.count_row_tokens()
+    largest = max(tokens[rows][arrays.row_table[rows] == table].sum() for table in range(4))
+    parts = split_rows(rows, arrays.row_table, tokens, int(largest))
+    assert len(parts) > 1
+    assert sum(len(set(arrays.row_table[part].tolist())) for part in parts) == 4
+
+
+# One step
+
+
+@pytest.fixture
+def make_stepper(toy_corpus: Corpus, tiny_backbone: Path, make_config: MakeConfig) -> Callable[..., Stepper]:
+    """A maker of steppers that start from the same weights, by default without dropout."""
+
+    def make(dropout: float = 0.0, masking: Any = None, **sections: object) -> Stepper:
+        config = make_config(alignment={"low_negatives": "table"}, model={"dropout": dropout}, **sections)
+        torch.manual_seed(0)
+        special = find_special_tokens(toy_corpus.tokenizer)
+        builder = BatchBuilder(toy_corpus.arrays, special, masking=masking or config.masking, align=masking is None)
+        return Stepper(load_backbone(tiny_backbone, **config.model.as_settings()), builder, config, num_steps=10)
+
+    return make
+
+
+MakeStepper = Callable[..., Stepper]
+
+
+def read_gradients(stepper: Stepper) -> dict[str, torch.Tensor]:
+    return {name: p.grad.clone() for name, p in stepper.model.named_parameters() if p.grad is not None}
+
+
+def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    for name, tensor in expected.items():
+        torch.testing.assert_close(found[name], tensor, rtol=1e-3, atol=1e-5, msg=lambda text, name=name: name + text)
+
+
+def test_a_step_taken_in_parts_has_the_losses_and_gradients_of_the_whole(make_stepper: MakeStepper) -> None:
+    stepper = make_stepper()
+    whole = stepper.build([ROWS], epoch=0, max_tokens=None)
+    sums = stepper.accumulate(whole, step=0)
+    gradients = read_gradients(stepper)
+    parts = stepper.build([ROWS], epoch=0, max_tokens=whole.part_tokens[0] // 2)
+    assert len(parts.batches) > 1
+    # Sums are kept in float64, but losses are of float32.
+    torch.testing.assert_close(stepper.accumulate(parts, step=0), sums, rtol=1e-6, atol=1e-6)
+    assert_close(read_gradients(stepper), gradients)
+
+
+def test_the_sums_of_a_step_count_its_rows_tokens_and_targets(make_stepper: MakeStepper) -> None:
+    stepper = make_stepper()
+    made = stepper.build([ROWS[:10], ROWS[10:]], epoch=0, max_tokens=None)
+    found = dict(zip(SUMS, stepper.accumulate(made, step=0).tolist(), strict=True))
+    kinds = torch.cat([batch.targets.kind for batch in made.batches])
+    assert (found["rows"], found["tokens"]) == (len(ROWS), made.num_tokens)
+    assert found["header_targets"] == (kinds == REGIME_HEADER).sum()
+    assert found["value_targets"] == (kinds == REGIME_VALUE).sum()
+    added = 0.0125 * (found["low"] + found["high"]) + 0.1 * found["bag_of_words"]
+    assert found["loss"] == pytest.approx(found["masked"] + added, rel=1e-5)
+
+
+def test_a_step_moves_the_weights_and_reports_the_norm(make_stepper: MakeStepper) -> None:
+    stepper = make_stepper()
+    before = stepper.model.layers[0].output.dense.weight.detach().clone()
+    outcome = stepper.update(stepper.accumulate(stepper.build([ROWS], 0, None), step=0), step=0)
+    assert bool(outcome.finite)
+    assert outcome.sums[SUMS.index("norm")] > 0
+    assert not torch.equal(stepper.model.layers[0].output.dense.weight, before)
+
+
+def test_a_gradient_that_is_not_finite_moves_nothing(make_stepper: MakeStepper) -> None:
+    stepper = make_stepper()
+    before = [parameter.detach().clone() for parameter in stepper.model.parameters()]
+    sums = stepper.accumulate(stepper.build([ROWS], 0, None), step=0)
+    stepper.model.layers[0].output.dense.weight.grad[0, 0] = torch.nan
+    outcome = stepper.update(sums, step=0)
+    assert not bool(outcome.finite)
+    assert all(torch.equal(old, new) for old, new in zip(before, stepper.model.parameters(), strict=True))
+
+
+def test_a_large_gradient_is_clipped(make_stepper: MakeStepper) -> None:
+    stepper = make_stepper(training={"clip_norm": 0.01})
+    stepper.update(stepper.accumulate(stepper.build([ROWS], 0, None), step=0), step=0)
+    squares = sum(float((p.grad**2).sum()) for p in stepper.model.parameters() if p.grad is not None)
+    assert squares**0.5 == pytest.approx(0.01, rel=1e-3)
+
+
+def test_dropout_depends_on_the_place_in_the_run_alone(make_stepper: MakeStepper) -> None:
+    stepper = make_stepper(dropout=0.1)
+    made = stepper.build([ROWS], 0, None)
+    first, _, again = stepper.accumulate(made, 3), torch.rand(1), stepper.accumulate(made, 3)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, stepper.accumulate(made, 4))
+
+
+def test_each_epoch_has_masks_of_its_own(make_stepper: MakeStepper) -> None:
+    stepper = make_stepper()
+    one, again, other = (stepper.build([ROWS], epoch, None).batches[0].targets.position for epoch in (0, 0, 1))
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("precision", "expected"),
+    [("auto", torch.float32), ("float32", torch.float32), ("bfloat16", torch.bfloat16)],
+)
+def test_a_precision_means_an_arithmetic_on_the_cpu(precision: str, expected: torch.dtype) -> None:
+    assert choose_dtype(precision, torch.device("cpu")) == expected
+
+
+def test_half_precision_gives_nearly_the_same_loss(make_stepper: MakeStepper) -> None:
+    full, half = make_stepper(), make_stepper(training={"precision": "bfloat16"})
+    made = full.build([ROWS], 0, None)
+    one, other = full.accumulate(made, 0)[0], half.accumulate(made, 0)[0]
+    assert one != other
+    torch.testing.assert_close(one, other, rtol=0.02, atol=0.0)
+
+
+def test_batches_made_on_the_device_learn_what_those_of_the_host_do(make_stepper: MakeStepper) -> None:
+    plain, recorded = make_stepper(), make_stepper(training={"graphs": True})
+    recorded.prepare_graphs([[ROWS], [ROWS[:10]]])
+    made = recorded.build([ROWS], epoch=3, max_tokens=None)
+    assert made.batches == []
+    sums = plain.accumulate(plain.build([ROWS], epoch=3, max_tokens=None), step=0)
+    torch.testing.assert_close(recorded.accumulate(made, step=0), sums, rtol=1e-5, atol=1e-5)
+    assert_close(read_gradients(recorded), read_gradients(plain))
+
+
+def test_a_batch_that_fits_no_recording_is_made_on_the_host(make_stepper: MakeStepper) -> None:
+    stepper = make_stepper(training={"graphs": True})
+    stepper.prepare_graphs([[ROWS[:2]]])
+    assert len(stepper.build([ROWS], epoch=0, max_tokens=None).batches) == 1
+
+
+def test_parts_of_a_step_are_made_on_the_host(make_stepper: MakeStepper) -> None:
+    stepper = make_stepper(training={"graphs": True})
+    stepper.prepare_graphs([[ROWS]])
+    assert len(stepper.build([ROWS[:10], ROWS[10:]], epoch=0, max_tokens=None).batches) == 2
+    assert len(stepper.build([ROWS], epoch=0, max_tokens=60).batches) > 1
+
+
+def test_a_copy_in_half_precision_computes_for_the_model(
+    make_arrays: MakeArrays, special: SpecialTokens, tiny_backbone: Path
+) -> None:
+    def learn(model: Any) -> None:
+        losses = compute_losses(model, model(batch.rows), batch, AlignmentConfig(), measure_step([batch]))
+        losses.total.backward()
+
+    batch = BatchBuilder(make_arrays(num_rows=8, num_tables=2), special).build(np.arange(8), epoch=0)
+    model, other = load_backbone(tiny_backbone).eval(), load_backbone(tiny_backbone).eval()
+    other.load_state_dict(model.state_dict())
+    same = HalfCopy(other, torch.float32)
+    same.pull()
+    learn(same.model)
+    same.push()
+    learn(model)
+    for (name, own), (_, copied) in zip(model.named_parameters(), other.named_parameters(), strict=True):
+        torch.testing.assert_close(copied.grad, own.grad, msg=name)
+    half, weight = HalfCopy(model, torch.bfloat16), "layers.0.output.dense.weight"
+    with torch.no_grad():
+        model.attribute_scale.fill_(3.0)
+    model.zero_grad()
+    for _ in range(2):  # the gradients of several parts add up
+        half.pull()
+        learn(half.model)
+        half.push()
+    once = half.model.get_parameter(weight).grad.float()
+    torch.testing.assert_close(model.get_parameter(weight).grad, 2 * once)
+    assert half.model.attribute_scale.item() == 3.0
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert half.model.head.decoder.weight is half.model.embeddings.word_embeddings.weight
+
+
+# The optimiser
+
+
+def test_cold_parameters_have_their_own_rate_and_only_matrices_decay(tiny_backbone: Path) -> None:
+    model = load_backbone(tiny_backbone)
+    config = TrainingConfig(learning_rate=1e-5, new_learning_rate=1e-3, weight_decay=0.1)
+    optimizer = make_optimizer(model, config, lambda name: is_new(name, model.config))
+    found = {id(parameter): group for group in optimizer.param_groups for parameter in group["params"]}
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
+    for name, parameter in model.named_parameters():
+        group = found[id(parameter)]
+        assert group["highest_rate"] == (1e-3 if is_new(name, model.config) else 1e-5), name
+        decays = not ("LayerNorm" in name or "norm" in name or name.endswith(("bias", "unknown_attribute", "scale")))
+        assert group["weight_decay"] == (0.1 if decays else 0.0), name
+    set_rate(optimizer, 0.25)
+    assert {group["lr"] for group in optimizer.param_groups} == {0.25e-5, 0.25e-3}
+
+
+def test_the_rate_rises_then_falls_to_nothing() -> None:
+    scales = [scale_rate(step, 100, 0.1) for step in range(101)]
+    assert scales[0] == 0.1
+    assert max(scales) == scales[9] == scales[10] == 1.0
+    assert all(later < earlier for earlier, later in pairwise(scales[10:]))
+    assert scales[99] == pytest.approx(1 / 90)
+    assert scales[100] == 0.0
+
+
+@given(st.integers(1, 500), st.floats(0, 1), st.data())
+def test_the_rate_is_never_beyond_its_bounds(num_steps: int, share: float, data: st.DataObject) -> None:
+    step = data.draw(st.integers(0, num_steps - 1))
+    assert 0.0 < scale_rate(step, num_steps, share) <= 1.0
+    assert scale_rate(num_steps, num_steps, share) == 0.0
+
+
+def test_a_step_that_is_not_finite_leaves_weights_and_optimiser_alone() -> None:
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    model(torch.ones(1, 3)).sum().backward()
+    take_step(optimizer, torch.tensor(True))
+    weights = [parameter.detach().clone() for parameter in model.parameters()]
+    moments = [state["exp_avg"].clone() for state in optimizer.state.values()]
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, torch.nan)
+    take_step(optimizer, torch.tensor(False))
+    assert all(torch.equal(old, new) for old, new in zip(weights, model.parameters(), strict=True))
+    assert all(torch.equal(m, s["exp_avg"]) for m, s in zip(moments, optimizer.state.values(), strict=True))
+    assert {float(state["step"]) for state in optimizer.state.values()} == {1.0}
+    model.zero_grad()
+    model(torch.ones(1, 3)).sum().backward()
+    take_step(optimizer, torch.tensor(True))
+    assert not torch.equal(model.weight, weights[0])
+
+
+# Memory, time, and the log
+
+
+def test_a_lack_of_memory_is_recognised() -> None:
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory."))
+    with pytest.raises(RuntimeError, match="can't allocate memory") as caught:
+        torch.empty(2**60, dtype=torch.float32)
+    assert is_out_of_memory(caught.value)
+    assert not is_out_of_memory(RuntimeError("shapes do not fit"))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is kept with glibc alone")
+def test_memory_freed_in_a_run_is_there_for_what_comes_next_and_goes_back_at_the_end() -> None:
+    """Counts page faults and pages in a process of its own: other tests leave memory of all sizes behind."""
+    found = subprocess.run([sys.executable, "-c", COUNT_PAGES], capture_output=True, text=True, check=True)
+    faults, kept_faults, held, held_after = map(int, found.stdout.split())
+    assert kept_faults < faults / 3
+    assert held - held_after > 64 << 20
+
+
+COUNT_PAGES = """
+from resource import RUSAGE_SELF, getpagesize, getrusage
+import torch
+from navi.training.run import keep_freed_memory
+
+def count_faults():
+    begun = getrusage(RUSAGE_SELF).ru_minflt
+    for _ in range(40):
+        torch.ones(1 << 25)
+    return getrusage(RUSAGE_SELF).ru_minflt - begun
+
+def measure():
+    return int(open("/proc/self/statm").read().split()[1]) * getpagesize()
+
+print(count_faults())
+with keep_freed_memory(torch.device("cpu")):
+    print(count_faults(), measure())
+print(measure())
+"""
+
+
+def test_rates_are_taken_from_mark_to_mark_and_the_time_left_from_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("navi.training.log.monotonic", lambda: clock[0])
+    throughput = Throughput(seconds_before=7.0, num_processes=2)
+    assert throughput.estimate(10) is None
+    throughput.add(10, 1000)
+    clock[0] += 2.0
+    throughput.mark()
+    assert (throughput.rows_per_second, throughput.tokens_per_second) == (10.0, 1000.0)
+    clock[0] += 50.0
+    throughput.restart()
+    throughput.add(30, 600)
+    clock[0] += 3.0
+    throughput.mark()
+    assert (throughput.rows_per_second, throughput.tokens_per_second) == (20.0, 400.0)
+    assert throughput.seconds == 62.0
+    assert throughput.estimate(10) == 275.0
+
+
+def test_what_is_not_a_number_is_null_in_the_metrics(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path, events=False)
+    log.write("train", 3, {"loss": float("nan"), "rows": 4})
+    log.write("validation", 3, {"masked_loss": 1 / 3})
+    assert json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0]) == {
+        "kind": "train",
+        "step": 3,
+        "loss": None,
+        "rows": 4,
+    }
+    assert log.read("validation") == [{"kind": "validation", "step": 3, "masked_loss": 1 / 3}]
+
+
+# Validation and the majority baseline
+
+
+def make_validation(corpus: Corpus, config: PretrainConfig) -> Validation:
+    return Validation(corpus, find_special_tokens(corpus.tokenizer), config)
+
+
+def test_the_measures_are_the_same_each_time_however_rows_are_batched(
+    toy_corpus: Corpus, make_config: MakeConfig, make_stepper: MakeStepper
+) -> None:
+    stepper, validation = make_stepper(), make_validation(toy_corpus, make_config())
+    first = validation(stepper)
+    torch.manual_seed(99)
+    assert validation(stepper) == first
+    assert set(first) == {"masked_loss", "header_accuracy_informed", "header_accuracy_blind", "value_accuracy"}
+    for rows_per_batch in (3, 500):
+        other = make_validation(toy_corpus, make_config(sampler={"rows_per_batch": rows_per_batch}))(stepper)
+        assert other == pytest.approx(first, rel=1e-5)
+
+
+@pytest.mark.parametrize(("masking", "hidden"), [(INFORMED, False), (BLIND, True)])
+def test_blind_hides_every_attribute_of_a_masked_header_and_informed_none(
+    toy_corpus: Corpus, make_stepper: MakeStepper, masking: Any, hidden: bool
+) -> None:
+    batch = make_stepper(masking=masking).builder.build(toy_corpus.rows_of("validation"), epoch=-1)
+    headers = batch.targets.position[batch.targets.kind == REGIME_HEADER]
+    assert len(headers)
+    assert ((batch.rows.token_slot[headers] == 1) == hidden).all()
+
+
+def test_a_model_that_knows_everything_is_always_right_and_its_samples_say_so(
+    toy_corpus: Corpus, make_config: MakeConfig, make_stepper: MakeStepper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepper, validation = make_stepper(), make_validation(toy_corpus, make_config(training={"sample_rows": 9}))
+    build = BatchBuilder.build
+    truth: list[torch.Tensor] = []
+
+    def note(self: BatchBuilder, *arguments: Any, **options: Any) -> Any:
+        batch = build(self, *arguments, **options)
+        truth[:] = [batch.targets.token]
+        return batch
+
+    def tell(output: Any, position: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.one_hot(truth[0], 200).float() * 50
+
+    monkeypatch.setattr(BatchBuilder, "build", note)
+    monkeypatch.setattr(stepper.model, "predict_tokens", tell)
+    found = validation(stepper)
+    assert found["header_accuracy_informed"] == found["header_accuracy_blind"] == found["value_accuracy"] == 1.0
+    assert found["masked_loss"] == pytest.approx(0.0, abs=1e-6)
+    shown = [
+        line.strip().split("    <- ") for line in validation.describe_samples(stepper).splitlines() if "<-" in line
+    ]
+    assert shown
+    for cell, remark in shown:
+        header, value = cell.split(" : ")
+        assert remark in (f"header hidden, guessed: {header}", f"value hidden, guessed: {value}")
+
+
+def test_each_target_gets_one_token_of_the_vocabulary(toy_corpus: Corpus, make_stepper: MakeStepper) -> None:
+    stepper = make_stepper(masking=BLIND)
+    batch = stepper.builder.build(toy_corpus.rows_of("validation"), epoch=-1)
+    guessed = guess_tokens(stepper, batch)
+    assert len(guessed) == len(batch.targets.position)
+    assert all(0 <= token < 200 for token in guessed)
+
+
+def test_without_rows_there_is_nothing_to_say(
+    toy_corpus: Corpus, make_config: MakeConfig, make_stepper: MakeStepper
+) -> None:
+    validation = make_validation(toy_corpus, make_config(training={"validate_rows": 0}))
+    assert validation(make_stepper()) == {}
+    assert validation.describe_samples(make_stepper()) == ""
+
+
+def test_the_same_rows_are_chosen_each_time_and_no_more_than_asked_for() -> None:
+    rows = np.arange(100, 200)
+    chosen = choose_rows(rows, 10, seed=0)
+    assert len(set(chosen.tolist())) == 10
+    assert np.array_equal(chosen, choose_rows(rows, 10, seed=0))
+    assert np.array_equal(chosen, np.sort(chosen))
+    assert set(chosen.tolist()) <= set(rows.tolist())
+    assert not np.array_equal(chosen, choose_rows(rows, 10, seed=1))
+    assert choose_rows(np.array([4, 7]), 10, seed=0).tolist() == [4, 7]
+
+
+def test_the_majority_is_what_a_counter_finds(make_arrays: MakeArrays) -> None:
+    arrays = make_arrays(num_rows=60, num_values=4)
+    rows = np.arange(0, 60, 2)
+    headers: Counter[int] = Counter()
+    columns: dict[tuple[int, int], Counter[int]] = {}
+    for row in rows:
+        for segment in arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]]:
+            header, value = int(arrays.segment_header[segment]), int(arrays.segment_value[segment])
+            headers[header] += 1
+            columns.setdefault((int(arrays.row_table[row]), header), Counter())[value] += 1
+    header, value_K = find_majority(arrays, rows)
+    assert headers[header] == max(headers.values())
+    for place, column in enumerate(zip(arrays.column_table.tolist(), arrays.column_header.tolist(), strict=True)):
+        counted = columns.get(column)
+        if counted is None:
+            assert value_K[place] == NO_TOKEN
+        else:
+            assert counted[int(value_K[place])] == max(counted.values())
+
+
+def test_a_column_with_one_value_is_always_guessed_right(make_arrays: MakeArrays, special: SpecialTokens) -> None:
+    arrays, rows = make_arrays(num_values=1), np.arange(24)
+    batch = BatchBuilder(arrays, special, masking=INFORMED, align=False).build(rows, epoch=-1)
+    assert majority_baseline(arrays, rows, batch)["most_frequent_value"] == 1.0
+
+
+def test_the_majority_header_is_laid_over_the_span_token_by_token(toy_corpus: Corpus, special: SpecialTokens) -> None:
+    arrays, rows = toy_corpus.arrays, toy_corpus.rows_of("validation")
+    batch = BatchBuilder(arrays, special, masking=INFORMED, align=False).build(rows, epoch=-1)
+    train = toy_corpus.rows_of("train")
+    found = majority_baseline(arrays, train, batch)["most_frequent_header"]
+    # The most frequent headers of the toy corpus, genre, language and year, are of one token each.
+    (guess,) = arrays.header_tokens[slice(*arrays.header_offsets[find_majority(arrays, train)[0] :][:2])]
+    is_header = batch.targets.kind == REGIME_HEADER
+    first = batch.rows.token_position[batch.targets.position] == 0
+    hits = (batch.targets.token == int(guess)) & first
+    assert found == pytest.approx(float(hits[is_header].float().mean()))
+    assert 0.0 < found < 1.0
+
+
+# What is known of the domain
+
+
+def list_train_cells(corpus: Corpus) -> list[tuple[int, int, int]]:
+    """Return (table, header, segment) of each training cell, the slow and certain way."""
+    arrays = corpus.arrays
+    return [
+        (int(arrays.row_table[row]), int(arrays.segment_header[segment]), int(segment))
+        for row in corpus.rows_of("train")
+        for segment in arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]]
+    ]
+
+
+def test_headers_come_with_attribute_rows_and_tables(toy_corpus: Corpus) -> None:
+    headers = survey_domain(toy_corpus).headers.to_pylist()
+    texts = toy_corpus.headers.to_pylist()
+    rows = Counter(texts[header] for _, header, _ in list_train_cells(toy_corpus))
+    assert {line["header"]: line["rows"] for line in headers} == rows
+    assert [line["rows"] for line in headers] == sorted(rows.values(), reverse=True)
+    (genre,) = (line for line in headers if line["header"] == "genre")
+    assert genre["attribute"] == "genre"
+    assert genre["tables"] == ["films0", "films2", "films3"]
+
+
+def test_values_come_with_their_counts_most_frequent_first(
+    toy_corpus: Corpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    domain = survey_domain(toy_corpus)
+    values = [line for line in domain.values.to_pylist() if line["attribute"] == "genre"]
+    texts, arrays = toy_corpus.values.to_pylist(), toy_corpus.arrays
+    attribute = toy_corpus.attributes.to_pylist().index("genre")
+    segments = [s for *_, s in list_train_cells(toy_corpus) if arrays.segment_attribute[s] == attribute]
+    counted = Counter(texts[arrays.segment_value[segment]] for segment in segments)
+    assert {line["value"]: line["count"] for line in values} == counted
+    assert [line["count"] for line in values] == sorted((line["count"] for line in values), reverse=True)
+    domain.save(tmp_path)
+    loaded = Domain.load(tmp_path)
+    assert loaded.headers.equals(domain.headers)
+    assert loaded.values.equals(domain.values)
+    monkeypatch.setattr("navi.training.export.MAX_DISTINCT", 3)
+    listed = set(survey_domain(toy_corpus).values["attribute"].to_pylist())
+    assert "genre" in listed
+    assert "title" not in listed
+
+
+def test_a_folder_without_a_domain_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"Cannot read .*headers.arrow"):
+        Domain.load(tmp_path)
+
+
+def test_the_licence_is_known_or_named_by_the_backbones_card(tmp_path: Path) -> None:
+    assert find_licence("minilm") == "apache-2.0"
+    assert find_licence(str(tmp_path)) is None
+    (tmp_path / "README.md").write_text("---\nlicense: mit\n---\n# A backbone\n")
+    assert find_licence(str(tmp_path)) == "mit"
+
+
+# Columns that hold the like
+
+
+@pytest.fixture(scope="module")
+def shops(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """Three tables of the same titles, genres and years, some under other headers."""
+    folder, genres = tmp_path_factory.mktemp("shops"), ("drama", "comedy", "horror", "war", "love")
+    for name, (title, genre) in {"a": ("title", "genre"), "b": ("title", "kind"), "c": ("name", "genre")}.items():
+        rows = [
+            {title: f"{word} number {number}", genre: genres[number % 5], "year": str(1950 + number)}
+            for number, word in zip(range(60), ("old", "dark", "red") * 20, strict=True)
+        ]
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    config = PrepareConfig(backbone=str(tiny_backbone), workers=1, max_unknown_share=None)
+    return prepare([folder], folder / "corpus", config)
+
+
+def test_columns_are_each_others_best_or_not_paired() -> None:
+    affinity = np.array([[1.0, 0.0, 0.9, 0.8], [0.0, 1.0, 0.7, 0.1], [0.9, 0.7, 1.0, 0.0], [0.8, 0.1, 0.0, 1.0]])
+    paired = pair_up(affinity, np.array([0, 0, 1, 1]))
+    assert np.argwhere(paired).tolist() == [[0, 2], [2, 0]]
+
+
+def test_columns_with_the_same_values_under_other_headers_are_the_same(shops: Corpus) -> None:
+    related = relate_columns(shops)
+    arrays, headers = shops.arrays, shops.headers.to_pylist()
+    names = [(shops.tables[arrays.column_table[k]], headers[arrays.column_header[k]]) for k in related.columns]
+    likeness = {
+        (first, second): float(related.affinity[row, column])
+        for row, first in enumerate(names)
+        for column, second in enumerate(names)
+    }
+    assert likeness[("a", "genre"), ("b", "kind")] >= SURE
+    assert likeness[("a", "genre"), ("b", "title")] <= DOUBTFUL + 1e-3
+    assert likeness[("a", "year"), ("b", "kind")] <= DOUBTFUL + 1e-3
+    np.testing.assert_array_equal(related.affinity, related.affinity.T)
+
+
+@pytest.mark.parametrize(("limit", "value", "size"), [("MIN_CELLS", 10_000, 0), ("MAX_COLUMNS", 4, 4)])
+def test_few_cells_say_nothing_and_no_more_columns_than_allowed_are_compared(
+    shops: Corpus, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, size: int
+) -> None:
+    monkeypatch.setattr(f"navi.training.affinity.{limit}", value)
+    assert relate_columns(shops).affinity.shape == (size, size)
+
+
+# The vocabulary
+
+
+def make_tokenizer(*words: str) -> Tokenizer:
+    return Tokenizer(models.WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+
+
+def test_special_tokens_are_found_by_name() -> None:
+    tokenizer = make_tokenizer("[PAD]", "[UNK]", "[unused7]", "[MASK]", ":", "[SEP]", "[CLS]", "film", "##s", "[x]")
+    special = find_special_tokens(tokenizer)
+    assert (special.mask, special.colon, special.sep, special.cls) == (3, 4, 5, 6)
+    assert special.regular.tolist() == [4, 7, 8, 9]
+    with pytest.raises(ModelError, match=r"has no \[CLS\], \[MASK\]"):
+        find_special_tokens(make_tokenizer("[UNK]", "[SEP]", ":"))

@@ -310,6 +310,7 @@ def test_the_tables_become_one_that_says_where_each_row_stands(reference_dir, fi
         (["left.csv"], "at least two tables, got 1"),
         (["left.csv", "right.jsonl", "--threshold", 2], "threshold must lie between 0 and 1, got 2.0"),
         (["left.csv", "right.jsonl", "--unify", "both.xyz"], "both.xyz"),
+        (["left.csv", "right.jsonl", "--mapping", "no/mapping.json"], "there is no folder no"),
         (["nothing.csv"], "nothing.csv"),
     ],
 )

@@ -44,6 +44,7 @@ def match(
     quiet: Quiet = False,
 ) -> None:
     """Find the columns that mean the same over all tables, and a unified name for each."""
+    from navi.errors import ConfigError
     from navi.files import write_json
     from navi.tables import check_output, read_tables, write_table
     from navi.verbs import Navi
@@ -54,6 +55,8 @@ def match(
     for path in (csv, unify):
         if path is not None:
             check_output(path)
+    if mapping is not None and not mapping.parent.is_dir():
+        raise ConfigError(f"Cannot write {mapping}: there is no folder {mapping.parent}. Make it first.")
     with show_progress(screen) as meter:
         meter.wait("Reading the tables")
         tables = read_tables(paths)

@@ -9,7 +9,8 @@ from typing import Any, Self, final
 import torch
 from torch import Tensor
 
-# Shape suffixes: R rows, S segments, T tokens (packed), A attributes, M targets.
+# Shape suffixes: R rows, S segments, T tokens (packed), N sequences, A attributes, M targets, L low-entropy segments,
+# K anchors or columns, H high-entropy segments.
 
 SLOT_NONE, SLOT_UNKNOWN, FIRST_SLOT = 0, 1, 2
 """Rows of the attribute table: no attribute ([CLS]), the unknown attribute, then the attributes of the batch."""
@@ -45,32 +46,22 @@ class TensorGroup:
 class Sequences(TensorGroup):
     """Tokens of several sequences, one after the other, and where each begins."""
 
-    token_ids: Tensor
-    """(T,) tokens."""
-    token_position: Tensor
-    """(T,) position of each token."""
-    starts: Tensor
-    """(N + 1,) first token of each sequence, and the end."""
+    token_ids: Tensor  # (T,)
+    token_position: Tensor  # (T,) place of each token within its text
+    starts: Tensor  # (N + 1,) first token of each sequence, and the end
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows(Sequences):
     """Packed rows, ready for the encoder."""
 
-    token_slot: Tensor
-    """(T,) row of the attribute table that is added to each token."""
-    token_span: Tensor
-    """(T,) 2s for the header of segment s, 2s + 1 for its value, 2S for everything else."""
-    local_starts: Tensor
-    """(R + S + 1,) first token of each [CLS] and of each segment: what local heads attend within."""
-    segment_slot: Tensor
-    """(S,) row of the attribute table for each segment."""
-    segment_row: Tensor
-    """(S,) row of each segment."""
-    attributes: Sequences
-    """The distinct attributes that the slots stand for, packed."""
-    attribute_ids: Tensor
-    """(A,) the attributes, as the corpus numbers them."""
+    token_slot: Tensor  # (T,) row of the attribute table that is added to each token
+    token_span: Tensor  # (T,) 2s for the header of segment s, 2s + 1 for its value, 2S for everything else
+    local_starts: Tensor  # (R + S + 1,) first token of each [CLS] and segment, within which local heads attend
+    segment_slot: Tensor  # (S,) row of the attribute table for each segment
+    segment_row: Tensor  # (S,) row of each segment
+    attributes: Sequences  # the distinct attributes that the slots stand for
+    attribute_ids: Tensor  # (A,) these attributes, as the corpus numbers them; -1 for filling
 
     @property
     def num_rows(self) -> int:
@@ -100,80 +91,55 @@ class Rows(Sequences):
 class Targets(TensorGroup):
     """The masked tokens: where they stand and what they were."""
 
-    position: Tensor
-    """(M,) place on the token axis."""
-    token: Tensor
-    """(M,) the token that stood there."""
-    kind: Tensor
-    """(M,) masking regime: header, value or vanilla."""
-    num_masked: Tensor
-    """() masked tokens: M, less in a batch that is filled up, more in one that has too little capacity for them."""
+    position: Tensor  # (M,) place on the token axis
+    token: Tensor  # (M,) the token that stood there; IGNORED for filling
+    kind: Tensor  # (M,) masking regime: header, value or vanilla; -1 for filling
+    num_masked: Tensor  # () masked tokens: less than M in a filled batch, more in one of too little capacity
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alignment(TensorGroup):
-    """The segments that entropy-driven alignment pulls on, with everything that says who is whose negative."""
+    """The segments that entropy-driven alignment pulls on, with everything that says who is whose negative.
 
-    low_segment: Tensor
-    """(L,) segments of low-entropy columns."""
-    low_anchor: Tensor
-    """(L,) each one's own anchor."""
-    low_table: Tensor
-    """(L,) each one's table, from 0 in the batch."""
-    anchor_slot: Tensor
-    """(K,) row of the attribute table of each anchor: one for each low-entropy attribute of each table."""
-    anchor_table: Tensor
-    """(K,) each anchor's table."""
-    anchor_first: Tensor
-    """(K,) 1 for the first anchor of each attribute, 0 for those of other tables with the same one."""
-    high_segment: Tensor
-    """(H,) segments of high-entropy columns."""
-    high_column: Tensor
-    """(H,) each one's column: those of the same column are each other's negatives."""
-    high_value: Tensor
-    """(H,) each one's value, to tell apart rows that hold the same."""
-    high_table: Tensor
-    """(H,) each one's table, from 0 in the batch."""
-    num_tables: int
-    """Tables in the batch; in one that is filled up, those it has capacity for."""
+    A table has one anchor for each of its low-entropy attributes. Tables are numbered from 0 in the batch.
+    """
+
+    low_segment: Tensor  # (L,) segments of low-entropy columns
+    low_anchor: Tensor  # (L,) each one's own anchor
+    low_table: Tensor  # (L,) each one's table; num_tables for filling
+    anchor_slot: Tensor  # (K,) row of the attribute table of each anchor
+    anchor_table: Tensor  # (K,) each anchor's table
+    anchor_first: Tensor  # (K,) 1 for the first anchor of each attribute, 0 for those of other tables with the same one
+    high_segment: Tensor  # (H,) segments of high-entropy columns
+    high_column: Tensor  # (H,) each one's column: those of the same column are each other's negatives
+    high_value: Tensor  # (H,) each one's value, to tell apart rows that hold the same
+    high_table: Tensor  # (H,) each one's table; num_tables for filling
+    num_tables: int  # tables in the batch; in a filled one, those it has capacity for
 
 
 @dataclass(frozen=True, kw_only=True)
 class RelatedColumns(TensorGroup):
     """The columns of a batch whose likeness to columns of other tables is known, and their segments."""
 
-    segment: Tensor
-    """(S,) segments of these columns."""
-    segment_column: Tensor
-    """(S,) column of each of these segments, from 0 in the batch."""
-    column: Tensor
-    """(K,) place of each column among those with known affinities; -1 for filling."""
-    table: Tensor
-    """(K,) table of each column."""
-    attribute: Tensor
-    """(K,) attribute of each column."""
+    segment: Tensor  # (S,) segments of these columns
+    segment_column: Tensor  # (S,) column of each of these segments, from 0 in the batch
+    column: Tensor  # (K,) place of each column among those with known affinities; -1 for filling
+    table: Tensor  # (K,) table of each column
+    attribute: Tensor  # (K,) attribute of each column
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch(TensorGroup):
     """One training batch: the masked copy of each row, then, if alignment is on, the plain copy."""
 
-    rows: Rows
-    """All copies, packed."""
-    targets: Targets
-    """What is masked in the masked copy."""
-    alignment: Alignment | None
-    """What to align in the plain copy."""
-    columns: RelatedColumns | None
-    """What to compare across tables in the plain copy."""
-    row_ids: Tensor
-    """(R,) the rows of one copy, as the corpus numbers them; -1 for filling."""
-    row_table: Tensor
-    """(R,) their tables; -1 for filling."""
-    row_twin: Tensor
-    """(R,) where the other copy of each row stands among all rows; a row itself, if there is one copy."""
-    num_tokens: int
-    """Tokens of one copy."""
+    rows: Rows  # all copies, packed
+    targets: Targets  # what is masked in the masked copy
+    alignment: Alignment | None  # what to align in the plain copy
+    columns: RelatedColumns | None  # what to compare across tables in the plain copy
+    row_ids: Tensor  # (R,) the rows of one copy, as the corpus numbers them; -1 for filling
+    row_table: Tensor  # (R,) their tables; -1 for filling
+    row_twin: Tensor  # (R,) where the other copy of each row stands among all rows; the row itself, if there is none
+    num_tokens: int  # tokens of one copy
 
     @property
     def has_plain(self) -> bool:
@@ -184,32 +150,20 @@ class Batch(TensorGroup):
 @final
 @dataclass(frozen=True, kw_only=True)
 class BatchCapacity:
-    """How much of everything one copy of a batch's rows may hold, where its size must be known beforehand."""
+    """How much of everything one copy of a batch's rows may hold, where sizes must be known beforehand."""
 
     rows: int
-    """Rows."""
     segments: int
-    """Segments of all rows."""
     tokens: int
-    """Tokens of all rows."""
-    targets: int
-    """Masked tokens."""
+    targets: int  # masked tokens
     tables: int
-    """Tables."""
-    attributes: int
-    """Distinct attributes."""
+    attributes: int  # distinct ones
     attribute_tokens: int
-    """Their tokens."""
-    low: int
-    """Segments of low-entropy columns."""
-    high: int
-    """Segments of high-entropy columns."""
+    low: int  # segments of low-entropy columns
+    high: int  # segments of high-entropy columns
     anchors: int
-    """Anchors of low-entropy columns."""
-    related: int
-    """Segments of columns that are compared across tables."""
-    columns: int
-    """These columns."""
+    related: int  # segments of columns that are compared across tables
+    columns: int  # these columns
 
     def holds(self, needed: BatchCapacity) -> bool:
         """Return whether a batch that needs so much fits."""

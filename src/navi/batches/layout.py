@@ -7,16 +7,18 @@ wait for the host, so sizes are set beforehand and what is beyond the rows' own 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import IntEnum
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navi.batches.batch import IGNORED, Targets, TensorGroup
+from navi.batches.batch import IGNORED, Sequences, Targets, TensorGroup
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import ConfigError
 from navi.randomness import choose_below, fold, order_keys, uniform
@@ -28,6 +30,8 @@ FILLER_LENGTH = 64
 """Tokens of a sequence of filling: short, so that attention over it costs little."""
 REGIME_HEADER, REGIME_VALUE, REGIME_VANILLA = 0, 1, 2
 """Codes of the three masking regimes; the kinds of a target are numbered likewise."""
+RANK, SHIFT, UNKNOWN, REPLACE, RANDOM, CHOOSE = range(6)
+"""What a random number is for: each purpose has its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,74 +83,29 @@ def as_tensor(array: NDArray[Any]) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Units:
-    """What tokens come in: the [CLS] of each row, each segment, and filling, numbered in this order."""
+class Layout(Sequences):
+    """Where every token of some packed rows stands and what it belongs to; behind the rows perhaps filling."""
 
-    num_rows: int
-    """Units that are the [CLS] of a row, filling among them."""
-    begin: Tensor
-    """(U,) first token of each unit."""
-    of_token: Tensor
-    """(T,) unit of each token."""
-
-    def spread(self, of_S: Tensor, other: int) -> Tensor:
-        """Return what each token's segment has, `other` for tokens of no segment: (T,)."""
-        num_fillers = len(self.begin) - self.num_rows - len(of_S)
-        of_U = torch.cat([of_S.new_full((self.num_rows,), other), of_S, of_S.new_full((num_fillers,), other)])
-        return of_U.index_select(0, self.of_token)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """Where every token of some packed rows stands and what it belongs to."""
-
-    rows: Tensor
-    """(R,) the rows, as the corpus numbers them; -1 for filling."""
-    row_count: Tensor
-    """(R,) segments of each row."""
-    starts: Tensor
-    """(R + F + 1,) first token of each row and of each sequence of filling, and the end."""
-    local_starts: Tensor
-    """(U + 1,) first token of each unit, in the order of the tokens, and the end."""
-    segment_row: Tensor
-    """(S,) row of each segment, from 0 in this layout."""
-    segment_rank: Tensor
-    """(S,) place of the segment within its row."""
-    segment_real: Tensor
-    """(S,) which segments are the rows' own; filling is a copy of the first."""
-    segment_cell: Tensor
-    """(S,) the cell, as the corpus numbers them."""
-    segment_id: Tensor
-    """(S,) the segment, as the corpus numbers them."""
-    segment_starts: Tensor
-    """(S,) first token of each segment."""
-    token_ids: Tensor
-    """(T,) the tokens, unmasked."""
-    token_position: Tensor
-    """(T,) position within the segment; 0 for [CLS]."""
-    token_span: Tensor
-    """(T,) 2s for the header of segment s, 2s + 1 for its value, 2S for everything else."""
-    units: Units
-    """What the tokens come in."""
+    rows: Tensor  # (R,) the rows, as the corpus numbers them; -1 for filling
+    row_count: Tensor  # (R,) segments of each row
+    local_starts: Tensor  # (U + 1,) first token of each unit, in the order of the tokens, and the end
+    segment_row: Tensor  # (S,) row of each segment, from 0 in this layout
+    segment_rank: Tensor  # (S,) place of the segment within its row
+    segment_real: Tensor  # (S,) which segments are the rows' own; filling is a copy of the first
+    segment_cell: Tensor  # (S,) the cell, as the corpus numbers them
+    segment_id: Tensor  # (S,) the segment, as the corpus numbers them
+    segment_starts: Tensor  # (S,) first token of each segment
+    token_unit: Tensor  # (T,) unit of each token
+    token_span: Tensor  # (T,) 2s for the header of segment s, 2s + 1 for its value, 2S for everything else
 
     @property
     def token_segment(self) -> Tensor:
         """(T,) segment of each token; -1 for [CLS] and filling."""
-        return self.units.spread(count_up_to(len(self.segment_id), self.rows), -1)
+        return self.spread(count_up(len(self.segment_id), self.rows), -1)
 
-
-class _Segments(NamedTuple):
-    """The segments of some rows, and where their headers and values are found among the corpus's tokens."""
-
-    row: Tensor
-    rank: Tensor
-    real: Tensor
-    cell: Tensor
-    id: Tensor
-    header_first: Tensor
-    header_length: Tensor
-    value_first: Tensor
-    length: Tensor
+    def spread(self, of_S: Tensor, other: int) -> Tensor:
+        """Return what each token's segment has, `other` for tokens of no segment: (T,)."""
+        return _spread(of_S, other, self.token_unit, len(self.rows), len(self.starts) - 1 - len(self.rows))
 
 
 def lay_out(
@@ -167,78 +126,68 @@ def lay_out(
     first_R, count_R = find_lists(corpus.row_offsets, torch.where(real_R, rows, rows[:1]))
     count_R = count_R * real_R
     before_R, row_S, rank_S = lay_end_to_end(count_R, num_segments, filled)
-    segments = _find_segments(corpus, first_R, row_S, rank_S)
-
-    # In the order of the tokens each row's [CLS] stands before its segments, and filling behind all of them.
-    place_S = count_up_to(len(row_S), rows) + segments.row + 1
-    place_U = torch.cat([before_R[:num_rows] + count_up_to(num_rows, rows), place_S])
-    order_U = torch.empty_like(place_U).scatter(0, place_U, count_up_to(len(place_U), rows))
-    length_U = torch.cat([real_R.long(), segments.length]).index_select(0, order_U)
-    begins, ordered_T, within_T = lay_end_to_end(length_U, num_tokens, filled)
-    fillers = count_up_to(len(begins), rows)[len(place_U) :]
-    units = Units(
-        num_rows=num_rows,
-        begin=begins.index_select(0, torch.cat([place_U, fillers])),
-        of_token=torch.cat([order_U, fillers]).index_select(0, ordered_T),
-    )
-    span_T, token_ids = _write_tokens(corpus, special, segments, units, within_T)
-    end = begins.new_full((1,), len(within_T))
-    return Layout(
-        rows=rows,
-        row_count=count_R,
-        starts=torch.cat([units.begin[:num_rows], units.begin[len(place_U) :], end]),
-        local_starts=torch.cat([begins, end]),
-        segment_row=segments.row,
-        segment_rank=segments.rank,
-        segment_real=segments.real,
-        segment_cell=segments.cell,
-        segment_id=segments.id,
-        segment_starts=units.begin[num_rows : len(place_U)],
-        token_ids=token_ids,
-        token_position=within_T,
-        token_span=span_T,
-        units=units,
-    )
-
-
-def _find_segments(corpus: CorpusTensors, first_R: Tensor, row_S: Tensor, rank_S: Tensor) -> _Segments:
-    """Return the segments of rows whose cells begin at `first_R`; rows beyond these have filling."""
-    real_S, row_S = row_S < len(first_R), row_S.clamp(max=len(first_R) - 1)
+    real_S, row_S = row_S < num_rows, row_S.clamp(max=num_rows - 1)
     cell_S = first_R.index_select(0, row_S) + rank_S
     cell_S = torch.where(real_S, cell_S, cell_S[:1]).clamp(max=len(corpus.row_segments) - 1)
     id_S = corpus.row_segments.index_select(0, cell_S).long()
-    header_first_S, header_length_S = find_lists(corpus.header_offsets, corpus.segment_header.index_select(0, id_S))
-    value_first_S, value_length_S = find_lists(corpus.value_offsets, corpus.segment_value.index_select(0, id_S))
-    return _Segments(
-        row=row_S,
-        rank=rank_S,
-        real=real_S,
-        cell=cell_S,
-        id=id_S,
-        header_first=header_first_S,
-        header_length=header_length_S,
-        value_first=value_first_S,
-        length=(header_length_S + value_length_S + 2) * real_S,
+    headers = find_lists(corpus.header_offsets, corpus.segment_header.index_select(0, id_S))
+    values = find_lists(corpus.value_offsets, corpus.segment_value.index_select(0, id_S))
+
+    # In the order of the tokens each row's [CLS] stands before its segments, and filling behind all of them.
+    place_U = torch.cat([before_R[:num_rows] + count_up(num_rows, rows), count_up(len(id_S), rows) + row_S + 1])
+    num_units = len(place_U)
+    order_U = torch.empty_like(place_U).scatter(0, place_U, count_up(num_units, rows))
+    length_U = torch.cat([real_R.long(), (headers[1] + values[1] + 2) * real_S]).index_select(0, order_U)
+    begins, ordered_T, within_T = lay_end_to_end(length_U, num_tokens, filled)
+    fillers = count_up(len(begins), rows)[num_units:]
+    unit_T = torch.cat([order_U, fillers]).index_select(0, ordered_T)
+    begin_U = begins.index_select(0, torch.cat([place_U, fillers]))
+    end = begins.new_full((1,), len(unit_T))
+    spread = partial(_spread, token_unit=unit_T, num_rows=num_rows, num_fillers=len(fillers))
+    span_T, token_ids = _write_tokens(corpus, special, headers, values, within_T, spread)
+    return Layout(
+        rows=rows,
+        row_count=count_R,
+        starts=torch.cat([begin_U[:num_rows], begin_U[num_units:], end]),
+        local_starts=torch.cat([begins, end]),
+        segment_row=row_S,
+        segment_rank=rank_S,
+        segment_real=real_S,
+        segment_cell=cell_S,
+        segment_id=id_S,
+        segment_starts=begin_U[num_rows:num_units],
+        token_ids=token_ids,
+        token_position=within_T,
+        token_unit=unit_T,
+        token_span=span_T,
     )
 
 
+def _spread(of_S: Tensor, other: int, token_unit: Tensor, num_rows: int, num_fillers: int) -> Tensor:
+    return F.pad(of_S, (num_rows, num_fillers), value=other).index_select(0, token_unit)
+
+
 def _write_tokens(
-    corpus: CorpusTensors, special: SpecialTokens, segments: _Segments, units: Units, within_T: Tensor
+    corpus: CorpusTensors,
+    special: SpecialTokens,
+    headers: tuple[Tensor, Tensor],
+    values: tuple[Tensor, Tensor],
+    within_T: Tensor,
+    spread: Callable[[Tensor, int], Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """Return the span of each token, and the tokens themselves: (T,) each."""
-    colon_T = units.spread(segments.header_length, 0)
+    """Return the span of each token, and the tokens themselves, given where headers and values begin: (T,) each."""
+    (header_first_S, header_length_S), (value_first_S, value_length_S) = headers, values
+    num_spans, colon_T = 2 * len(header_first_S), spread(header_length_S, 0)
     in_header_T = within_T < colon_T
-    in_value_T = (within_T > colon_T) & (within_T < units.spread(segments.length - 1, 0))
-    num_spans = 2 * len(segments.id)
-    span_T = 2 * (units.of_token - units.num_rows) + in_value_T
+    in_value_T = (within_T > colon_T) & (within_T <= spread(header_length_S + value_length_S, 0))
+    span_T = spread(count_up(len(header_first_S), within_T) * 2, 0) + in_value_T
     span_T = torch.where(in_header_T | in_value_T, span_T, num_spans)
-    middle_T = units.spread(torch.full_like(segments.id, special.colon), special.cls)
+    middle_T = spread(torch.full_like(header_first_S, special.colon), special.cls)
     token_ids = torch.where(within_T == colon_T, middle_T, special.sep)
     if num_spans == 0:
         return span_T, token_ids
-    shift_S2 = torch.stack([segments.header_first, segments.value_first - segments.header_length - 1], dim=1)
-    shift_P = torch.cat([shift_S2.view(-1), shift_S2.new_zeros(1)])
-    source_T = shift_P.index_select(0, span_T) + within_T
+    shift_P = torch.stack([header_first_S, value_first_S - header_length_S - 1], dim=1).view(-1)
+    source_T = F.pad(shift_P, (0, 1)).index_select(0, span_T) + within_T
     for tokens, inside_T in ((corpus.header_tokens, in_header_T), (corpus.value_tokens, in_value_T)):
         read_T = tokens.index_select(0, torch.where(inside_T, source_T, 0))
         token_ids = torch.where(inside_T, read_T, token_ids)
@@ -247,7 +196,6 @@ def _write_tokens(
 
 def find_lists(offsets: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Return where the list of each id begins in the flat array, and its length."""
-    ids = ids.long()
     first = offsets.index_select(0, ids)
     return first, offsets.index_select(0, ids + 1) - first
 
@@ -259,27 +207,16 @@ def lay_end_to_end(length_N: Tensor, size: int | None, filled: bool) -> tuple[Te
     """
     size = int(length_N.sum()) if size is None else size
     if filled:
-        begins_F = count_up_to(-(-size // FILLER_LENGTH), length_N) * FILLER_LENGTH
+        begins_F = count_up(-(-size // FILLER_LENGTH), length_N) * FILLER_LENGTH
         length_N = torch.cat([length_N, (size - length_N.sum() - begins_F).clamp(0, FILLER_LENGTH)])
     begin_N = length_N.cumsum(0) - length_N
     owner = torch.repeat_interleave(length_N, output_size=size)
-    return begin_N, owner, count_up_to(size, length_N) - begin_N.index_select(0, owner)
+    return begin_N, owner, count_up(size, length_N) - begin_N.index_select(0, owner)
 
 
-def count_up_to(size: int, like: Tensor) -> Tensor:
+def count_up(size: int, like: Tensor) -> Tensor:
     """Return 0, 1, … size - 1 where another tensor lies."""
     return torch.arange(size, device=like.device)
-
-
-class Purpose(IntEnum):
-    """What a random number is for: each has its own."""
-
-    RANK = 0
-    SHIFT = 1
-    UNKNOWN = 2
-    REPLACE = 3
-    RANDOM = 4
-    CHOOSE = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,34 +255,26 @@ class MaskingConfig:
 class Masks:
     """What the encoder sees of a layout."""
 
-    token_ids: Tensor
-    """(T,) the tokens after masking."""
-    unknown: Tensor
-    """(S,) whether the segment's attribute is hidden."""
+    token_ids: Tensor  # (T,) the tokens after masking
+    unknown: Tensor  # (S,) whether the segment's attribute is hidden
 
 
 def mask_layout(
-    layout: Layout,
-    config: MaskingConfig,
-    key: int | Tensor,
-    *,
-    mask_token: int,
-    regular_tokens: Tensor,
-    max_targets: int | None = None,
+    layout: Layout, config: MaskingConfig, key: int | Tensor, mask: int, regular: Tensor, max_targets: int | None
 ) -> tuple[Masks, Targets]:
-    """Mask a layout; the outcome for a row depends on the key of (seed, epoch) and on the row, not on those beside it.
+    """Return a masked layout, given the key of (seed, epoch), the [MASK] token and those that may replace others.
 
-    With `max_targets` the targets are filled up to so many.
+    The outcome for a row does not depend on the rows beside it. With `max_targets` targets are filled up to so many.
     """
     row_keys = fold(key, layout.rows)
     segment_keys = fold(row_keys.index_select(0, layout.segment_row), layout.segment_rank)
-    token_keys = fold(layout.units.spread(segment_keys, 0), layout.token_position)
+    token_keys = fold(layout.spread(segment_keys, 0), layout.token_position)
     regime_S = _draw_regimes(layout, config, row_keys, segment_keys)
-    # A span of another part than its segment's regime has is never masked, one of that part always.
-    vanilla_S = (regime_S == REGIME_VANILLA) * torch.full_like(regime_S, config.token_share, dtype=torch.float64)
-    rate_S2 = torch.stack([vanilla_S + (regime_S == REGIME_HEADER), vanilla_S + (regime_S == REGIME_VALUE)], dim=1)
-    rate_P = torch.cat([rate_S2.view(-1), rate_S2.new_zeros(1)])
-    masked_T = uniform(fold(token_keys, Purpose.CHOOSE)) < rate_P.index_select(0, layout.token_span)
+    # The part that a segment's regime names is masked in any case, the other never, and vanilla spans here and there.
+    vanilla_S = (regime_S == REGIME_VANILLA).double() * config.token_share
+    rate_P = torch.stack([vanilla_S + (regime_S == REGIME_HEADER), vanilla_S + (regime_S == REGIME_VALUE)], dim=1)
+    rate_T = F.pad(rate_P.view(-1), (0, 1)).index_select(0, layout.token_span)
+    masked_T = uniform(fold(token_keys, CHOOSE)) < rate_T
 
     chosen = choose(masked_T, max_targets)
     old_M, keys_M = layout.token_ids.index_select(0, chosen.places), token_keys.index_select(0, chosen.places)
@@ -354,22 +283,21 @@ def mask_layout(
     regime_M = regime_S.index_select(0, segment_M)
     # A whole span shares one draw, so that no kept token of it gives the others away.
     drawn_M = torch.where(regime_M == REGIME_VANILLA, keys_M, segment_keys.index_select(0, segment_M))
-    draw_M = uniform(fold(drawn_M, Purpose.REPLACE))
-    random_M = regular_tokens.index_select(0, choose_below(fold(keys_M, Purpose.RANDOM), len(regular_tokens)))
+    draw_M = uniform(fold(drawn_M, REPLACE))
+    random_M = regular.index_select(0, choose_below(fold(keys_M, RANDOM), len(regular)))
     new_M = torch.where(draw_M < config.mask_rate + config.random_rate, random_M, old_M)
-    new_M = torch.where(draw_M < config.mask_rate, mask_token, new_M)
-    hidden_S = uniform(fold(segment_keys, Purpose.UNKNOWN)) < config.unknown_attribute_rate
+    new_M = torch.where(draw_M < config.mask_rate, mask, new_M)
+    hidden_S = uniform(fold(segment_keys, UNKNOWN)) < config.unknown_attribute_rate
     masks = Masks(
         token_ids=layout.token_ids.scatter(0, chosen.places, chosen.fill(new_M, old_M)),
         unknown=(regime_S == REGIME_HEADER) & hidden_S,
     )
-    targets = Targets(
+    return masks, Targets(
         position=chosen.places,
         token=chosen.fill(old_M, IGNORED),
         kind=chosen.fill(regime_M, -1),
-        num_masked=masked_T.sum() if max_targets is not None else torch.tensor(len(old_M)),
+        num_masked=masked_T.sum(),
     )
-    return masks, targets
 
 
 def _draw_regimes(layout: Layout, config: MaskingConfig, row_keys: Tensor, segment_keys: Tensor) -> Tensor:
@@ -380,11 +308,11 @@ def _draw_regimes(layout: Layout, config: MaskingConfig, row_keys: Tensor, segme
     vanilla_S = torch.full_like(layout.segment_row, REGIME_VANILLA)
     if not config.whole_spans:
         return vanilla_S
-    by_key = torch.sort(order_keys(fold(segment_keys, Purpose.RANK)), stable=True).indices
+    by_key = torch.sort(order_keys(fold(segment_keys, RANK)), stable=True).indices
     row_S = torch.where(layout.segment_real, layout.segment_row, len(layout.rows))
     by_row = torch.sort(row_S.index_select(0, by_key), stable=True).indices
     rank_S = torch.empty_like(row_S).scatter(0, by_key.index_select(0, by_row), layout.segment_rank)
-    shift_S = uniform(fold(row_keys, Purpose.SHIFT)).index_select(0, layout.segment_row)
+    shift_S = uniform(fold(row_keys, SHIFT)).index_select(0, layout.segment_row)
     place_S = (rank_S + shift_S) / layout.row_count.index_select(0, layout.segment_row).clamp(min=1)
     regime_S = torch.where(place_S < config.header_share + config.value_share, REGIME_VALUE, vanilla_S)
     return torch.where(place_S < config.header_share, REGIME_HEADER, regime_S)
@@ -394,10 +322,8 @@ def _draw_regimes(layout: Layout, config: MaskingConfig, row_keys: Tensor, segme
 class Chosen:
     """The places of what is chosen from an axis, in order, perhaps filled up."""
 
-    places: Tensor
-    """Where each stands; 0 for filling."""
-    real: Tensor | None
-    """Which of them are not filling; None if none is."""
+    places: Tensor  # Where each stands; 0 for filling
+    real: Tensor | None  # Which of them are not filling; None if none is
 
     def fill(self, entries: Tensor, filling: int | Tensor) -> Tensor:
         """Return one entry for each, with something else for the filling."""
@@ -411,6 +337,6 @@ def choose(is_chosen: Tensor, size: int | None = None) -> Chosen:
     rank = is_chosen.cumsum(0)
     target = torch.where(is_chosen & (rank <= size), rank - 1, size)
     places = torch.zeros(size + 1, dtype=torch.int64, device=is_chosen.device)
-    places = places.scatter(0, target, count_up_to(len(is_chosen), is_chosen))[:size]
-    real = count_up_to(size, is_chosen) < is_chosen.sum()
+    places = places.scatter(0, target, count_up(len(is_chosen), is_chosen))[:size]
+    real = count_up(size, is_chosen) < is_chosen.sum()
     return Chosen(places, real)

@@ -19,9 +19,7 @@ import torch
 from synthetic import SPECIAL, VOCABULARY, make_arrays
 
 from navi.batches import BatchBuilder
-from navi.losses import AlignmentConfig, compute_losses
-from navi.losses.alignment import align_high, align_low
-from navi.losses.total import measure_step
+from navi.losses import AlignmentConfig, compute_losses, high_entropy_loss, low_entropy_loss, measure_step
 from navi.model import NaviConfig, NaviModel
 from navi.verbs.caching import CachingRunner
 
@@ -96,7 +94,8 @@ def measure_alignment(batches: list[int], device: str) -> None:
             high = model.embed_segments(output, batch.rows, alignment.high_segment)
             anchors = output.attribute_table.index_select(0, alignment.anchor_slot).float()
             values = output.values.index_select(0, alignment.high_segment)
-            (align_low(low, anchors, alignment, config) + align_high(high, values, alignment, config)).backward()
+            low_loss = low_entropy_loss(low, anchors, alignment, config)
+            (low_loss + high_entropy_loss(high, values, alignment, config)).backward()
 
         segments = batch.rows.num_segments // 2
         found[segments] = (time_best(align), time_best(step))

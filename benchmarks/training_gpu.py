@@ -18,8 +18,7 @@ import torch
 from synthetic import SPECIAL, VOCABULARY, make_arrays
 
 from navi.batches import BatchBuilder, SamplerConfig, plan_epoch, prefetch
-from navi.losses import compute_losses
-from navi.losses.masked import predict_masked
+from navi.losses import compute_losses, masked_segment_loss
 from navi.model import NaviConfig, NaviModel
 from navi.training import make_preset
 from navi.training.step import Stepper
@@ -119,7 +118,7 @@ def measure_parts(shape: str, rows: int, preset: str) -> None:
         return hidden
 
     def predict():
-        return predict_masked(model.head(states[batch.targets.position]), batch.targets.token).loss
+        return masked_segment_loss(model.head(states[batch.targets.position]), batch.targets.token)[0]
 
     def align():  # and all that is added to it
         return compute_losses(model, output, masked_only, stepper.alignment, made.size).total

@@ -325,6 +325,7 @@ SAME_IN_FRONT = {
 
 # A recorded pass needs batches of a set size: everything behind the batch's own is filling that changes no loss.
 
+META_KEY = torch.empty((), dtype=torch.int64, device="meta")
 SETTINGS = {
     "default": {},
     "paper": {"masking": MASKING},
@@ -395,6 +396,18 @@ def test_a_filled_batch_has_the_sizes_of_its_capacity_whatever_its_rows(builder)
         for rows in groups
     ]
     assert shapes[0] == shapes[1] == shapes[2]
+
+
+def test_filling_a_batch_up_never_waits_for_a_number(builder):
+    """On the meta device there are shapes alone: whatever a host would have to read from a GPU raises there."""
+    rows = np.arange(7)
+    capacity = grow(measure_capacity(builder, rows), 9)
+    filled = builder.to("meta").build_filled(torch.empty(capacity.rows).long().to("meta"), META_KEY, capacity)
+    measure_step([filled])
+    expected = build_filled(builder, rows, capacity)
+    assert {name: tensor.shape for name, tensor in list_tensors(filled).items()} == {
+        name: tensor.shape for name, tensor in list_tensors(expected).items()
+    }
 
 
 @pytest.fixture(scope="module")

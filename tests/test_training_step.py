@@ -22,8 +22,7 @@ from navi.batches import REGIME_HEADER, REGIME_VALUE, BatchBuilder, SamplerConfi
 from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import ModelError, TrainingError
-from navi.losses import AlignmentConfig, compute_losses
-from navi.losses.total import measure_step
+from navi.losses import AlignmentConfig, compute_losses, measure_step
 from navi.model import is_new, load_backbone
 from navi.training import Domain, PretrainConfig, TrainingConfig
 from navi.training.affinity import DOUBTFUL, SURE, pair_up, relate_columns

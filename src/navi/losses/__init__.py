@@ -1,21 +1,20 @@
 """What pretraining minimises: masked segment modelling, entropy-driven segment alignment, and what is added to them."""
 
-from navi.losses.agreement import agree_columns
-from navi.losses.alignment import AlignmentConfig, align_high, align_low
-from navi.losses.masked import predict_masked
-from navi.losses.total import Losses, StepSize, compute_losses, find_read_tokens, measure_step
-from navi.losses.words import tell_words
+from navi.losses.alignment import AlignmentConfig, column_agreement_loss, high_entropy_loss, info_nce, low_entropy_loss
+from navi.losses.masked import masked_segment_loss
+from navi.losses.total import Losses, StepSize, bag_of_words_loss, compute_losses, find_read_tokens, measure_step
 
 __all__ = [
     "AlignmentConfig",
     "Losses",
     "StepSize",
-    "agree_columns",
-    "align_high",
-    "align_low",
+    "bag_of_words_loss",
+    "column_agreement_loss",
     "compute_losses",
     "find_read_tokens",
+    "high_entropy_loss",
+    "info_nce",
+    "low_entropy_loss",
+    "masked_segment_loss",
     "measure_step",
-    "predict_masked",
-    "tell_words",
 ]

@@ -43,16 +43,6 @@ def cross_entropy_backward(gradient_M: Tensor, logits_MV: Tensor, token_M: Tenso
     return found
 
 
-@cross_entropy.register_fake
-def _(logits_MV: Tensor, token_M: Tensor) -> Any:
-    return *(logits_MV.new_empty(len(token_M), dtype=torch.float32) for _ in range(2)), torch.empty_like(token_M)
-
-
-@cross_entropy_backward.register_fake
-def _(gradient_M: Tensor, logits_MV: Tensor, *_: Any) -> Any:
-    return torch.empty_like(logits_MV)
-
-
 def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor, Tensor]) -> None:
     ctx.save_for_backward(*inputs, output[1])
     ctx.mark_non_differentiable(*output[1:])

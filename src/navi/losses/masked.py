@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,30 +17,22 @@ TARGETS_AT_ONCE = 64
 """Targets whose logits are summed together: those of a vocabulary of 30,000 stay in a CPU's cache from step to step."""
 
 
-class Predicted(NamedTuple):
-    """What was predicted of the masked tokens."""
+def masked_segment_loss(logits_MV: Tensor, token_M: Tensor) -> tuple[Tensor, Tensor]:
+    """Return |M| L_msm = −Σ_m log softmax(z_m)[m], and (M,) which targets m are the likeliest tokens.
 
-    loss: Tensor
-    """Their summed cross-entropy, L_msm times their number."""
-    hit: Tensor
-    """(M,) whether the token itself was the likeliest."""
-
-
-def predict_masked(logits_MV: Tensor, token_M: Tensor) -> Predicted:
-    """Compare logits with the tokens that were masked; those that are IGNORED only fill a batch up.
-
-    The caller divides the loss by the number of targets of the whole step, so that a step taken in parts has the same
-    loss.
+    Targets that are IGNORED add nothing. The caller divides the loss by the number of targets of the whole step, so
+    that a step taken in parts has the same loss. The gradient is softmax(z_m), less 1 at the token itself.
     """
     if is_for_triton(logits_MV):
         from navi.losses.kernels import cross_entropy
 
         loss_M, _, best_M = cross_entropy(logits_MV, token_M)
-        return Predicted(loss_M.sum(), best_M == token_M)
+        return loss_M.sum(), best_M == token_M
     if logits_MV.device.type == "cpu":
-        return Predicted(*CrossEntropy.apply(logits_MV.float(), token_M))  # type: ignore[no-untyped-call]
+        loss, hit_M = CrossEntropy.apply(logits_MV.float(), token_M)  # type: ignore[no-untyped-call]
+        return loss, hit_M
     loss = F.cross_entropy(logits_MV.float(), token_M, reduction="sum", ignore_index=IGNORED)
-    return Predicted(loss, logits_MV.detach().argmax(dim=1) == token_M)
+    return loss, logits_MV.detach().argmax(dim=1) == token_M
 
 
 class CrossEntropy(torch.autograd.Function):

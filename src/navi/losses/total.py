@@ -5,50 +5,43 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch
-from navi.losses.agreement import agree_columns
-from navi.losses.alignment import AlignmentConfig, align_high, align_low
-from navi.losses.masked import predict_masked
-from navi.losses.words import tell_words
+from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, Rows
+from navi.losses.alignment import AlignmentConfig, column_agreement_loss, high_entropy_loss, low_entropy_loss
+from navi.losses.masked import masked_segment_loss
 from navi.model.encoder import NaviModel, NaviOutput
+
+# Shape suffixes: R rows, N all copies of rows, S segments, T tokens (packed), M targets, L low- and H high-entropy
+# segments, K anchors, A columns with known affinities, D hidden size, V vocabulary.
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSize:
-    """What the losses of a whole step are divided by, so that a step taken in parts has the same loss."""
+    """What the losses of a whole step are divided by, so that a step taken in parts has the same loss.
+
+    Tables, and columns that are compared across tables, are counted once in each part they appear in.
+    """
 
     num_targets: int | Tensor
-    """Masked tokens of the step."""
     num_tables: int | Tensor
-    """Tables of the step, a table counted once in each part it appears in."""
     num_rows: int | Tensor = 1
-    """Rows of the step."""
     num_columns: int | Tensor = 1
-    """Columns of the step that are compared across tables, counted once in each part they appear in."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Losses:
     """The losses of a batch, each already divided by the step's size: parts of a step add up."""
 
-    total: Tensor
-    """L_msm + λ L_align and what is added to them: what is minimised."""
-    masked: Tensor
-    """L_msm."""
-    low: Tensor
-    """Mean of L_low over tables."""
-    high: Tensor
-    """Mean of L_high over tables."""
-    rows: Tensor
-    """Mean over rows of the cross-entropy of their words, told from [CLS]."""
-    columns: Tensor
-    """Mean over columns of their disagreement with columns of other tables."""
-    header_hits: Tensor
-    """Masked header tokens predicted right, a count."""
-    value_hits: Tensor
-    """Masked value tokens predicted right, a count."""
+    total: Tensor  # what is minimised: L_msm + λ L_align, and what is added to them
+    masked: Tensor  # L_msm
+    low: Tensor  # mean of L_low over tables
+    high: Tensor  # mean of L_high over tables
+    rows: Tensor  # mean over rows of their bags of words
+    columns: Tensor  # mean over columns of their disagreement with columns of other tables
+    header_hits: Tensor  # masked header tokens predicted right, a count
+    value_hits: Tensor  # masked value tokens predicted right, a count
 
 
 def measure_step(batches: list[Batch]) -> StepSize:
@@ -94,6 +87,22 @@ def _find_plain_firsts(batch: Batch) -> Tensor:
     return batch.rows.starts.index_select(0, batch.row_twin).clamp(max=batch.rows.num_tokens - 1)
 
 
+def bag_of_words_loss(logits_RV: Tensor, rows: Rows, place_R: Tensor) -> Tensor:
+    """Return −Σ_r 1/|W_r| Σ_{w ∈ W_r} log softmax(z_r)[w], W_r the distinct tokens of row r's values; not in the paper.
+
+    z_r are the logits of one vector a row, [CLS]; `place_R` says where the rows stand among all. Rows without values
+    have no loss. The head that made the logits should not learn from it: it would learn how frequent tokens are.
+    """
+    with torch.no_grad():
+        (num_told, num_words), device = logits_RV.shape, place_R.device
+        told_N = torch.full((rows.num_rows + 1,), num_told, device=device)
+        told_N[place_R] = torch.arange(num_told, device=device)
+        marked = torch.zeros((num_told + 1, num_words), device=device)
+        marked.view(-1).index_fill_(0, told_N[rows.find_value_rows()] * num_words + rows.token_ids, 1.0)
+        target_RV = marked[:num_told] / marked[:num_told].sum(dim=1, keepdim=True).clamp(min=1.0)
+    return F.cross_entropy(logits_RV.float(), target_RV, reduction="sum")
+
+
 def compute_losses(
     model: NaviModel,
     output: NaviOutput,
@@ -105,28 +114,28 @@ def compute_losses(
     """Return all losses of one batch of a step; `affinity_AA` tells how alike the values of related columns are."""
     targets = batch.targets
     logits_MV = model.predict_tokens(output, targets.position)
-    predicted = predict_masked(logits_MV, targets.token)
-    masked = predicted.loss / size.num_targets
+    loss, hit_M = masked_segment_loss(logits_MV, targets.token)
+    masked = loss / size.num_targets
     low = high = rows = columns = masked.new_zeros(())
     if batch.alignment is not None and config.weight > 0:
         alignment = batch.alignment
         low_LD = model.embed_segments(output, batch.rows, alignment.low_segment)
         high_HD = model.embed_segments(output, batch.rows, alignment.high_segment)
         anchors_KD = output.attribute_table.index_select(0, alignment.anchor_slot.clamp(min=0)).float()
-        low = align_low(low_LD, anchors_KD, alignment, config) / size.num_tables
+        low = low_entropy_loss(low_LD, anchors_KD, alignment, config) / size.num_tables
         values_HD = output.values.index_select(0, alignment.high_segment)
-        high = align_high(high_HD, values_HD, alignment, config) / size.num_tables
+        high = high_entropy_loss(high_HD, values_HD, alignment, config) / size.num_tables
     if config.row_weight > 0 and batch.has_plain:
         told_RV = model.tell_tokens(output, _find_plain_firsts(batch))
-        rows = tell_words(told_RV, batch.rows, batch.row_twin) / size.num_rows
+        rows = bag_of_words_loss(told_RV, batch.rows, batch.row_twin) / size.num_rows
     if config.column_weight > 0 and batch.columns is not None and affinity_AA is not None:
         related = batch.columns.segment
         views = (model.embed_segments(output, batch.rows, related), output.headers.index_select(0, related))
-        agreed = [agree_columns(view, batch.columns, affinity_AA, config.column_temperature) for view in views]
+        agreed = [column_agreement_loss(view, batch.columns, affinity_AA, config.column_temperature) for view in views]
         columns = (agreed[0] + agreed[1]) / (2 * size.num_columns)
     with torch.no_grad():
-        header_hits = (predicted.hit & (targets.kind == REGIME_HEADER)).sum()
-        value_hits = (predicted.hit & (targets.kind == REGIME_VALUE)).sum()
+        header_hits = (hit_M & (targets.kind == REGIME_HEADER)).sum()
+        value_hits = (hit_M & (targets.kind == REGIME_VALUE)).sum()
     return Losses(
         total=masked + config.weight * (low + high) + config.row_weight * rows + config.column_weight * columns,
         masked=masked.detach(),

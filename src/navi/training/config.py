@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from navi.backbones import DEFAULT_BACKBONE
 from navi.batches import MaskingConfig, SamplerConfig
 from navi.errors import ConfigError
-from navi.losses.alignment import AlignmentConfig
+from navi.losses import AlignmentConfig
 from navi.settings import override
 
 PRECISIONS = ("auto", "float32", "bfloat16")

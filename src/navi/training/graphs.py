@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches import Batch, BatchBuilder, BatchCapacity, choose_capacities, measure_capacity
-from navi.losses.total import StepSize, measure_step
+from navi.losses import StepSize, measure_step
 from navi.model import NaviModel
 
 NUM_CAPACITIES = 4

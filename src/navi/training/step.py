@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, BatchBuilder, BatchCapacity
-from navi.losses import AlignmentConfig, Losses, compute_losses
-from navi.losses.total import StepSize, find_read_tokens, measure_step
+from navi.losses import AlignmentConfig, Losses, StepSize, compute_losses, find_read_tokens, measure_step
 from navi.model import NaviModel, is_new
 from navi.randomness import make_key
 from navi.training.config import PretrainConfig, TrainingConfig

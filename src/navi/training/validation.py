@@ -12,8 +12,7 @@ from torch import Tensor
 
 from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, BatchBuilder, MaskingConfig, SpecialTokens, prefetch
 from navi.corpus.arrays import SegmentArrays, gather_ranges
-from navi.losses import compute_losses
-from navi.losses.total import StepSize
+from navi.losses import StepSize, compute_losses
 from navi.randomness import fold, make_key, order_keys
 from navi.training.config import PretrainConfig
 from navi.training.step import Stepper, autocast, is_out_of_memory, release_memory

@@ -1,4 +1,4 @@
-"""Tests of entropy-driven alignment: the paper's formulas as loops, and its lemma and theorems as gradients."""
+"""Tests of the contrastive losses: the paper's formulas as loops, and its lemma and theorems as gradients."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.batches import FIRST_SLOT, BatchBuilder
+from navi.batches import FIRST_SLOT, BatchBuilder, RelatedColumns
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW
 from navi.errors import ConfigError
-from navi.losses import AlignmentConfig, align_high, align_low
-from navi.losses.alignment import _contrast
+from navi.losses import AlignmentConfig, column_agreement_loss, high_entropy_loss, info_nce, low_entropy_loss
 
 PAPER = AlignmentConfig(low_negatives="table", same_value_negatives=True)
 WIDTH = 6
@@ -56,11 +55,11 @@ class World:
 
     def align_low(self, config, sigma=None):
         sigma = self.sigma if sigma is None else sigma
-        return align_low(sigma[self.low], self.anchors, self.alignment, config)
+        return low_entropy_loss(sigma[self.low], self.anchors, self.alignment, config)
 
     def align_high(self, config, sigma=None):
         sigma = self.sigma if sigma is None else sigma
-        return align_high(sigma[self.high], self.values[self.high], self.alignment, config)
+        return high_entropy_loss(sigma[self.high], self.values[self.high], self.alignment, config)
 
     def low_attributes(self, table):
         """A_low^t: the low-entropy attributes of a table, whether the batch's rows have them or not."""
@@ -114,7 +113,7 @@ def cosine(one, other):
     return float(one @ other / (one.norm() * other.norm()))
 
 
-def info_nce(query, positive, negatives, temperature):
+def contrast(query, positive, negatives, temperature):
     """L_NCE of the paper, sum by sum."""
     own = math.exp(cosine(query, positive) / temperature)
     return -math.log(own / (own + sum(math.exp(cosine(query, other) / temperature) for other in negatives)))
@@ -124,7 +123,7 @@ def sum_slowly(world, terms, temperature):
     """Return Σ_t of the mean of a table's terms."""
     by_table = {table: [] for table in world.tables}
     for cell, positive, negatives in terms:
-        loss = info_nce(world.sigma[cell["place"]], positive, negatives, temperature)
+        loss = contrast(world.sigma[cell["place"]], positive, negatives, temperature)
         by_table[cell["table"]].append(loss)
     return sum(sum(losses) / len(losses) for losses in by_table.values() if losses)
 
@@ -195,7 +194,7 @@ def test_the_gradient_of_info_nce_on_inner_products_is_the_lemma(num_negatives, 
     drawn = torch.randn(num_negatives + 2, WIDTH, generator=generator, dtype=torch.float64)
     sigma, candidates = F.normalize(drawn[:1], dim=1).requires_grad_(), F.normalize(drawn[1:], dim=1)
     everyone = torch.ones(1, num_negatives + 1, dtype=torch.bool)
-    _contrast(sigma @ candidates.T / temperature, torch.tensor([0]), everyone).sum().backward()
+    info_nce(sigma @ candidates.T / temperature, torch.tensor([0]), everyone).sum().backward()
     expected = -descend(sigma.detach()[0], candidates[0], list(candidates[1:]), temperature)
     torch.testing.assert_close(sigma.grad[0], expected, **EXACT)
 
@@ -205,7 +204,7 @@ def test_candidates_that_are_not_allowed_exert_no_force():
     drawn = F.normalize(torch.randn(6, WIDTH, generator=generator, dtype=torch.float64), dim=1)
     sigma = drawn[:1].clone().requires_grad_()
     allowed = torch.tensor([[False, True, True, False, True]])
-    _contrast(sigma @ drawn[1:].T / 0.1, torch.tensor([2]), allowed).sum().backward()
+    info_nce(sigma @ drawn[1:].T / 0.1, torch.tensor([2]), allowed).sum().backward()
     expected = -descend(drawn[0], drawn[3], [drawn[2], drawn[5]], 0.1)
     torch.testing.assert_close(sigma.grad[0], expected, **EXACT)
 
@@ -313,3 +312,104 @@ def test_autocast_does_not_round_the_similarities(world):
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
         AlignmentConfig(**settings)
+
+
+def draw(*size, seed=0):
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def make_columns(table, attribute, segment_column=None):
+    owners = torch.arange(len(table)) if segment_column is None else torch.tensor(segment_column)
+    return RelatedColumns(
+        segment=torch.arange(len(owners)),
+        segment_column=owners,
+        column=torch.arange(len(table)),
+        table=torch.tensor(table),
+        attribute=torch.tensor(attribute),
+    )
+
+
+def compare_columns_one_by_one(means, table, attribute, affinity, temperature):
+    total = 0.0
+    for query in range(len(table)):
+        targets, candidates = {}, []
+        for other in range(len(table)):
+            likeness = 1.0 if attribute[other] == attribute[query] else float(affinity[query][other])
+            if table[other] == table[query]:
+                if attribute[other] != attribute[query]:
+                    candidates.append(other)
+            elif likeness >= 0.5:
+                targets[other] = likeness
+                candidates.append(other)
+            elif likeness <= 0.05:
+                candidates.append(other)
+        if not targets:
+            continue
+        cosines = {other: float(F.cosine_similarity(means[query], means[other], dim=0)) for other in candidates}
+        partition = math.log(sum(math.exp(cosines[other] / temperature) for other in candidates))
+        whole = sum(targets.values())
+        total -= sum(share / whole * (cosines[other] / temperature - partition) for other, share in targets.items())
+    return total
+
+
+def test_columns_agree_as_a_loop_would_have_it():
+    table, attribute = [0, 0, 1, 1, 2, 2], [0, 1, 0, 2, 3, 4]
+    affinity = torch.zeros(6, 6)
+    for first, second, likeness in ((1, 3, 0.9), (1, 4, 0.6), (3, 4, 0.3), (5, 1, 0.02)):
+        affinity[first, second] = affinity[second, first] = likeness
+    owners = [0, 0, 1, 2, 3, 3, 3, 4, 5]
+    segments = draw(len(owners), WIDTH)
+    means = torch.stack([segments[[o == k for o in owners]].mean(dim=0) for k in range(6)])
+    found = column_agreement_loss(segments, make_columns(table, attribute, owners), affinity, 0.2)
+    assert float(found) == pytest.approx(compare_columns_one_by_one(means, table, attribute, affinity, 0.2), rel=1e-4)
+
+
+def test_columns_without_a_like_have_no_loss():
+    columns = make_columns([0, 1], [0, 1])
+    segments = draw(2, WIDTH).requires_grad_()
+    loss = column_agreement_loss(segments, columns, torch.zeros(2, 2), 0.1)
+    loss.backward()
+    assert float(loss.detach()) == 0.0
+    assert torch.count_nonzero(segments.grad) == 0
+
+
+def test_one_column_alone_has_no_loss():
+    segments = draw(1, WIDTH)
+    assert float(column_agreement_loss(segments, make_columns([0], [0]), torch.ones(1, 1), 0.1)) == 0.0
+
+
+def test_following_the_gradient_draws_like_columns_together():
+    columns, affinity = make_columns([0, 1, 2], [0, 1, 2]), torch.eye(3)
+    affinity[0, 1] = affinity[1, 0] = 1.0
+    segments = draw(3, WIDTH).requires_grad_()
+    optimizer = torch.optim.SGD([segments], lr=0.3)
+    for _ in range(400):
+        optimizer.zero_grad()
+        column_agreement_loss(segments, columns, affinity, 0.2).backward()
+        optimizer.step()
+    cosines = F.normalize(segments, dim=1) @ F.normalize(segments, dim=1).T
+    assert cosines[0, 1] > 0.8 > 0.0 > cosines[0, 2]
+
+
+def test_the_gradient_of_agreement_is_the_softmax_less_the_targets():
+    """∂/∂s of −Σ y log softmax(s) is softmax(s) − y, carried through the cosines of both columns."""
+    table, attribute = [0, 0, 1, 2], [0, 1, 2, 3]
+    affinity = torch.zeros(4, 4, dtype=torch.float64)
+    affinity[0, 2] = affinity[2, 0] = 0.9
+    affinity[0, 3] = affinity[3, 0] = 0.6
+    columns = draw(4, WIDTH).requires_grad_()
+    column_agreement_loss(columns, make_columns(table, attribute), affinity, 0.2).backward()
+    unit = F.normalize(columns.detach(), dim=1)
+    # Column 0 is like 2 and 3 of other tables and competes with 1 of its own; 2 and 3 are like 0 alone, 1 like none.
+    targets = {0: {2: 0.6, 3: 0.4}, 2: {0: 1.0}, 3: {0: 1.0}}
+    candidates = {0: [1, 2, 3], 2: [0, 1, 3], 3: [0, 1, 2]}
+    force = torch.zeros_like(unit)
+    for query, own in targets.items():
+        shares = torch.softmax(unit[candidates[query]] @ unit[query] / 0.2, dim=0)
+        for other, share in zip(candidates[query], shares, strict=True):
+            pull = (share - own.get(other, 0.0)) / 0.2
+            force[query] += pull * unit[other]
+            force[other] += pull * unit[query]
+    tangent = force - (force * unit).sum(dim=1, keepdim=True) * unit
+    expected = tangent / columns.detach().norm(dim=1, keepdim=True)
+    torch.testing.assert_close(columns.grad, expected, atol=1e-6, rtol=1e-5)

@@ -1,0 +1,372 @@
+"""Tests of the masked loss, of bags of words and of the total of a batch, and of steps taken in parts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navi.batches import IGNORED, REGIME_HEADER, REGIME_VALUE, BatchBuilder, MaskingConfig
+from navi.losses import (
+    AlignmentConfig,
+    StepSize,
+    bag_of_words_loss,
+    column_agreement_loss,
+    compute_losses,
+    find_read_tokens,
+    high_entropy_loss,
+    low_entropy_loss,
+    masked_segment_loss,
+    measure_step,
+)
+from navi.model import load_backbone
+
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+MASKING = MaskingConfig(header_share=0.4, value_share=0.4)
+CLOSE = {"atol": 1e-5, "rtol": 1e-4}
+ROWS = np.arange(16)
+
+
+@given(st.lists(st.integers(0, 6), max_size=8))
+def test_the_masked_loss_is_the_papers_and_its_gradient_the_softmax_less_one_at_the_token(tokens):
+    generator = torch.Generator().manual_seed(len(tokens))
+    logits = (3 * torch.randn(len(tokens), 7, generator=generator)).requires_grad_()
+    expected, gradient = 0.0, []
+    for scores, token in zip(logits.tolist(), tokens, strict=True):
+        shares = [math.exp(score) / sum(map(math.exp, scores)) for score in scores]
+        expected -= math.log(shares[token])
+        gradient.append([share - (place == token) for place, share in enumerate(shares)])
+    found, _ = masked_segment_loss(logits, torch.tensor(tokens, dtype=torch.long))
+    found.backward()
+    torch.testing.assert_close(float(found.detach()), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(logits.grad, torch.tensor(gradient).view(-1, 7), atol=1e-6, rtol=1e-5)
+
+
+def test_half_precision_logits_are_summed_in_float32():
+    logits = torch.randn(50, 7, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
+    tokens = torch.arange(50) % 7
+    found, _ = masked_segment_loss(logits, tokens)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, masked_segment_loss(logits.float(), tokens)[0])
+
+
+@pytest.mark.parametrize("num_targets", [0, 1, 64, 150])
+def test_loss_gradient_and_hits_are_those_of_torch_and_filling_has_none(num_targets):
+    generator = torch.Generator().manual_seed(num_targets)
+    logits = 3 * torch.randn(num_targets, 11, generator=generator)
+    tokens = torch.randint(11, (num_targets,), generator=generator)
+    tokens[::4] = IGNORED
+    own, other = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    loss, hit = masked_segment_loss(own, tokens)
+    expected = F.cross_entropy(other, tokens, reduction="sum", ignore_index=IGNORED)
+    (loss / 7).backward()
+    (expected / 7).backward()
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(own.grad, other.grad)
+    assert torch.equal(hit, logits.argmax(dim=1) == tokens)
+    assert torch.equal(own.detach(), logits)
+
+
+def test_a_second_backward_pass_is_refused_because_the_first_used_its_array_up():
+    loss, _ = masked_segment_loss(torch.randn(3, 7).requires_grad_(), torch.tensor([1, 2, 3]))
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@CUDA
+@pytest.mark.parametrize("width", [5, 4096, 30522])
+def test_the_kernel_has_the_loss_the_gradient_and_the_hits_of_float32(width):
+    generator = torch.Generator().manual_seed(0)
+    logits = (3 * torch.randn(37, width, generator=generator)).cuda().bfloat16()
+    token = torch.randint(width, (37,), generator=generator).cuda()
+    token[::3] = logits.float().argmax(dim=1)[::3]
+    token[5:8] = IGNORED
+    tiled, exact = logits.clone().requires_grad_(), logits.float().requires_grad_()
+    loss, hit = masked_segment_loss(tiled, token)
+    expected = F.cross_entropy(exact, token, reduction="sum", ignore_index=IGNORED)
+    (loss / 7).backward()
+    (expected / 7).backward()
+    torch.testing.assert_close(loss, expected)
+    assert torch.equal(hit, exact.argmax(dim=1) == token)
+    torch.testing.assert_close(tiled.grad, exact.grad.bfloat16(), atol=1e-6, rtol=1e-2)
+
+
+@CUDA
+def test_no_targets_have_no_loss_in_the_kernel_either():
+    logits = torch.zeros(0, 11, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    loss, _ = masked_segment_loss(logits, torch.zeros(0, dtype=torch.int64, device="cuda"))
+    loss.backward()
+    assert loss == 0
+    assert logits.grad.shape == (0, 11)
+
+
+@pytest.fixture(scope="module")
+def batch(make_arrays, special):
+    return BatchBuilder(make_arrays(seed=3), special).build(np.arange(6), epoch=0)
+
+
+def list_words(batch, row):
+    """Return the distinct tokens of the values of a row, found token by token."""
+    rows, found = batch.rows, set()
+    for token, span in zip(rows.token_ids.tolist(), rows.token_span.tolist(), strict=True):
+        if span % 2 == 1 and int(rows.segment_row[span // 2]) == row:
+            found.add(token)
+    return sorted(found)
+
+
+def test_the_bag_of_words_loss_is_the_cross_entropy_over_the_distinct_tokens_of_a_rows_values(batch):
+    """−Σ_r 1/|W_r| Σ_w log softmax(z_r)[w]; its gradient is softmax(z_r), less 1/|W_r| at each word."""
+    logits = torch.randn(len(batch.row_twin), 200, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    expected, gradient = 0.0, logits.detach().softmax(dim=1)
+    for place, row in enumerate(batch.row_twin.tolist()):
+        words = list_words(batch, row)
+        expected -= float(logits.detach().log_softmax(dim=1)[place, words].mean())
+        gradient[place, words] -= 1 / len(words)
+    found = bag_of_words_loss(logits, batch.rows, batch.row_twin)
+    found.backward()
+    assert float(found.detach()) == pytest.approx(expected, rel=1e-5)
+    torch.testing.assert_close(logits.grad, gradient, atol=1e-6, rtol=1e-5)
+
+
+def test_rows_without_values_have_no_loss_and_no_gradient(make_arrays, special):
+    rows = BatchBuilder(make_arrays(seed=3, cells=(0, 0)), special).pack_rows(np.arange(2))
+    logits = torch.randn(2, 200, requires_grad=True)
+    loss = bag_of_words_loss(logits, rows, torch.arange(2))
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert not logits.grad.any()
+
+
+@pytest.fixture
+def model(tiny_backbone):
+    return load_backbone(tiny_backbone, hidden_dropout_prob=0.0, projection_dropout=0.0)
+
+
+def test_telling_words_teaches_the_encoder_and_not_the_head(model, batch):
+    output = model(batch.rows)
+    first = batch.rows.starts[batch.row_twin]
+    torch.testing.assert_close(model.tell_tokens(output, first), model.predict_tokens(output, first))
+    bag_of_words_loss(model.tell_tokens(output, first), batch.rows, batch.row_twin).backward()
+    own = [parameter.grad for name, parameter in model.head.named_parameters() if "decoder" not in name]
+    assert own == [None] * len(own)
+    assert model.layers[0].intermediate.dense.weight.grad.abs().max() > 0
+    told = model.embeddings.word_embeddings.weight.grad.abs().sum(dim=1) > 0
+    assert set(told.nonzero().flatten().tolist()) <= set(batch.rows.token_ids.tolist())
+
+
+def test_the_words_are_told_from_the_plain_copy(model, batch):
+    output = model(batch.rows)
+    config = AlignmentConfig(row_weight=0.5, column_weight=0.0)
+    losses = compute_losses(model, output, batch, config, measure_step([batch]))
+    logits = model.head(output.cls[batch.row_twin])
+    expected = bag_of_words_loss(logits, batch.rows, batch.row_twin) / len(batch.row_twin)
+    assert float(losses.rows) == pytest.approx(float(expected.detach()), rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def arrays(make_arrays):
+    return make_arrays(seed=31, num_tables=4, cells=(2, 6))
+
+
+@pytest.fixture
+def builder(arrays, special):
+    return BatchBuilder(arrays, special, masking=MASKING)
+
+
+def run(model, batch, config=None, size=None):
+    return compute_losses(model, model(batch.rows), batch, config or AlignmentConfig(), size or measure_step([batch]))
+
+
+def test_the_masked_loss_is_the_mean_over_the_union_of_the_masked_sets(model, builder, arrays, special):
+    batch = builder.build(ROWS, epoch=0)
+    layout = builder.lay_out(ROWS)
+    _, targets = builder.mask_layout(layout, epoch=0)
+    output = model(batch.rows)
+    logits = model.predict_tokens(output, torch.arange(batch.num_tokens)).tolist()
+    losses = []
+    for place in targets.position.tolist():
+        scores, token = logits[place], int(layout.token_ids[place])
+        losses.append(math.log(sum(math.exp(score) for score in scores)) - scores[token])
+    found = compute_losses(model, output, batch, AlignmentConfig(), measure_step([batch])).masked
+    assert float(found) == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+
+
+def test_alignment_is_the_mean_over_tables_and_the_total_adds_it_with_its_weight(model, builder):
+    batch = builder.build(ROWS, epoch=0)
+    config = AlignmentConfig(weight=0.3, row_weight=0.0)
+    output, alignment = model(batch.rows), batch.alignment
+    segments = model.embed_segments(output, batch.rows)
+    anchors, values = output.attribute_table[alignment.anchor_slot], output.values[alignment.high_segment]
+    low = low_entropy_loss(segments[alignment.low_segment], anchors, alignment, config) / 4
+    high = high_entropy_loss(segments[alignment.high_segment], values, alignment, config) / 4
+    found = compute_losses(model, output, batch, config, measure_step([batch]))
+    torch.testing.assert_close([found.low, found.high], [low, high], **CLOSE)
+    torch.testing.assert_close(found.total, found.masked + 0.3 * (low + high), **CLOSE)
+    assert min(float(found.low), float(found.high)) > 0
+
+
+def test_segments_are_aligned_as_they_are_unmasked(model, builder, arrays, special):
+    batch = builder.build(ROWS, epoch=0)
+    other_masks = BatchBuilder(arrays, special, masking=MASKING, seed=9).build(ROWS, epoch=5)
+    one, other = run(model, batch), run(model, other_masks)
+    torch.testing.assert_close([one.low, one.high], [other.low, other.high], **CLOSE)
+    assert abs(float(one.masked) - float(other.masked)) > 1e-3
+
+
+@pytest.mark.parametrize("negatives", ["table", "batch"])
+def test_the_parts_of_a_step_add_up_to_the_whole_when_tables_stay_whole(model, builder, arrays, negatives):
+    config = AlignmentConfig(weight=0.5, low_negatives=negatives)
+    whole = builder.build(ROWS, epoch=0)
+    tables = arrays.row_table[ROWS]
+    groups = [(0,), (1, 2), (3,)] if negatives == "table" else [(0, 1, 2, 3)]
+    parts = [builder.build(ROWS[np.isin(tables, group)], epoch=0) for group in groups]
+    expected, gradient = backward(model, [whole], config)
+    found, summed = backward(model, parts, config)
+    torch.testing.assert_close(found, expected, **CLOSE)
+    torch.testing.assert_close(summed, gradient, **CLOSE)
+
+
+def backward(model, batches, config):
+    """Return the summed losses of a step and the gradient they leave behind."""
+    model.zero_grad()
+    size, summed = measure_step(batches), torch.zeros(4)
+    for batch in batches:
+        losses = run(model, batch, config, size)
+        losses.total.backward()
+        summed += torch.stack([losses.total.detach(), losses.masked, losses.low, losses.high])
+    return summed, [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+
+
+def test_a_step_is_as_large_as_its_targets_and_its_tables(builder):
+    batches = [builder.build(ROWS[:8], epoch=0), builder.build(ROWS[8:], epoch=0)]
+    expected = StepSize(
+        num_targets=sum(len(batch.targets.token) for batch in batches),
+        num_tables=sum(batch.alignment.num_tables for batch in batches),
+        num_rows=len(ROWS),
+    )
+    assert {name: int(count) for name, count in vars(measure_step(batches)).items()} == vars(expected)
+    assert expected.num_tables > 4
+
+
+def test_without_alignment_the_total_is_the_masked_loss(model, arrays, special):
+    batch = BatchBuilder(arrays, special, masking=MASKING, align=False).build(ROWS, epoch=0)
+    losses = run(model, batch)
+    assert float(losses.low) == float(losses.high) == 0.0
+    assert float(losses.total.detach()) == float(losses.masked) > 0
+
+
+def test_a_batch_without_targets_has_a_finite_loss(model, arrays, special):
+    nothing = MaskingConfig(header_share=0.0, value_share=0.0, token_share=0.0)
+    losses = run(model, BatchBuilder(arrays, special, masking=nothing).build(ROWS, epoch=0))
+    assert float(losses.masked) == 0.0
+    assert losses.total.isfinite()
+
+
+def test_hits_count_masked_headers_and_values_predicted_right(model, builder, monkeypatch):
+    batch = builder.build(ROWS, epoch=0)
+    token, kind = batch.targets.token, batch.targets.kind
+    right = torch.arange(len(token)) % 3 == 0
+    guess = torch.where(right, token, (token + 1) % 200)
+    monkeypatch.setattr(model, "predict_tokens", lambda output, positions: torch.eye(200)[guess])
+    losses = run(model, batch, AlignmentConfig(row_weight=0.0))
+    assert int(losses.header_hits) == sum((right & (kind == REGIME_HEADER)).tolist()) > 0
+    assert int(losses.value_hits) == sum((right & (kind == REGIME_VALUE)).tolist()) > 0
+    assert int(losses.header_hits) != int(losses.value_hits)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {},
+        {"weight": 0.0},
+        {"row_weight": 0.0},
+        {"column_weight": 0.0},
+        {"row_weight": 0.0, "column_weight": 0.0},
+        {"weight": 0.0, "row_weight": 0.0, "column_weight": 0.0},
+    ],
+    ids=str,
+)
+def test_states_that_no_loss_reads_may_be_left_out(model, arrays, special, weights):
+    config = AlignmentConfig(**weights)
+    num_columns = len(arrays.column_table)
+    affinity = torch.rand(num_columns, num_columns, generator=torch.Generator().manual_seed(0))
+    builder = BatchBuilder(
+        arrays, special, masking=MASKING, align=config.needs_plain, related=np.arange(num_columns) % 7 - 1
+    )
+    batch = builder.build(ROWS, epoch=0)
+    read = find_read_tokens(batch, config)
+    assert 0 < len(read) < batch.num_tokens
+    found = []
+    for some in (None, read):
+        model.zero_grad()
+        losses = compute_losses(
+            model, model(batch.rows, read_tokens=some), batch, config, measure_step([batch]), affinity
+        )
+        losses.total.backward()
+        found.append((losses, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}))
+    torch.testing.assert_close(vars(found[1][0]), vars(found[0][0]), **CLOSE)
+    torch.testing.assert_close(found[1][1], found[0][1], **CLOSE)
+
+
+def test_the_total_reaches_every_parameter(model, builder):
+    model.train()
+    run(model, builder.build(ROWS, epoch=0)).total.backward()
+    without = [name for name, parameter in model.named_parameters() if parameter.grad is None]
+    assert without == []
+    still = [name for name, parameter in model.named_parameters() if not parameter.grad.any()]
+    # Softmax is blind to what is added to all scores alike, so a key's bias never learns.
+    assert all(name.endswith("key.bias") for name in still), still
+
+
+def relate(arrays, special, rows=ROWS[:8]):
+    """Return a batch all of whose columns are related, and their affinities."""
+    columns = np.arange(len(arrays.column_table))
+    batch = BatchBuilder(arrays, special, related=columns).build(rows, epoch=0)
+    return batch, torch.rand(len(columns), len(columns), generator=torch.Generator().manual_seed(0))
+
+
+def test_the_losses_of_a_batch_hold_what_is_added_to_the_papers(model, arrays, special):
+    batch, affinity = relate(arrays, special)
+    config = AlignmentConfig(row_weight=0.5, column_weight=0.25)
+    losses = compute_losses(model, model(batch.rows), batch, config, measure_step([batch]), affinity)
+    expected = losses.masked + config.weight * (losses.low + losses.high) + 0.5 * losses.rows + 0.25 * losses.columns
+    assert float(losses.total.detach()) == pytest.approx(float(expected), rel=1e-5)
+    assert min(float(losses.rows), float(losses.columns)) > 0
+
+
+def test_columns_agree_in_their_segments_and_in_their_headers(model, arrays, special):
+    batch, affinity = relate(arrays, special)
+    output, related = model(batch.rows), batch.columns.segment
+    losses = compute_losses(model, output, batch, AlignmentConfig(), measure_step([batch]), affinity)
+    views = (model.embed_segments(output, batch.rows)[related], output.headers[related])
+    apart = [float(column_agreement_loss(view.detach(), batch.columns, affinity, 0.1)) for view in views]
+    assert abs(apart[0] - apart[1]) > 1e-3
+    assert float(losses.columns) == pytest.approx(sum(apart) / 2 / len(batch.columns.column), rel=1e-5)
+
+
+def test_permuting_the_columns_of_the_rows_changes_no_loss_of_the_plain_copy(model, arrays, special):
+    rng = np.random.default_rng(0)
+    order = np.concatenate([first + rng.permutation(last - first) for first, last in pairwise(arrays.row_offsets)])
+    found = []
+    for each in (arrays, replace(arrays, row_segments=arrays.row_segments[order])):
+        batch, affinity = relate(each, special)
+        losses = compute_losses(
+            model.eval(), model(batch.rows), batch, AlignmentConfig(), measure_step([batch]), affinity
+        )
+        found.append([losses.low, losses.high, losses.rows, losses.columns])
+    torch.testing.assert_close(found[0], found[1], **CLOSE)
+
+
+def test_a_step_counts_its_rows_and_columns(arrays, special):
+    first, second = (relate(arrays, special, rows)[0] for rows in (ROWS[:2], ROWS[2:5]))
+    size = measure_step([first, second])
+    assert int(size.num_rows) == 5
+    assert int(size.num_columns) == len(first.columns.column) + len(second.columns.column)

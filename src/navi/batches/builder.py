@@ -64,11 +64,10 @@ class AttributeSlots(TensorGroup):
 class _Tensors(CorpusTensors):
     """What a builder gathers batches from; without alignment nothing is known of columns."""
 
-    regular_tokens: Tensor  # Every token that may stand in for a masked one
+    regular_tokens: Tensor  # every token that may stand in for a masked one
     cell_column: Tensor  # (cells,) column of each cell
     column_role: Tensor  # (K,) role of each column
-    column_related: Tensor | None
-    """(K,) place of each column among those that are compared across tables; -1 for the others."""
+    column_related: Tensor | None  # (K,) place of each column among those compared across tables; -1 for the others
     column_anchor: Tensor  # (K,) anchor of each low-entropy column; columns of a table with one attribute share it
     anchor_table: Tensor  # (G,) table of each anchor, ascending; the last is of none, so that there is always one
     anchor_attribute: Tensor  # (G,) attribute of each anchor

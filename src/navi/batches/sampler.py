@@ -124,8 +124,8 @@ def prefetch(
 ) -> Iterator[Made]:
     """Yield `make(task)` for each task in order, up to `ahead` of them made before they are asked for.
 
-    Threads serve because making a batch is numpy, which mostly lets go of the interpreter lock; processes forked
-    beside a GPU were tried and hung. With `workers=0` everything happens in the caller's thread.
+    Threads serve because making a batch is torch, which lets go of the interpreter lock; processes forked beside a GPU
+    were tried and hung. With `workers=0` everything happens in the caller's thread.
     """
     if workers == 0:
         yield from map(make, tasks)

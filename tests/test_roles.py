@@ -134,7 +134,7 @@ def read_columns(encoded):
     """Return entropy and role of each column, by table and header."""
     arrays, headers = encoded.arrays, encoded.headers.to_pylist()
     return {
-        (encoded.tables[table], headers[header]): (encoded.column_entropy[column], ROLES[arrays.column_role[column]])
+        (encoded.tables[table], headers[header]): (encoded.columns.entropy[column], ROLES[arrays.column_role[column]])
         for column, (table, header) in enumerate(zip(arrays.column_table, arrays.column_header, strict=True))
     }
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from navi.errors import MissingExtraError, ModelError
+from navi.files import digest_file
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -52,7 +52,7 @@ def _find_minilm() -> Path:
     if spec is None or spec.origin is None:
         raise MissingExtraError("The backbone 'minilm'", "minilm")
     folder = Path(spec.origin).parent / "model"
-    digest = hashlib.sha256((folder / WEIGHTS_FILE).read_bytes()).hexdigest()
+    digest = digest_file(folder / WEIGHTS_FILE)
     if digest != MINILM_SHA256:
         raise ModelError(
             f"The weights in {folder} are not those of all-MiniLM-L6-v2: sha256 is {digest}, "

@@ -1,16 +1,12 @@
 """Tables as segments: attributes, tokens, roles, splits, and the corpus that holds them on disk."""
 
-from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLE_MID, ROLES, SegmentArrays
+from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLE_MID, ROLES, ColumnSummary, Encoded, SegmentArrays
 from navi.corpus.attributes import AttributeMapping, canonicalise, load_attributes
-from navi.corpus.config import PrepareConfig
-from navi.corpus.corpus import Corpus
-from navi.corpus.encode import RowEncoder, encode_tables
-from navi.corpus.encoded import Encoded
-from navi.corpus.inspection import inspect_corpus, inspect_paths
-from navi.corpus.pieces import Piece, encode_chunk
-from navi.corpus.prepare import ProgressEvent, prepare
-from navi.corpus.splits import SPLITS
-from navi.corpus.summary import ColumnSummary
+from navi.corpus.corpus import Corpus, inspect_corpus
+from navi.corpus.encode import RowEncoder
+from navi.corpus.prepare import ProgressEvent, inspect_paths, prepare
+from navi.corpus.prepareconfig import PrepareConfig
+from navi.corpus.selection import SPLITS
 
 __all__ = [
     "ROLES",
@@ -22,14 +18,11 @@ __all__ = [
     "ColumnSummary",
     "Corpus",
     "Encoded",
-    "Piece",
     "PrepareConfig",
     "ProgressEvent",
     "RowEncoder",
     "SegmentArrays",
     "canonicalise",
-    "encode_chunk",
-    "encode_tables",
     "inspect_corpus",
     "inspect_paths",
     "load_attributes",

@@ -1,12 +1,23 @@
-"""Rows, segments and tokens as flat integer arrays: what every batch is gathered from."""
+"""Rows, segments and tokens as flat arrays, in memory or in the files of a folder: one shape for every row.
+
+Each array has one name: as a field, and as a file.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+
+from navi.errors import CorpusError
 
 ROLES = ("mid", "low", "high")
 """Names of the role codes in `SegmentArrays.column_role`."""
@@ -116,6 +127,170 @@ class SegmentArrays:
         running = np.concatenate([[0], np.cumsum(lengths_S[self.row_segments], dtype=np.int64)])
         tokens: NDArray[np.int64] = 1 + running[self.row_offsets[1:]] - running[self.row_offsets[:-1]]
         return tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnSummary:
+    """What is known of K columns, over all rows of their tables; entropy over the rows that train.
+
+    An unseen table has no rows that train: the entropy of its columns comes from all rows, and goes into nothing that
+    is learnt.
+    """
+
+    entropy: NDArray[np.float64]
+    """(K,) normalised entropy; NaN where no row that counts has a cell."""
+    entropy_cells: NDArray[np.int64]
+    """(K,) number of cells that the entropy is of."""
+    fill: NDArray[np.float64]
+    """(K,) share of the table's rows that have a cell."""
+    distinct: NDArray[np.int64]
+    """(K,) number of distinct values."""
+    mean_tokens: NDArray[np.float64]
+    """(K,) tokens of a cell's value, on average."""
+    unknown: NDArray[np.float64]
+    """(K,) share of [UNK] among these tokens."""
+    cut: NDArray[np.float64]
+    """(K,) share of cells whose value was cut."""
+    examples: NDArray[np.int32]
+    """(K, 3) most frequent values, the first met among equals; -1 where there are fewer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """Rows as lists of segments, with the text behind every number.
+
+    **Shape**: R rows, H headers, V values, A attributes.
+    """
+
+    arrays: SegmentArrays
+    """Rows, segments and tokens as integers."""
+    tables: tuple[str, ...]
+    """Name of each table."""
+    headers: pa.LargeStringArray
+    """(H,) text of each header."""
+    values: pa.LargeStringArray
+    """(V,) text of each value, whole even where its tokens were cut."""
+    attributes: pa.LargeStringArray
+    """(A,) text of each attribute."""
+    row_number: NDArray[np.int64]
+    """(R,) place of each row in its source, from 1."""
+    row_hash: NDArray[np.uint64]
+    """(R,) hash of each row's content: the same cells in any order give the same hash."""
+    row_split: NDArray[np.int8]
+    """(R,) split of each row, a place in `SPLITS`; all `train` where tables were not split."""
+    columns: ColumnSummary
+    """What is known of each column."""
+
+    @classmethod
+    def from_arrays(cls, tables: Sequence[str], named: Mapping[str, NDArray[Any]]) -> Encoded:
+        """Return the tables that these arrays hold; nothing is copied."""
+        return Encoded(
+            arrays=SegmentArrays(**{field.name: named[field.name] for field in fields(SegmentArrays)}),
+            tables=tuple(tables),
+            **{f"{part}s": read_texts(named, f"{part}_text") for part in ("header", "value", "attribute")},
+            **{name: named[name] for name in ("row_number", "row_hash", "row_split")},
+            columns=ColumnSummary(**{field.name: named[f"column_{field.name}"] for field in fields(ColumnSummary)}),
+        )
+
+
+def read_texts(named: Mapping[str, NDArray[Any]], name: str) -> pa.LargeStringArray:
+    """Return the texts that `ArrayStore.append_texts` put under a name."""
+    offsets, content = named[f"{name}_offsets"], named[name]
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(content))
+
+
+class ArrayStore:
+    """Arrays that grow part by part, each under a name, in memory."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[NDArray[Any]]] = {}
+        self._lengths: Counter[str] = Counter()
+
+    def append(self, name: str, part: NDArray[Any]) -> None:
+        """Add a part to the end of an array; all parts of one have one type."""
+        self._parts.setdefault(name, []).append(part)
+        self._lengths[name] += len(part)
+
+    def append_lists(self, name: str, offsets_name: str, lengths: NDArray[np.integer], flat: NDArray[Any]) -> None:
+        """Add lists of these lengths, laid out flat, to one array and where each ends to another."""
+        if not self._lengths[offsets_name]:
+            self.append(offsets_name, np.zeros(1, np.int64))
+        self.append(offsets_name, self._lengths[name] + np.cumsum(lengths, dtype=np.int64))
+        self.append(name, flat)
+
+    def append_texts(self, name: str, texts: pa.StringArray) -> None:
+        """Add texts as lists of bytes."""
+        _, offsets, content = texts.buffers()
+        places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1] if len(texts) else [0]
+        flat = np.frombuffer(content or b"", np.uint8)[places[0] : places[-1]]
+        self.append_lists(name, f"{name}_offsets", np.diff(places), flat)
+
+    def read(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays as they are now."""
+        for parts in self._parts.values():
+            parts[:] = [np.concatenate(parts)] if len(parts) > 1 else parts
+        return {name: part for name, (part,) in self._parts.items()}
+
+
+class FolderStore(ArrayStore):
+    """Arrays that grow part by part in the `.npy` files of a new folder, and are read memory-mapped."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        folder.mkdir()
+        self._folder = folder
+        self._files: dict[str, IO[bytes]] = {}
+        self._headers: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._flush()
+        for file in self._files.values():
+            file.close()
+
+    def append(self, name: str, part: NDArray[Any]) -> None:
+        """Add a part to the end of an array's file."""
+        part = np.ascontiguousarray(part)
+        header = np.lib.format.header_data_from_array_1_0(part)
+        if name not in self._files:
+            self._files[name] = (self._folder / f"{name}.npy").open("wb")
+            self._headers[name] = header
+            self._write_header(name)
+        assert self._headers[name]["descr"] == header["descr"], f"{name} has parts of different types"
+        self._files[name].write(part.data)
+        self._lengths[name] += len(part)
+
+    def read(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays as they are now."""
+        self._flush()
+        return read_arrays(self._folder)
+
+    def _flush(self) -> None:
+        for name, file in self._files.items():
+            file.seek(0)
+            self._write_header(name)
+            file.seek(0, os.SEEK_END)
+            file.flush()
+
+    def _write_header(self, name: str) -> None:
+        # numpy leaves room in a header for the first number of the shape to grow.
+        header = self._headers[name]
+        shape = (self._lengths[name], *header["shape"][1:])
+        np.lib.format.write_array_header_1_0(self._files[name], header | {"shape": shape})
+
+
+def read_arrays(folder: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays in a folder's `.npy` files by name, memory-mapped."""
+    return {path.stem: _read_array(path) for path in sorted(folder.glob("*.npy"))}
+
+
+def _read_array(path: Path) -> NDArray[Any]:
+    try:
+        return np.asarray(np.load(path, mmap_mode="r"))
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"Cannot read {path}: the file is damaged. Prepare the corpus again.") from error
 
 
 def gather_ranges(offsets: NDArray[np.int64], ids: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

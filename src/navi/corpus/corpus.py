@@ -1,4 +1,4 @@
-"""A corpus: tables as segments, on disk, memory-mapped."""
+"""A corpus: tables as segments, on disk, memory-mapped, and what it looks like column by column."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.backbones import load_tokenizer
-from navi.corpus.config import PrepareConfig
-from navi.corpus.encoded import Encoded
-from navi.corpus.manifest import read_manifest
-from navi.corpus.splits import SPLITS
-from navi.corpus.storage import read_batch, read_encoded
+from navi.corpus.arrays import ROLES, Encoded, read_arrays
+from navi.corpus.prepareconfig import PrepareConfig
+from navi.corpus.selection import SPLITS
 from navi.errors import CorpusError
+from navi.files import read_json
+from navi.version import VERSION
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+MANIFEST_FILE, TOKENIZER_FILE, ARRAYS_FOLDER = "corpus.json", "tokenizer.json", "arrays"
+FORMAT_VERSION = 2
+"""Raised whenever a corpus can no longer be read by an older version."""
+SINGLE_CELL = "one cell that trains"
+"""Trouble of a column whose diversity one cell alone cannot show: its role is low for want of another."""
+MOSTLY_EMPTY, MANY_UNKNOWN, MANY_CUT = 0.1, 0.3, 0.5
+"""Below this fill, above this share of [UNK] and above this share of cut cells a column is in trouble."""
+LONGEST_EXAMPLE = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +49,12 @@ class Corpus(Encoded):
     def open(cls, path: str | Path) -> Corpus:
         """Open a corpus directory; its arrays are memory-mapped, so this takes no time and no memory."""
         folder = Path(path)
-        manifest = read_manifest(folder)
-        files: dict[str, dict[str, Any]] = manifest["files"]
-        for name, entry in files.items():
+        manifest = _read_manifest(folder)
+        for name, entry in manifest["files"].items():
             _check_size(folder / name, entry["bytes"])
-        batches = {name: read_batch(folder / name) for name in files if name.endswith(".arrow")}
         tables = [table["name"] for table in manifest["tables"] if table["kept"]]
         return cls(
-            **vars(read_encoded(batches, tables)),
+            **vars(Encoded.from_arrays(tables, read_arrays(folder / ARRAYS_FOLDER))),
             path=folder,
             manifest=manifest,
             config=PrepareConfig.from_settings(manifest["settings"]),
@@ -65,9 +72,88 @@ class Corpus(Encoded):
         return np.flatnonzero(self.row_split == SPLITS.index(split))
 
 
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a corpus directory, or say why it is none that can be read."""
+    if not folder.is_dir():
+        raise CorpusError(f"No corpus at {folder}: no such directory. `navi prepare PATHS… -o {folder}` makes one.")
+    if not (folder / MANIFEST_FILE).is_file():
+        is_model = any((folder / name).is_file() for name in ("model.safetensors", "config.json", "navi.json"))
+        hint = "; it looks like a model directory" if is_model else ""
+        raise CorpusError(
+            f"{folder} is not a corpus: it has no {MANIFEST_FILE}{hint}. `navi prepare PATHS… -o CORPUS` makes one."
+        )
+    manifest = read_json(folder / MANIFEST_FILE, CorpusError, "Prepare the corpus again.")
+    version = manifest.get("format_version")
+    if version is None:
+        raise CorpusError(f"Cannot read {folder / MANIFEST_FILE}: it has no format version. Prepare the corpus again.")
+    if version != FORMAT_VERSION:
+        raise CorpusError(
+            f"{folder} has format version {version}, this is NAVI {VERSION} and reads {FORMAT_VERSION}. "
+            "Prepare the corpus again, or use the version that made it."
+        )
+    return manifest
+
+
 def _check_size(file: Path, size: int) -> None:
     found = file.stat().st_size if file.is_file() else None
     if found is None:
         raise CorpusError(f"The corpus lacks {file}. Prepare it again.")
     if found != size:
         raise CorpusError(f"{file} has {found} bytes where {size} were written: it is damaged. Prepare it again.")
+
+
+def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
+    """Return tables, their columns and the totals of a corpus, ready for JSON."""
+    entries = [table for table in corpus.manifest["tables"] if table["kept"]]
+    begins = np.searchsorted(corpus.arrays.column_table, np.arange(len(entries) + 1))
+    names = ("read", "dropped", "cells", "places", "notes", "splits")
+    return {
+        "tables": [
+            {
+                "name": entry["name"],
+                "rows": entry["kept"],
+                "columns": [_describe_column(corpus, column) for column in range(begins[place], begins[place + 1])],
+            }
+            | {name: entry[name] for name in names}
+            for place, entry in enumerate(entries)
+        ],
+        "left_out": [
+            {name: table[name] for name in ("name", "read", "dropped", "places", "notes")}
+            for table in corpus.manifest["tables"]
+            if not table["kept"]
+        ],
+        "skipped": corpus.manifest["skipped"],
+        "totals": corpus.manifest["totals"],
+    }
+
+
+def _describe_column(corpus: Corpus, column: int) -> dict[str, Any]:
+    arrays, facts = corpus.arrays, corpus.columns
+    examples = [corpus.values[value].as_py() for value in facts.examples[column] if value >= 0]
+    return {
+        "header": corpus.headers[arrays.column_header[column]].as_py(),
+        "attribute": corpus.attributes[arrays.column_attribute[column]].as_py(),
+        "fill": float(facts.fill[column]),
+        "distinct": int(facts.distinct[column]),
+        "entropy": float(facts.entropy[column]) if facts.entropy_cells[column] > 1 else None,
+        "role": ROLES[arrays.column_role[column]],
+        "mean_tokens": float(facts.mean_tokens[column]),
+        "unknown": float(facts.unknown[column]),
+        "cut": float(facts.cut[column]),
+        "examples": [text if len(text) <= LONGEST_EXAMPLE else text[: LONGEST_EXAMPLE - 1] + "…" for text in examples],
+        "trouble": _find_trouble(corpus, column),
+    }
+
+
+def _find_trouble(corpus: Corpus, column: int) -> list[str]:
+    facts = corpus.columns
+    signs = {
+        "mostly empty": facts.fill[column] < MOSTLY_EMPTY,
+        "constant": facts.distinct[column] == 1,
+        "all different": facts.entropy[column] == 1,
+        "many [UNK]": facts.unknown[column] > MANY_UNKNOWN,
+        "often cut": facts.cut[column] > MANY_CUT,
+        "no row that trains": facts.entropy_cells[column] == 0,
+        SINGLE_CELL: facts.entropy_cells[column] == 1,
+    }
+    return [name for name, holds in signs.items() if holds]

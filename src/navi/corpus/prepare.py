@@ -1,45 +1,57 @@
-"""Preparing: from files to a corpus, all or nothing."""
+"""Preparing: from files to a corpus, all or nothing.
+
+Sources are read and encoded by several processes, each into a file of chunks; then it is decided which tables and rows
+stay, and these are merged, table after table, into the arrays of the corpus. Memory does not grow with the rows.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from threading import Thread
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from navi.backbones import load_tokenizer
+from navi.corpus.arrays import Encoded, FolderStore
 from navi.corpus.attributes import load_attributes
-from navi.corpus.columns import ScratchFolder
-from navi.corpus.config import PrepareConfig
-from navi.corpus.corpus import Corpus
-from navi.corpus.drafts import Draft
-from navi.corpus.encoded import Encoded
-from navi.corpus.manifest import (
-    MANIFEST_FILE,
-    TOKENIZER_FILE,
-    count_totals,
-    describe_table,
-    make_manifest,
-    write_manifest,
-)
-from navi.corpus.merge import Merger
-from navi.corpus.selection import Selection, iterate_rows, select
-from navi.corpus.splits import SPLITS
-from navi.corpus.storage import make_batches, write_batch
-from navi.corpus.target import build, check_target
-from navi.corpus.workers import Job, count_workers, make_drafts
-from navi.errors import CorpusError
-from navi.tables import Source, find_sources
+from navi.corpus.corpus import ARRAYS_FOLDER, FORMAT_VERSION, MANIFEST_FILE, TOKENIZER_FILE, Corpus, inspect_corpus
+from navi.corpus.encode import EncodedChunk, Merger, RowEncoder
+from navi.corpus.prepareconfig import PrepareConfig
+from navi.corpus.selection import SAMPLED, SPLITS, UNSEEN, Draft, sample_rows, select_tables, split_rows
+from navi.errors import CorpusError, MissingExtraError, TableError
+from navi.files import digest_file, sync, write_folder, write_json
+from navi.tables import ReadReport, Source, find_sources, read_chunks
+from navi.version import VERSION
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from multiprocessing.connection import Connection
 
 PART_OF_CORPUS = "part of a corpus"
 """Reason of a skipped file: it lies in a corpus directory."""
+BEYOND_MAX_TOKENS = "beyond max_tokens"
+"""Reason of cells left out because their row was too long."""
+READING_ENDED = "reading ended early"
+"""Reason of dropped rows: they were met, but an error came before they could be handed on."""
+LITTLE_INPUT = 4 << 20
+"""Bytes of files below which starting other processes takes longer than it saves."""
+SECONDS_BETWEEN_REPORTS = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,112 +84,331 @@ def prepare(
     The directory appears when it is complete and not before. An existing one is replaced only if it is a corpus and
     `overwrite` is set. The same tables and settings give the same bytes, whatever the number of workers.
     """
-    config, target = config or PrepareConfig(), Path(out)
-    check_target(target, overwrite)
-    sources, skipped = _find(paths)
+    config, target, report = config or PrepareConfig(), Path(out), progress or _ignore
+    _check_target(target, overwrite)
+    sources, skipped = _find_tables(paths)
     tokenizer = load_tokenizer(config.backbone)
-    with build(target) as folder:
-        files = {TOKENIZER_FILE: _save_tokenizer(tokenizer, folder / TOKENIZER_FILE)}
-        scratch = ScratchFolder(folder / "scratch")
-        report = progress or _ignore
-        drafts = _make_drafts(sources, folder, config, report)
-        skipped += [(draft.source.path, draft.trouble) for draft in drafts if draft.trouble and not draft.losses.read]
-        encoded, tables = _merge(drafts, lambda: Merger(scratch.make, tokenizer, config), config, report)
-        files |= _write(folder, encoded, scratch.files, report)
-        manifest = make_manifest(
-            settings=config.as_settings(),
-            files=files,
-            tables=tables,
-            skipped=skipped,
-            notes=load_attributes(config.attributes).find_unused(_list_columns(encoded)),
-            totals=count_totals(encoded, tables),
-        )
-        scratch.remove()
-        write_manifest(folder, manifest)
+    try:
+        with write_folder(target) as folder:
+            (folder / TOKENIZER_FILE).write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
+            drafts = _draft_sources(sources, folder, config, report)
+            select_tables(drafts, config)
+            tables = [draft for draft in drafts if draft.report.read or not draft.trouble]
+            skipped += [(draft.source.path, draft.trouble) for draft in drafts if draft.trouble and draft not in tables]
+            with FolderStore(folder / ARRAYS_FOLDER) as store:
+                merger = RowEncoder(tokenizer, config).make_merger(store)
+                entries = _merge(tables, merger, config, report)
+                encoded = merger.finish()
+            shutil.rmtree(folder / _SCRATCH)
+            write_json(folder / MANIFEST_FILE, _make_manifest(folder, encoded, entries, skipped, config, report))
+    except OSError as error:
+        raise CorpusError(f"Cannot write to {target.parent}: {error.strerror or error}.") from error
     return Corpus.open(target)
+
+
+def inspect_paths(
+    paths: Sequence[str | Path], config: PrepareConfig | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Return what `inspect_corpus` says of the corpus that these paths would give; nothing is left on disk."""
+    with tempfile.TemporaryDirectory(prefix="navi-inspect-") as folder:
+        return inspect_corpus(prepare(paths, Path(folder) / "corpus", config, progress))
 
 
 def _ignore(event: ProgressEvent) -> None:
     del event
 
 
-def _find(paths: Sequence[str | Path]) -> tuple[list[Source], list[tuple[Path, str]]]:
+def _check_target(target: Path, overwrite: bool) -> None:
+    """Refuse a place where a corpus cannot be put without harm."""
+    if target.is_dir() and not any(target.iterdir()):
+        return
+    if (target / MANIFEST_FILE).is_file():
+        if not overwrite:
+            raise CorpusError(f"There is a corpus at {target} already. Set overwrite (--overwrite) to replace it.")
+    elif target.exists() or target.is_symlink():
+        raise CorpusError(f"{target} exists and is not a corpus; it will not be replaced. Choose another place.")
+
+
+def _find_tables(paths: Sequence[str | Path]) -> tuple[list[Source], list[tuple[Path, str]]]:
     """Return the tables, and the files left aside with the reason."""
+
+    @cache
+    def is_corpus(folder: Path) -> bool:
+        return (folder / MANIFEST_FILE).is_file()
+
+    def is_part(path: Path) -> bool:
+        return is_corpus(path.parent) or (path.parent.name == ARRAYS_FOLDER and is_corpus(path.parent.parent))
+
     found = find_sources(paths)
-    sources, skipped = [], list(found.skipped)
-    for source in found.sources:
-        if (source.path.parent / MANIFEST_FILE).is_file():
-            skipped.append((source.path, PART_OF_CORPUS))
-        else:
-            sources.append(source)
+    sources = [source for source in found.sources if not is_part(source.path)]
     if not sources:
         raise CorpusError(f"No tables in {', '.join(map(str, paths))}: all files are {PART_OF_CORPUS}.")
-    return sources, skipped
+    skipped = [(path, PART_OF_CORPUS if is_part(path) else reason) for path, reason in found.skipped]
+    return sources, skipped + [(source.path, PART_OF_CORPUS) for source in found.sources if is_part(source.path)]
 
 
-def _save_tokenizer(tokenizer: Tokenizer, file: Path) -> dict[str, Any]:
-    content = tokenizer.to_str(pretty=True).encode()
-    file.write_bytes(content)
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+# Reading and encoding, here or in other processes
+
+_SCRATCH = "scratch"
+_Job = tuple[Source, Path]
 
 
-def _make_drafts(sources: Sequence[Source], folder: Path, config: PrepareConfig, report: Progress) -> list[Draft]:
-    jobs = [Job(source, folder / "scratch" / f"{place}.pieces") for place, source in enumerate(sources)]
-    drafts: list[Draft] = []
-    rows = 0
-    with closing(make_drafts(jobs, folder, config, count_workers(sources, config))) as replies:
-        for reply in replies:
-            if isinstance(reply, Draft):
-                drafts.append(reply)
-            else:
-                rows += reply
-            report(ProgressEvent(stage="read", done=len(drafts), total=len(jobs), rows=rows))
+def _draft_sources(sources: Sequence[Source], folder: Path, config: PrepareConfig, report: Progress) -> list[Draft]:
+    """Return a draft of each source, sorted by name; large files come first."""
+    sizes = {source.name: source.path.stat().st_size for source in sources}
+    ordered = sorted(sources, key=lambda source: (-sizes[source.name], source.name))
+    (folder / _SCRATCH).mkdir()
+    jobs = [(source, folder / _SCRATCH / f"{place}.chunks") for place, source in enumerate(ordered)]
+    is_little = config.workers is None and sum(sizes.values()) < LITTLE_INPUT
+    num_workers = 1 if is_little else min(config.workers or _count_cores(), len(jobs))
+
+    def tell(done: int, rows: int) -> None:
+        report(ProgressEvent(stage="read", done=done, total=len(jobs), rows=rows))
+
+    draft = _draft_here if num_workers == 1 else _draft_apart
+    return sorted(draft(jobs, folder, config, num_workers, tell), key=lambda draft: draft.name)
+
+
+def _count_cores() -> int:
+    # What this process may use can be less than what the machine has; not every system tells.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _draft_here(
+    jobs: Sequence[_Job], folder: Path, config: PrepareConfig, num_workers: int, tell: Callable[[int, int], None]
+) -> list[Draft]:
+    del num_workers
+    encoder, drafts, rows = RowEncoder(load_tokenizer(folder), config), list[Draft](), 0
+    for source, chunks in jobs:
+        for draft in draft_source(source, chunks, encoder, config):
+            tell(len(drafts), rows + draft.num_rows)
+        drafts.append(draft)
+        rows += draft.num_rows
+        tell(len(drafts), rows)
     return drafts
 
 
-def _merge(
-    drafts: Sequence[Draft], make_merger: Callable[[], Merger], config: PrepareConfig, report: Progress
-) -> tuple[Encoded, list[dict[str, Any]]]:
-    """Return the merged tables, and an entry of the manifest for each table read."""
-    selections = select([draft for draft in drafts if draft.losses.read or not draft.trouble], config)
-    merger = make_merger()
-    tables: list[dict[str, Any]] = []
+def _draft_apart(
+    jobs: Sequence[_Job], folder: Path, config: PrepareConfig, num_workers: int, tell: Callable[[int, int], None]
+) -> list[Draft]:
+    context = multiprocessing.get_context("spawn")
+    rows = context.RawArray("q", len(jobs))
+    theirs, ours = context.Pipe(duplex=False)
+    with _hidden_script():
+        pool = ProcessPoolExecutor(num_workers, context, _start_worker, (folder, config, rows, theirs))
+        futures = {pool.submit(_draft_job, place, job): job for place, job in enumerate(jobs)}
+    drafts: list[Draft] = []
+    pending = set(futures)
+    try:
+        while pending:
+            done, pending = wait(pending, SECONDS_BETWEEN_REPORTS, FIRST_COMPLETED)
+            drafts += [future.result() for future in done]
+            tell(len(drafts), sum(rows))
+    except BrokenProcessPool as error:
+        done_sources = {draft.name for draft in drafts}
+        begun = [str(source.path) for source, chunks in jobs if chunks.exists() and source.name not in done_sources]
+        raise CorpusError(
+            f"A worker was killed or crashed (out of memory?) while reading {' or '.join(begun)}. Try fewer workers."
+        ) from error
+    finally:
+        # Whatever was still being read, nobody waits for: see `_end_with`.
+        ours.close()
+        pool.shutdown(cancel_futures=True)
+        theirs.close()
+    return drafts
+
+
+@contextmanager
+def _hidden_script() -> Iterator[None]:
+    """Let new processes start without the caller's script: it may call `prepare` at its top level."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
+_worker: tuple[RowEncoder, PrepareConfig, Any]
+"""In a worker: its encoder, the settings, and the number of rows of each job, shared with the other processes."""
+
+
+def _start_worker(folder: Path, config: PrepareConfig, rows: Any, parent: Connection) -> None:
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    Thread(target=_end_with, args=(parent,), daemon=True).start()
+    _worker = (RowEncoder(load_tokenizer(folder), config), config, rows)
+
+
+def _end_with(parent: Connection) -> None:
+    """End this process when the other end of the connection is closed, by the parent or by its death."""
+    parent.poll(None)
+    os._exit(1)
+
+
+def _draft_job(place: int, job: _Job) -> Draft:
+    encoder, config, rows = _worker
+    for draft in draft_source(*job, encoder, config):
+        rows[place] = draft.num_rows
+    return draft
+
+
+def draft_source(source: Source, chunks: Path, encoder: RowEncoder, config: PrepareConfig) -> Iterator[Draft]:
+    """Read and encode a source into a file of chunks; yield the draft after each, and once more when it is done.
+
+    A source that cannot be read, or not to its end, is an error only where reading is strict.
+    """
+    draft = Draft(source=source, chunks=chunks, report=ReadReport())
+    cells = draft.report.cells
+    try:
+        with chunks.open("wb") as file:
+            for chunk in read_chunks(source, draft.report, config.read):
+                (encoded,) = encoder.encode_chunks([chunk], config.max_unknown_share)
+                pickle.dump(encoded, file, protocol=pickle.HIGHEST_PROTOCOL)
+                draft.num_rows += encoded.num_rows
+                draft.num_text += encoded.num_text
+                draft.num_bad += encoded.num_bad
+                if encoded.num_beyond:
+                    cells[BEYOND_MAX_TOKENS] += encoded.num_beyond
+                yield draft
+    except (TableError, MissingExtraError) as error:
+        if config.read.strict:
+            raise TableError(str(error)) from error
+        draft.trouble = str(error)
+        _enter_trouble(draft)
+    yield draft
+
+
+def _enter_trouble(draft: Draft) -> None:
+    report = draft.report
+    missing = report.kept - draft.num_rows
+    if missing:
+        report.dropped[READING_ENDED] += missing
+    if report.read:
+        report.places.setdefault(READING_ENDED, []).append(str(draft.trouble))
+
+
+def _read_encoded(file: Path) -> Iterator[EncodedChunk]:
+    """Yield the chunks of a draft, holding one at a time in memory."""
+    with file.open("rb") as content:
+        size = file.stat().st_size
+        while content.tell() < size:
+            yield pickle.load(content)
+
+
+# Merging
+
+
+def _merge(drafts: Sequence[Draft], merger: Merger, config: PrepareConfig, report: Progress) -> list[dict[str, Any]]:
+    """Take in the rows that stay, and return the manifest's entry for each table."""
+    entries: list[dict[str, Any]] = []
     rows = 0
-    for selection in selections:
-        splits, num_tokens = _merge_table(selection, merger, config) if selection.kept else ([0] * len(SPLITS), 0)
-        tables.append(describe_table(selection, splits, num_tokens))
-        rows += selection.kept
-        report(ProgressEvent(stage="merge", done=len(tables), total=len(selections), rows=rows))
-    return merger.finish(), tables
+    for draft in drafts:
+        splits, num_tokens = np.zeros(len(SPLITS), np.int64), 0
+        if draft.kept:
+            merger.begin_table(draft.name)
+            for chunk, row_split, stay in _iterate_rows(draft, config):
+                merger.add(chunk, row_split, stay)
+                splits += np.bincount(row_split[stay], minlength=len(SPLITS))
+                num_tokens += int(chunk.row_tokens[stay].sum())
+        draft.chunks.unlink()
+        entries.append(_describe_table(draft, splits.tolist(), num_tokens))
+        rows += draft.kept
+        report(ProgressEvent(stage="merge", done=len(entries), total=len(drafts), rows=rows))
+    return entries
 
 
-def _merge_table(selection: Selection, merger: Merger, config: PrepareConfig) -> tuple[list[int], int]:
-    """Return the rows of each split, and the tokens of all."""
-    merger.begin_table(selection.name)
-    counts, num_tokens = np.zeros(len(SPLITS), np.int64), 0
-    for piece, row_split, stay in iterate_rows(selection, config):
-        merger.add(piece, row_split, stay)
-        kept = slice(None) if stay is None else stay
-        counts += np.bincount(row_split[kept], minlength=len(SPLITS))
-        num_tokens += int(piece.row_tokens[kept].sum())
-    merger.end_table()
-    selection.draft.pieces.unlink()
-    return counts.tolist(), num_tokens
+def _iterate_rows(
+    draft: Draft, config: PrepareConfig
+) -> Iterator[tuple[EncodedChunk, NDArray[np.int8], NDArray[np.int64]]]:
+    """Yield the chunks of a table, each with the split of its rows and the rows that stay."""
+    stays = np.ones(draft.num_rows, np.bool_)
+    if draft.dropped[SAMPLED]:
+        hashes = [chunk.row_hash for chunk in _read_encoded(draft.chunks)]
+        stays = sample_rows(np.concatenate(hashes), draft.kept, config.seed)
+    begin = 0
+    for chunk in _read_encoded(draft.chunks):
+        splits = split_rows(chunk.row_hash, config)
+        if draft.is_unseen:
+            splits[:] = UNSEEN
+        yield chunk, splits, np.flatnonzero(stays[begin : begin + chunk.num_rows])
+        begin += chunk.num_rows
 
 
-def _write(folder: Path, encoded: Encoded, known: Mapping[int, Path], report: Progress) -> dict[str, dict[str, Any]]:
-    batches = make_batches(encoded)
-    files = {}
-    for done, (name, batch) in enumerate(batches.items(), start=1):
-        digest = write_batch(folder / name, batch, known)
-        files[name] = {"bytes": (folder / name).stat().st_size, "sha256": digest}
-        report(ProgressEvent(stage="write", done=done, total=len(batches), rows=encoded.arrays.num_rows))
-    return files
+# The manifest
+
+
+def _describe_table(draft: Draft, splits: Sequence[int], num_tokens: int) -> dict[str, Any]:
+    """Return the manifest's entry for a table: `read` rows are those `kept` and those `dropped`."""
+    report = draft.report
+    dropped = report.dropped + draft.dropped
+    assert report.read == draft.kept + dropped.total(), f"rows of {draft.name} do not add up"
+    return {
+        "name": draft.name,
+        "path": draft.source.path.as_posix(),
+        "read": report.read,
+        "kept": draft.kept,
+        "tokens": num_tokens,
+        "splits": dict(zip(SPLITS, splits, strict=True)),
+        "dropped": dict(sorted(dropped.items())),
+        "cells": dict(sorted(report.cells.items())),
+        "fields": {"text": draft.num_text, "bad": draft.num_bad},
+        "notes": report.notes + ([draft.trouble] if draft.trouble else []),
+        "places": dict(sorted(report.places.items())),
+    }
+
+
+def _make_manifest(
+    folder: Path,
+    encoded: Encoded,
+    tables: Sequence[Mapping[str, Any]],
+    skipped: Sequence[tuple[Path, str]],
+    config: PrepareConfig,
+    report: Progress,
+) -> dict[str, Any]:
+    """Return the manifest; the fingerprint stands for the content of all files."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    files: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        sync(path)
+        files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest_file(path)}
+        report(ProgressEvent(stage="write", done=len(files), total=len(paths), rows=encoded.arrays.num_rows))
+    digests = "\n".join(f"{name} {entry['sha256']}" for name, entry in files.items())
+    return {
+        "format_version": FORMAT_VERSION,
+        "navi_version": VERSION,
+        "fingerprint": hashlib.sha256(digests.encode()).hexdigest(),
+        "tokenizer": files[TOKENIZER_FILE]["sha256"],
+        "settings": config.as_settings(),
+        "totals": _count_totals(encoded, tables),
+        "notes": load_attributes(config.attributes).find_unused(_list_columns(encoded)),
+        "skipped": [{"path": path.as_posix(), "reason": reason} for path, reason in sorted(skipped)],
+        "files": files,
+        "tables": tables,
+    }
+
+
+def _count_totals(encoded: Encoded, tables: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    arrays = encoded.arrays
+    return {
+        "tables": len(encoded.tables),
+        "read": sum(table["read"] for table in tables),
+        "rows": arrays.num_rows,
+        "cells": len(arrays.row_segments),
+        "tokens": sum(table["tokens"] for table in tables),
+        "segments": arrays.num_segments,
+        "values": len(encoded.values),
+        "value_tokens": len(arrays.value_tokens),
+        "headers": len(encoded.headers),
+        "attributes": len(encoded.attributes),
+        "columns": arrays.num_columns,
+    }
 
 
 def _list_columns(encoded: Encoded) -> dict[str, set[str]]:
     columns: dict[str, set[str]] = {name: set() for name in encoded.tables}
     headers = encoded.headers.to_pylist()
-    for table, header in zip(encoded.columns.table, encoded.columns.header, strict=True):
+    for table, header in zip(encoded.arrays.column_table, encoded.arrays.column_header, strict=True):
         columns[encoded.tables[table]].add(headers[header])
     return columns

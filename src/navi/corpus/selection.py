@@ -1,21 +1,23 @@
-"""Selection: which tables and rows of the drafts go into the corpus, and why the others do not."""
+"""Which tables and rows go into a corpus, and which of them are trained on, held out, or never seen."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.corpus.config import PrepareConfig
-from navi.corpus.drafts import Draft
-from navi.corpus.pieces import Piece
-from navi.corpus.scratch import read_pieces
-from navi.corpus.splits import UNSEEN, choose_largest, choose_unseen, sample_rows, share_rows, split_rows
-from navi.errors import CorpusError
+from navi.corpus.hashing import Hashes, hash_text, hash_texts, mix
+from navi.corpus.prepareconfig import PrepareConfig
+from navi.errors import ConfigError, CorpusError
+from navi.tables import ReadReport, Source
 
+SPLITS = ("train", "validation", "test", "unseen")
+"""Names of the split codes in `Corpus.row_split`."""
+TRAIN, VALIDATION, TEST, UNSEEN = range(4)
 VOCABULARY = "table not in the tokenizer's vocabulary"
 """Reason of dropped rows: too many of the table's text fields are mostly [UNK]."""
 NOT_LARGEST = "table not among the largest"
@@ -24,80 +26,59 @@ SAMPLED = "sampled down"
 """Reason of dropped rows: `total_rows` leaves no place for them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Selection:
-    """A draft with what was decided about it."""
+@dataclass(kw_only=True)
+class Draft:
+    """A source that was read and encoded, and what is decided about its rows."""
 
-    draft: Draft
+    source: Source
+    chunks: Path
+    """File with its encoded chunks."""
+    report: ReadReport
+    """What reading it lost."""
+    num_rows: int = 0
+    """Rows encoded."""
+    num_text: int = 0
+    """Cells of meaningful text."""
+    num_bad: int = 0
+    """Those among them that hold too much [UNK]."""
+    trouble: str | None = None
+    """Why reading ended early, or None."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """Rows left out, by reason."""
+    """Encoded rows that are left out, by reason."""
     is_unseen: bool = False
     """Whether the whole table is kept out of training."""
 
     @property
     def name(self) -> str:
         """Name of the table."""
-        return self.draft.source.name
+        return self.source.name
 
     @property
     def kept(self) -> int:
         """Rows that go into the corpus."""
-        return self.draft.num_rows - self.dropped.total()
+        return self.num_rows - self.dropped.total()
 
 
-def select(drafts: Sequence[Draft], config: PrepareConfig) -> list[Selection]:
-    """Decide about each draft: vocabulary first, then the largest tables, then how many rows; sorted by name."""
-    drafts = sorted(drafts, key=lambda draft: draft.source.name)
-    dropped = {draft.source.name: Counter[str]() for draft in drafts}
-    rows = {draft.source.name: draft.num_rows for draft in drafts if draft.num_rows}
-    foreign = {draft.source.name for draft in drafts if is_foreign(draft, config)}
-    largest = choose_largest(
-        {name: count for name, count in rows.items() if name not in foreign}, config.largest_tables
-    )
-    quotas = share_rows({name: rows[name] for name in sorted(largest)}, config.total_rows)
-    for name, count in rows.items():
-        if name in foreign:
-            dropped[name][VOCABULARY] = count
-        elif name not in largest:
-            dropped[name][NOT_LARGEST] = count
-        elif quotas[name] < count:
-            dropped[name][SAMPLED] = count - quotas[name]
+def select_tables(drafts: Sequence[Draft], config: PrepareConfig) -> None:
+    """Decide about each draft: vocabulary first, then the largest tables, then how many rows, then which are unseen."""
+    rows = {draft.name: draft.num_rows for draft in drafts if draft.num_rows}
+    foreign = {draft.name for draft in drafts if _is_foreign(draft, config)}
+    ranked = sorted(rows.keys() - foreign, key=lambda name: (-rows[name], name))
+    quotas = share_rows({name: rows[name] for name in sorted(ranked[: config.largest_tables])}, config.total_rows)
+    for draft in drafts:
+        lost = draft.num_rows - quotas.get(draft.name, 0)
+        reason = VOCABULARY if draft.name in foreign else SAMPLED if draft.name in quotas else NOT_LARGEST
+        draft.dropped = Counter({reason: lost} if lost else {})
     kept = [name for name, quota in quotas.items() if quota]
     if not kept:
         raise CorpusError(_explain_nothing(drafts, foreign))
     unseen = choose_unseen(kept, config)
-    return [
-        Selection(draft=draft, dropped=dropped[draft.source.name], is_unseen=draft.source.name in unseen)
-        for draft in drafts
-    ]
+    for draft in drafts:
+        draft.is_unseen = draft.name in unseen
 
 
-def is_foreign(draft: Draft, config: PrepareConfig) -> bool:
-    """Tell whether the tokenizer's vocabulary misses too many of the table's text fields."""
-    return config.max_unknown_share is not None and draft.fields.bad > config.max_bad_share * draft.fields.text
-
-
-def iterate_rows(
-    selection: Selection, config: PrepareConfig
-) -> Iterator[tuple[Piece, NDArray[np.int8], NDArray[np.bool_] | None]]:
-    """Yield the pieces of a table, each with the split of its rows and, unless all do, which of them stay."""
-    stay = _sample(selection, config)
-    begin = 0
-    for piece in read_pieces(selection.draft.pieces):
-        end = begin + piece.num_rows
-        if selection.is_unseen:
-            splits = np.full(piece.num_rows, UNSEEN, np.int8)
-        else:
-            splits = split_rows(piece.row_hash, config)
-        yield piece, splits, None if stay is None else stay[begin:end]
-        begin = end
-
-
-def _sample(selection: Selection, config: PrepareConfig) -> NDArray[np.bool_] | None:
-    if not selection.dropped[SAMPLED]:
-        return None
-    hashes = [piece.row_hash for piece in read_pieces(selection.draft.pieces)]
-    return sample_rows(np.concatenate(hashes), selection.kept, config.seed)
+def _is_foreign(draft: Draft, config: PrepareConfig) -> bool:
+    return config.max_unknown_share is not None and draft.num_bad > config.max_bad_share * draft.num_text
 
 
 def _explain_nothing(drafts: Sequence[Draft], foreign: set[str]) -> str:
@@ -107,4 +88,59 @@ def _explain_nothing(drafts: Sequence[Draft], foreign: set[str]) -> str:
             "Take another backbone, or switch the check off with max_unknown_share=None."
         )
     troubles = [draft.trouble for draft in drafts if draft.trouble]
-    return " ".join([f"No table has any row: {len(drafts)} files were read.", *troubles[:3]])
+    files = "1 file was" if len(drafts) == 1 else f"{len(drafts)} files were"
+    return " ".join([f"No table has any row: {files} read.", *troubles[:3]])
+
+
+def share_rows(rows: Mapping[str, int], total: int | None) -> dict[str, int]:
+    """Return how many rows each table keeps of `total`, in proportion to what it has.
+
+    What rounding leaves over goes to the largest remainders, so the sum is `total` exactly.
+
+    >>> share_rows({"a": 60, "b": 30, "c": 10}, 11)
+    {'a': 7, 'b': 3, 'c': 1}
+    """
+    available = sum(rows.values())
+    if total is None or total >= available:
+        return dict(rows)
+    quotas = {name: count * total // available for name, count in rows.items()}
+    by_remainder = sorted(rows, key=lambda name: (-(rows[name] * total % available), name))
+    for name in by_remainder[: total - sum(quotas.values())]:
+        quotas[name] += 1
+    return quotas
+
+
+def choose_unseen(tables: Sequence[str], config: PrepareConfig) -> frozenset[str]:
+    """Return the names of the tables kept out of training: those named, or that many drawn by name and seed."""
+    chosen = config.unseen_tables
+    if isinstance(chosen, int):
+        drawn = mix(hash_texts(tables), hash_text(f"unseen {config.seed}"))
+        names = {tables[place] for place in np.argsort(drawn)[:chosen]}
+    else:
+        names = set(chosen)
+    unknown = sorted(names - set(tables))
+    if unknown:
+        raise ConfigError(
+            f"unseen_tables names {', '.join(unknown)}, which no table kept is called. "
+            f"The tables are {', '.join(sorted(tables))}."
+        )
+    if len(names) >= len(tables):
+        raise ConfigError(f"unseen_tables leaves no table to train on: {len(names)} of {len(tables)} are unseen.")
+    return frozenset(names)
+
+
+def split_rows(row_hash: Hashes, config: PrepareConfig) -> NDArray[np.int8]:
+    """Return the split of each row: a matter of its content and the seed alone, so copies of a row stay together."""
+    drawn = mix(row_hash, hash_text(f"split {config.seed}")) / 2.0**64
+    splits = np.full(len(row_hash), TRAIN, np.int8)
+    splits[drawn < config.validation_share + config.test_share] = TEST
+    splits[drawn < config.validation_share] = VALIDATION
+    return splits
+
+
+def sample_rows(row_hash: Hashes, num_rows: int, seed: int) -> NDArray[np.bool_]:
+    """Tell which rows of a table stay when it is sampled down: a matter of their content and the seed."""
+    drawn = mix(row_hash, hash_text(f"sample {seed}"))
+    stay = np.zeros(len(row_hash), np.bool_)
+    stay[np.argsort(drawn, kind="stable")[:num_rows]] = True
+    return stay

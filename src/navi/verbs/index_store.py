@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from navi.corpus.columns import ScratchFolder
+from navi.corpus.arrays import FolderStore
 from navi.errors import ConfigError, ModelError, TableError
 from navi.files import read_json, write_folder, write_json
 from navi.tables import Source, find_sources
@@ -46,17 +47,15 @@ def build_index(
     if not folder.parent.is_dir():
         raise ConfigError(f"Cannot write {folder}: there is no folder {folder.parent}. Make it first.")
     with write_folder(folder) as aside:
-        scratch = ScratchFolder(aside / "scratch")
-        try:
-            builder = IndexBuilder(navi, scratch.make)
+        with FolderStore(aside / "scratch") as store:
+            builder = IndexBuilder(navi, store)
             for encoded in read_ahead(FileEmbedder(navi, sources, "rows", EmbedConfig()).read()):
                 builder.add(encoded)
                 for table, count in enumerate(np.bincount(encoded.arrays.row_table)):
                     if progress is not None:
                         progress(encoded.tables[table], int(count))
             _save(builder.finish(method), aside, sources)
-        finally:
-            scratch.remove()
+        shutil.rmtree(aside / "scratch")
     return open_index(navi, folder)
 
 

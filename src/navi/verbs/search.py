@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.corpus import Encoded
-from navi.corpus.columns import GrowingLists, GrowingMemory, MakeGrowing
+from navi.corpus.arrays import ArrayStore, read_texts
 from navi.errors import ConfigError, MissingExtraError, TableError
 from navi.verbs.embedding import embed_value_means
 from navi.verbs.pool import Floats, Ints, Progress
@@ -176,27 +176,22 @@ def index_frames(navi: Navi, frames: Any, *, method: str = "auto", progress: Pro
 class IndexBuilder:
     """Takes encoded rows, some at a time, and makes a search index of them."""
 
-    def __init__(self, navi: Navi, make: MakeGrowing = GrowingMemory) -> None:
-        self._navi, self._make = navi, make
-        self._vectors = make("vectors", np.float32)
-        self._words, self._word_rows = make("words", np.uint64), make("words.rows", np.int32)
-        self._cells = GrowingLists(make, "cells", np.uint8)
-        self._number, self._table = make("number", np.int64), make("table", np.int32)
+    def __init__(self, navi: Navi, store: ArrayStore | None = None) -> None:
+        self._navi, self._store = navi, store or ArrayStore()
         self._tables: dict[str, int] = {}
         self._num_rows = 0
 
     def add(self, encoded: Encoded, progress: Progress | None = None) -> None:
         """Take in rows."""
         arrays = encoded.arrays
-        self._vectors.append(embed_value_means(self._navi.pool, arrays, progress=progress).reshape(-1))
+        self._store.append("vectors", embed_value_means(self._navi.pool, arrays, progress=progress))
         rows, words = list_words(encoded)
-        self._word_rows.append(rows + self._num_rows)
-        self._words.append(words)
-        texts = [text.encode() for text in _write_cells(encoded)]
-        self._cells.append(np.array([len(text) for text in texts]), np.frombuffer(b"".join(texts), np.uint8))
+        self._store.append("word_rows", (rows + self._num_rows).astype(np.int32))
+        self._store.append("words", words)
+        self._store.append_texts("cells", pa.array(_write_cells(encoded), pa.string()))
         numbers = [self._tables.setdefault(name, len(self._tables)) for name in encoded.tables]
-        self._table.append(np.array(numbers, np.int32)[arrays.row_table])
-        self._number.append(encoded.row_number)
+        self._store.append("table", np.array(numbers, np.int32)[arrays.row_table])
+        self._store.append("number", encoded.row_number)
         self._num_rows += arrays.num_rows
 
     def finish(self, method: str = "auto") -> SearchIndex:
@@ -207,31 +202,27 @@ class IndexBuilder:
             raise TableError("No row to search in: these tables have none with any cell.")
         if method == "auto":
             method = "exact" if self._num_rows <= EXACT_ROWS else "hnsw"
-        raw = self._vectors.finish().reshape(self._num_rows, -1)
-        whitening, unit = Whitening.fit(raw), self._make("unit", np.float32)
+        raw = self._store.read()["vectors"]
+        whitening = Whitening.fit(raw)
         for start in range(0, self._num_rows, ROWS_AT_ONCE):
-            unit.append(whitening.transform(np.asarray(raw[start : start + ROWS_AT_ONCE])).reshape(-1))
-        vectors = unit.finish().reshape(raw.shape)
-        rows, words = self._word_rows.finish(), self._words.finish()
+            self._store.append("unit", whitening.transform(raw[start : start + ROWS_AT_ONCE]))
+        named = self._store.read()
+        vectors, rows, words = named["unit"], named["word_rows"], named["words"]
         index = WordIndex.build(rows, words, self._num_rows)
         return SearchIndex(
             navi=self._navi,
             whitening=whitening,
             vectors=vectors,
             words=index,
-            rows=self._list_rows(),
+            rows=self._list_rows(named),
             similarity_weight=_measure_weight(vectors, index, rows, words),
             method=method,
             faiss_index=None if method == "exact" else _build_faiss(vectors, method),
         )
 
-    def _list_rows(self) -> pa.Table:
-        offsets, content = self._cells.finish()
-        cells = pa.LargeStringArray.from_buffers(self._num_rows, pa.py_buffer(offsets), pa.py_buffer(content))
-        table = pa.DictionaryArray.from_arrays(
-            pa.array(self._table.finish()), pa.array(list(self._tables), pa.string())
-        )
-        return pa.table({"table": table, "row": self._number.finish(), "cells": cells})
+    def _list_rows(self, named: Mapping[str, NDArray[Any]]) -> pa.Table:
+        table = pa.DictionaryArray.from_arrays(pa.array(named["table"]), pa.array(list(self._tables), pa.string()))
+        return pa.table({"table": table, "row": named["number"], "cells": read_texts(named, "cells")})
 
 
 def _write_cells(encoded: Encoded) -> Iterator[str]:

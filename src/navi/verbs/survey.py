@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from navi.corpus import Encoded
 from navi.corpus.arrays import ROLES
-from navi.corpus.encoded import Encoded
 from navi.tables import Table
 from navi.verbs.filling import Frame, Parse, find_present
 from navi.verbs.guessing.gaps import Gaps, Ints

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from navi.backbones import load_tokenizer
-from navi.corpus import PrepareConfig, encode_tables
+from navi.corpus import PrepareConfig, RowEncoder
 from navi.tables import read_frame
 from navi.training import Domain
 from navi.verbs.guessing.columnvalues import ColumnValues
@@ -27,7 +27,7 @@ DOMAIN = Domain(
 @pytest.fixture(scope="module")
 def columns(tiny_backbone):
     tokenizer = load_tokenizer(tiny_backbone)
-    encoded = encode_tables({"films": read_frame(FILMS)}, tokenizer, PrepareConfig(max_unknown_share=None))
+    encoded = RowEncoder(tokenizer, PrepareConfig(max_unknown_share=None)).encode({"films": read_frame(FILMS)})
     cells = sort_cells(encoded.arrays, np.arange(10))
     texts = [encoded.headers[int(header)].as_py() for header in encoded.arrays.column_header]
     values = ColumnValues(encoded, cells, tokenizer, DOMAIN, max_values=100, max_tokens=20)

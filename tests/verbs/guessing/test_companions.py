@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from navi.backbones import load_tokenizer
-from navi.corpus import PrepareConfig, encode_tables
+from navi.corpus import PrepareConfig, RowEncoder
 from navi.tables import read_frame
 from navi.verbs.guessing.companions import Companions
 from navi.verbs.guessing.gaps import Gaps, sort_cells
@@ -22,7 +22,7 @@ FILMS = [
 @pytest.fixture(scope="module")
 def encoded(tiny_backbone):
     tokenizer = load_tokenizer(tiny_backbone)
-    return encode_tables({"films": read_frame(FILMS)}, tokenizer, PrepareConfig(max_unknown_share=None))
+    return RowEncoder(tokenizer, PrepareConfig(max_unknown_share=None)).encode({"films": read_frame(FILMS)})
 
 
 @pytest.fixture(scope="module")

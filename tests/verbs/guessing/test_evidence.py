@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from navi.backbones import load_tokenizer
-from navi.corpus import PrepareConfig, encode_tables
+from navi.corpus import PrepareConfig, RowEncoder
 from navi.tables import read_frame
 from navi.verbs.guessing.evidence import NearestRows
 from navi.verbs.guessing.gaps import Gaps, sort_cells
@@ -22,7 +22,7 @@ FILMS = [
 @pytest.fixture(scope="module")
 def encoded(tiny_backbone):
     tables = {"films": read_frame(FILMS), "others": read_frame([{"title": "dark house", "country": "french"}])}
-    return encode_tables(tables, load_tokenizer(tiny_backbone), PrepareConfig(max_unknown_share=None))
+    return RowEncoder(load_tokenizer(tiny_backbone), PrepareConfig(max_unknown_share=None)).encode(tables)
 
 
 def vote(encoded, row, k, rows=None):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from navi.corpus.encoded import Encoded
+from navi.corpus import Encoded
 from navi.corpus.tokens import TextTokenizer
 from navi.training import Domain
 from navi.verbs.guessing.formats import ColumnFormat, TextFormat, learn_format

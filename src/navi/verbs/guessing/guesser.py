@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from navi.corpus.encoded import Encoded
+from navi.corpus import Encoded
 from navi.model.runner import Runner
 from navi.training import Domain
 from navi.verbs.guessing.blend import Blend, Choice, Floats

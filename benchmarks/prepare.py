@@ -40,9 +40,9 @@ def main() -> None:
 
 
 def simulate(folder: str, num_rows: int, seed: int) -> None:
-    from navi.simulator import write_catalogues
+    from navi.simulator import SimulatorConfig, write_catalogues
 
-    write_catalogues(folder, num_rows=num_rows, seed=seed)
+    write_catalogues(folder, SimulatorConfig(num_rows=num_rows, seed=seed))
 
 
 def run(folder: str, options: argparse.Namespace) -> dict[str, float]:

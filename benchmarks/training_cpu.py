@@ -31,7 +31,7 @@ from navi.backbones import find_backbone
 from navi.batches import BatchBuilder, plan_epoch
 from navi.corpus import ROLE_HIGH, ROLE_LOW, Corpus
 from navi.model import load_backbone
-from navi.simulator import write_catalogues
+from navi.simulator import SimulatorConfig, write_catalogues
 from navi.training import make_preset
 from navi.training.run import keep_freed_memory
 from navi.training.step import Stepper
@@ -154,7 +154,7 @@ class PlainWay:
 
 
 def simulate(folder: str) -> Corpus:
-    write_catalogues(f"{folder}/tables", num_rows=2000, seed=3)
+    write_catalogues(f"{folder}/tables", SimulatorConfig(num_rows=2000, seed=3))
     return prepare([f"{folder}/tables"], f"{folder}/corpus")
 
 

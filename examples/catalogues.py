@@ -9,7 +9,7 @@ import pandas as pd
 
 import navi
 from navi.corpus import PrepareConfig
-from navi.simulator import Truth, write_catalogues
+from navi.simulator import SimulatorConfig, Truth, write_catalogues
 from navi.tables import ReadReport, find_sources, read_chunks, to_arrow
 from navi.training import PretrainConfig
 
@@ -22,7 +22,7 @@ def make_tables() -> Path:
     """Return a folder of five catalogues, no two with the same schema."""
     folder = FOLDER / "tables"
     if not folder.exists():
-        write_catalogues(folder, num_catalogues=5, num_rows=400, seed=0).save(FOLDER / "truth.json")
+        write_catalogues(folder, SimulatorConfig(num_catalogues=5, num_rows=400)).save(FOLDER / "truth.json")
     return folder
 
 

@@ -110,7 +110,7 @@ def world() -> World:
 def catalogues(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same catalogues as files."""
     folder = tmp_path_factory.mktemp("catalogues")
-    write_catalogues(folder, **CATALOGUES)
+    write_catalogues(folder, SimulatorConfig(**CATALOGUES))
     return folder
 
 

@@ -32,11 +32,11 @@ def docs(conftest):
 @pytest.fixture
 def reader(conftest, tiny_backbone, tmp_path, monkeypatch):
     """The folder of a reader with tables of their own, one of them with gaps."""
-    from navi.simulator import write_catalogues
+    from navi.simulator import SimulatorConfig, write_catalogues
 
     conftest.make_quick(tiny_backbone, monkeypatch)
     films = tmp_path / "films"
-    write_catalogues(films, num_rows=90, num_catalogues=4, seed=0)
+    write_catalogues(films, SimulatorConfig(num_rows=90, num_catalogues=4))
     for name in ("imdb.csv", "kinothek.jsonl"):
         next(films.glob(f"*{Path(name).suffix}")).rename(films / name)
     monkeypatch.chdir(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from navi.cli import app
-from navi.simulator import Truth, write_catalogues
+from navi.simulator import SimulatorConfig, Truth, write_catalogues
 
 Type = Callable[..., Result]
 CATALOGUES = {"num_catalogues": 3, "num_rows": 90, "seed": 5}
@@ -51,14 +51,14 @@ def navi_command() -> Type:
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of three simulated catalogues; do not change it."""
     folder = tmp_path_factory.mktemp("films")
-    write_catalogues(folder, **CATALOGUES)
+    write_catalogues(folder, SimulatorConfig(**CATALOGUES))
     return folder
 
 
 @pytest.fixture(scope="session")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     """What is true of the catalogues."""
-    return write_catalogues(tmp_path_factory.mktemp("films-again"), **CATALOGUES)
+    return write_catalogues(tmp_path_factory.mktemp("films-again"), SimulatorConfig(**CATALOGUES))
 
 
 @pytest.fixture(scope="session")

@@ -1,213 +1,204 @@
-"""The films of a simulated world, each made from its number alone and from the people and studios behind it."""
+"""The films of a simulated world: facts that depend on one another as they do in real catalogues."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import math
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from itertools import chain, count, product
+from random import Random
+from string import ascii_uppercase
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from navi.simulator.countries import COUNTRIES
-from navi.simulator.draws import Draws
-from navi.simulator.genres import GENRES
-from navi.simulator.population import COMPANIONS, GENRE_SHARES, LAST_YEAR, SHARE_C, Directors, Floats, Ints, Population
-
-# Shape suffixes: N films, C countries, K members of a cast.
-
-CAST = 4
-"""The most actors a film names."""
-DISTRIBUTORS = 4
-"""Distributors in each country."""
-_BLOCK = 12
-_SERIES_LENGTHS = np.array([0, 2, 3, 3, 4, 5])
-_CITIES_C = np.array([len(country.cities) for country in COUNTRIES])
-_CERTIFICATE_EDGES = np.array([np.cumsum(genre.certificates) / sum(genre.certificates) for genre in GENRES])
-_RUNTIME = np.array([genre.runtime for genre in GENRES])
-_COST = np.array([genre.cost for genre in GENRES])
-_APPEAL = np.array([genre.appeal for genre in GENRES])
-_SEASON = np.array([genre.season for genre in GENRES])
+Words = dict[str, Any]
+Film = dict[str, Any]
+"""What is known of a film, by concept."""
+FIRST_YEAR, LAST_YEAR = 1932, 2024
+"""When the first directors begin, and when the world ends."""
 
 
-@dataclass(frozen=True)
-class Films:
-    """Some films, a column an array; people, studios, places and genres are numbers."""
-
-    number: Ints
-    """(N,) number of the film in its world."""
-    root: Ints
-    """(N,) number of the first film of its series, its own where it stands alone."""
-    instalment: Ints
-    """(N,) place in its series from 1; 0 for a film that stands alone."""
-    director: Ints
-    birth_year: Ints
-    """(N,) of the director."""
-    writer: Ints
-    composer: Ints
-    cast: Ints
-    """(N, K) actors, lead first; -1 where there is none."""
-    studio: Ints
-    distributor: Ints
-    country: Ints
-    language: Ints
-    city: Ints
-    """(N,) place in the cities of the country."""
-    genre: Ints
-    second_genre: Ints
-    """(N,) -1 where there is none."""
-    year: Ints
-    month: Ints
-    day: Ints
-    runtime: Ints
-    certificate: Ints
-    monochrome: NDArray[np.bool_]
-    budget: Ints
-    revenue: Ints
-    score: Ints
-    """(N,) tenths of a point, 10 to 95."""
-    critic_score: Ints
-    """(N,) of 100."""
-    votes: Ints
-    wins: Ints
-    nominations: Ints
-
-    def take(self, places: Ints) -> Films:
-        """The films at these places."""
-        return Films(**{name: column[places] for name, column in self.__dict__.items()})
+def load_data(name: str) -> Any:
+    """Return the content of one of the simulator's data files."""
+    return json.loads((resources.files("navi.simulator") / "data" / f"{name}.json").read_text(encoding="utf-8"))
 
 
-class Cinema:
-    """A world of films: `films(numbers)` makes any of them, alike whatever else was made before."""
+WORDS: Words = load_data("words")
+GENRES: dict[str, Words] = {genre["name"]: genre for genre in WORDS["genres"]}
+LANGUAGES: dict[str, Words] = {language["code"]: language for language in WORDS["languages"]}
 
-    def __init__(self, seed: int, num_films: int) -> None:
-        self.num_films = num_films
-        self.draws = Draws(seed)
-        self.population = Population(self.draws, num_films)
 
-    def _series(self, number: Ints) -> tuple[Ints, Ints]:
-        """Root and instalment: some runs of up to five numbers are one series."""
-        first = number // _BLOCK * _BLOCK
-        length = _SERIES_LENGTHS[self.draws.below("series length", first, 6)]
-        member = number - first < length
-        return np.where(member, first, number), np.where(member, number - first + 1, 0)
+def make_films(num_films: int, rng: Random) -> Iterator[Film]:
+    """Yield films without end, of a world with people for so many; some are a series of up to five."""
+    numbers = count()
+    industries = _make_industries(num_films, rng)
+    while True:
+        home = _draw_share(industries, rng)
+        director, colleague = _draw_early(home["directors"], 1.4, rng), rng.choice(home["directors"])
+        elsewhere = home if rng.random() < 0.65 else _draw_share(industries, rng)
+        studio = director["studio"] if rng.random() < 0.82 else _draw_early(elsewhere["studios"], 1.5, rng)
+        series = _start_series(director, colleague, studio, rng)
+        series["length"] = rng.choice((2, 3, 3, 4, 5)) if rng.random() < 0.1 else 1
+        year = director["first_year"] + rng.randrange(max(director["span"] - 2 * series["length"], 1))
+        for instalment in range(series["length"]):
+            film = series | {"number": next(numbers), "release_year": min(year + 2 * instalment, LAST_YEAR)}
+            film["actor"] = _choose_cast(film, director, home["actors"], rng)
+            yield film | _write_texts(film, instalment, rng) | _measure(film, director, instalment, rng)
 
-    def _studio(self, root: Ints, directors: Directors) -> Ints:
-        """Mostly the director's home studio, now and then another at home, seldom one abroad."""
-        way = self.draws.uniform("studio way", root)
-        abroad = self.draws.choice("abroad", root, SHARE_C)
-        country = np.where(way < 0.94, directors.country, abroad)
-        return np.where(way < 0.82, directors.studio, self.population.studio_in(country, "studio", root))
 
-    def _genres(self, root: Ints, studio: Ints, directors: Directors) -> tuple[Ints, Ints]:
-        """First and second genre: the director's, else the studio's, else any."""
-        way = self.draws.uniform("genre way", root)
-        house = self.draws.choice("studio genre", studio, GENRE_SHARES)
-        free = self.draws.choice("free genre", root, GENRE_SHARES)
-        genre = np.select([way < 0.66, way < 0.84, way < 0.95], [directors.genre, directors.second_genre, house], free)
-        rank = self.draws.choice("second genre", root, (0.5, 0.2, 0.1, 0.2))
-        return genre, np.where(rank < 3, COMPANIONS[genre, np.minimum(rank, 2)], -1)
-
-    def _dates(self, number: Ints, root: Ints, instalment: Ints, genre: Ints, directors: Directors) -> tuple[Ints, ...]:
-        draws = self.draws
-        room = directors.last_year - directors.first_year + 1
-        room = np.maximum(np.where(instalment > 0, room - 10, room), 1)
-        year = directors.first_year + draws.below("year", root, room)
-        year = np.minimum(year + np.maximum(instalment - 1, 0) * (2 + root // _BLOCK % 2), LAST_YEAR)
-        in_season = draws.uniform("in season", number) < 0.5
-        month = np.where(in_season, _SEASON[genre], 1 + draws.below("month", number, 12))
-        return year, month, 1 + draws.below("day", number, 28)
-
-    def _cast(self, number: Ints, root: Ints, director: Ints, directors: Directors, genre: Ints, year: Ints) -> Ints:
-        """The director's standing company in the first two places more often than not, the rest by genre and time."""
-        draws, country = self.draws, directors.country
-        middle = (directors.first_year + directors.last_year) // 2
-        cast = np.empty((len(number), CAST), dtype=np.int64)
-        for slot in range(CAST):
-            index = number if slot else root
-            actor = self.population.actor_in(f"actor {slot}", index, country, genre, year)
-            if slot < 2:
-                own = self.population.actor_in(f"own actor {slot}", director, country, directors.genre, middle)
-                actor = np.where(draws.uniform(f"loyal {slot}", index) < 0.6, own, actor)
-            repeated = (cast[:, :slot] == actor[:, None]).any(axis=1)
-            absent = draws.uniform(f"absent {slot}", number) < (0.0, 0.0, 0.1, 0.4)[slot]
-            cast[:, slot] = np.where(repeated | absent, -1, actor)
-        return cast
-
-    def _money(
-        self, number: Ints, root: Ints, studio: Ints, genre: Ints, score: Floats, country: Ints
-    ) -> tuple[Ints, Ints]:
-        """Budget, round as announced budgets are, and revenue, which follows budget and score."""
-        draws = self.draws
-        home = 0.5 + 3.0 * SHARE_C[country]
-        scale = draws.normal("studio scale", studio) * 0.5 + draws.normal("budget", root) * 0.35
-        millions = 9.0 * _COST[genre] * home * np.exp(scale)
-        step = np.where(millions >= 10, 1_000_000, 100_000)
-        budget = np.maximum(np.round(millions * 1e6 / step), 1) * step
-        growth = 0.55 * (score - 6.2) + 0.35 * draws.normal("revenue", number) + 0.7
-        return budget.astype(np.int64), np.round(budget * np.exp(growth)).astype(np.int64)
-
-    def _reception(self, number: Ints, genre: Ints, instalment: Ints, skill: Floats) -> tuple[Floats, Ints]:
-        """User and critic score: a director's gift, the genre's appeal, and sequels that tire."""
-        draws = self.draws
-        score = 6.2 + _APPEAL[genre] + 0.8 * skill + 0.35 * draws.normal("score", number)
-        score = np.clip(score - 0.25 * np.maximum(instalment - 1, 0), 1.0, 9.5)
-        critic = np.clip(10.5 * score - 6 + 6 * draws.normal("critic", number), 4, 99)
-        return score, np.round(critic).astype(np.int64)
-
-    def films(self, number: Ints) -> Films:
-        """The films of these numbers."""
-        draws = self.draws
-        root, instalment = self._series(number)
-        home = draws.choice("home country", root, SHARE_C)
-        director = self.population.person_in(home, "director", draws.uniform("director", root) ** 1.4)
-        directors = self.population.directors(director)
-        studio = self._studio(root, directors)
-        country = self.population.country_of_studio(studio)
-        genre, second_genre = self._genres(root, studio, directors)
-        year, month, day = self._dates(number, root, instalment, genre, directors)
-        score, critic = self._reception(number, genre, instalment, directors.skill)
-        budget, revenue = self._money(number, root, studio, genre, score, country)
-        wins = np.maximum(0, np.round((score - 6.8) * 3 + draws.normal("wins", number))).astype(np.int64)
-        certificate_chance = draws.uniform("certificate", root)[:, None]
-        length = _RUNTIME[genre] + 8 * directors.pace + 5 * draws.normal("runtime", number)
-        return Films(
-            number=number,
-            root=root,
-            instalment=instalment,
-            director=director,
-            birth_year=directors.birth_year,
-            writer=self._crew("writer", 0.55, root, director, directors),
-            composer=self._crew("composer", 0.75, root, director, directors),
-            cast=self._cast(number, root, director, directors, genre, year),
-            studio=studio,
-            distributor=self._distributor(root, studio, country),
-            country=country,
-            language=self.population.language_of_studio(studio),
-            city=draws.below("city", root, _CITIES_C[country]),
-            genre=genre,
-            second_genre=second_genre,
-            year=year,
-            month=month,
-            day=day,
-            runtime=np.maximum(62, np.round(length)).astype(np.int64),
-            certificate=(certificate_chance > _CERTIFICATE_EDGES[genre][:, :-1]).sum(axis=1),
-            monochrome=year + 3 * draws.normal("monochrome", number) < 1967,
-            budget=budget,
-            revenue=revenue,
-            score=np.round(score * 10).astype(np.int64),
-            critic_score=critic,
-            votes=np.round(revenue**0.75 / 40 * np.exp(0.3 * draws.normal("votes", number))).astype(np.int64) + 12,
-            wins=wins,
-            nominations=wins * 2 + draws.below("nominations", number, 4),
+def _make_industries(num_films: int, rng: Random) -> list[Words]:
+    """Return the studios, actors and directors of each country; their numbers grow with the films."""
+    names, brands = {}, {}
+    for code, words in LANGUAGES.items():
+        surnames = [stem + ending for stem, ending in product(words["stems"], words["endings"])]
+        firsts = [" ".join(pair) for pair in product(*words["brands"])] if "brands" in words else surnames
+        names[code] = make_names(words["given"], surnames, rng)
+        brands[code] = make_names(firsts, words["houses"], rng)
+    distributors = make_names(WORDS["distributors"][0], WORDS["distributors"][1], rng)
+    industries = []
+    for country in WORDS["countries"]:
+        people, num = names[country["language"]], num_films * country["share"]
+        contracts = [next(distributors) for _ in range(4)]
+        num_studios = max(2, round(min(1200, num_films**0.55) * country["share"]))
+        studios = [_make_studio(country, brands[country["language"]], contracts, rng) for _ in range(num_studios)]
+        actors, writers, composers = (
+            [next(people) for _ in range(max(least, round(num / films)))]
+            for least, films in ((2 * len(GENRES), 5), (3, 10), (2, 25))
         )
+        crew = {"studios": studios, "actors": actors, "writers": writers, "composers": composers}
+        directors = [_make_director(country, next(people), crew, rng) for _ in range(max(3, round(num / 9)))]
+        industries.append(crew | {"directors": directors, "share": country["share"]})
+    return industries
 
-    def _crew(self, role: str, loyalty: float, root: Ints, director: Ints, directors: Directors) -> Ints:
-        """The director's usual writer or composer, or another of the country."""
-        usual = self.population.person_in(directors.country, role, self.draws.uniform(f"usual {role}", director))
-        other = self.population.person_in(directors.country, role, self.draws.uniform(f"other {role}", root))
-        return np.where(self.draws.uniform(f"loyal {role}", root) < loyalty, usual, other)
 
-    def _distributor(self, root: Ints, studio: Ints, country: Ints) -> Ints:
-        """The distributor the studio has a contract with, seldom another of the country."""
-        usual = self.draws.below("contract", studio, DISTRIBUTORS)
-        other = self.draws.below("other distributor", root, DISTRIBUTORS)
-        return country * DISTRIBUTORS + np.where(self.draws.uniform("contract kept", root) < 0.87, usual, other)
+def _make_studio(country: Words, names: Iterator[str], contracts: list[str], rng: Random) -> Words:
+    language = "second_language" if rng.random() < country["second_share"] else "language"
+    return {
+        "name": next(names),
+        "country": country,
+        "language": LANGUAGES[country[language]],
+        "distributor": rng.choice(contracts),
+        "scale": rng.gauss(0, 0.5),
+    }
+
+
+def _make_director(country: Words, name: str, crew: Words, rng: Random) -> Words:
+    return {
+        "name": name,
+        "country": country,
+        "first_year": FIRST_YEAR + int(86 * rng.random() ** 0.6),
+        "span": 10 + rng.randrange(26),
+        "age": 24 + rng.randrange(14),
+        "studio": _draw_early(crew["studios"], 1.5, rng),
+        "genre": _draw_share(WORDS["genres"], rng),
+        "skill": rng.gauss(),
+        "pace": rng.gauss(),
+        "writer": rng.choice(crew["writers"]),
+        "composer": rng.choice(crew["composers"]),
+        "actors": (rng.choice(crew["actors"]), rng.choice(crew["actors"])),
+    }
+
+
+def _start_series(director: Words, colleague: Words, studio: Words, rng: Random) -> Film:
+    """Return what the films of a series share; a director's usual people are now and then a colleague's."""
+    genre = director["genre"] if rng.random() < 0.8 else _draw_share(WORDS["genres"], rng)
+    language, country = studio["language"], studio["country"]
+    second = rng.choices((*genre["companions"], None), (0.5, 0.2, 0.1, 0.2))[0]
+    thing, other = rng.sample(genre["things"], 2)
+    words = {"thing": thing, "other": other, "quality": rng.choice(genre["qualities"])}
+    words |= {"given": rng.choice(language["given"]), "city": rng.choice(country["cities"])}
+    return {
+        "director": director["name"],
+        "director_nationality": director["country"]["people"],
+        "director_birth_year": director["first_year"] - director["age"],
+        "writer": (director if rng.random() < 0.55 else colleague)["writer"],
+        "composer": (director if rng.random() < 0.75 else colleague)["composer"],
+        "studio": studio["name"],
+        "distributor": (studio if rng.random() < 0.87 else colleague["studio"])["distributor"],
+        "country": country,
+        "region": country["region"],
+        "language": language,
+        "genre": [genre["name"], *([second] if second else [])],
+        "certificate": rng.choices(range(5), genre["certificates"])[0],
+        "location": rng.choice(country["cities"]),
+        "scale": studio["scale"] + rng.gauss(0, 0.35),
+        "stem": rng.choice(WORDS["titles"]).format(**words),
+        "original_title": f"{rng.choice(language['openers'])} {rng.choice(language['closers'])}",
+        "sequels": rng.randrange(3),
+    }
+
+
+def _choose_cast(film: Film, director: Words, actors: list[str], rng: Random) -> list[str]:
+    """Return up to four actors of the country, time and genre; more often than not the director's own first."""
+    career, cast = (film["release_year"] - FIRST_YEAR) / (LAST_YEAR + 1 - FIRST_YEAR), []
+    for slot, present in enumerate((1.0, 1.0, 0.9, 0.6)):
+        place = int(min(max(career + rng.gauss(0, 0.08), 0), 0.999) * len(actors))
+        if rng.random() < 0.7:
+            place = min(place // len(GENRES) * len(GENRES) + list(GENRES).index(film["genre"][0]), len(actors) - 1)
+        actor = director["actors"][slot] if slot < 2 and rng.random() < 0.6 else actors[place]
+        if rng.random() < present and actor not in cast:
+            cast.append(actor)
+    return cast
+
+
+def _write_texts(film: Film, instalment: int, rng: Random) -> Film:
+    genre, language, title = GENRES[film["genre"][0]], film["language"], film["stem"]
+    number = f" {instalment + 1}" if instalment else ""
+    if instalment:
+        subtitle = f": {rng.choice(genre['qualities'])} {rng.choice(genre['things'])}"
+        title += (number, f" {WORDS['roman'][instalment]}", subtitle)[film["sequels"]]
+    hero, quest, time = rng.choice(genre["heroes"]), rng.choice(genre["quests"]), rng.choice(WORDS["times"])
+    parts = [rng.choice(language["given"] if rng.random() < 0.67 else WORDS["characters"]) for _ in film["actor"]]
+    return {
+        "title": title,
+        "original_title": title if language["code"] == "en" else film["original_title"] + number,
+        "series": film["stem"] if film["length"] > 1 else None,
+        "description": f"{hero} {quest} in {film['location']}, {time}.",
+        "keywords": rng.sample(genre["keywords"], 3),
+        "character": parts,
+    }
+
+
+def _measure(film: Film, director: Words, instalment: int, rng: Random) -> Film:
+    """Return dates, length, money and reception of a film: by director, genre and studio; sequels tire."""
+    genre = GENRES[film["genre"][0]]
+    liking = 6.2 + genre["appeal"] + 0.8 * director["skill"] - 0.25 * instalment
+    score = min(max(rng.gauss(liking, 0.35), 1.0), 9.5)
+    millions = 9 * genre["cost"] * (0.5 + 3 * film["country"]["share"]) * math.exp(film["scale"])
+    # Budgets are round, as those that are announced.
+    budget = max(round(millions, 0 if millions >= 10 else 1), 0.1)
+    revenue = budget * 1e6 * math.exp(0.55 * (score - 6.2) + rng.gauss(0, 0.35) + 0.7)
+    wins = max(0, round((score - 6.8) * 3 + rng.gauss()))
+    prizes = [f"{won} {what}" for won, what in ((wins, "wins"), (wins * 2 + rng.randrange(4), "nominations")) if won]
+    return {
+        "month": genre["season"] if rng.random() < 0.5 else 1 + rng.randrange(12),
+        "day": 1 + rng.randrange(28),
+        "color": int(film["release_year"] + rng.gauss(0, 3) < 1967),
+        "runtime": max(62, round(genre["runtime"] + 8 * director["pace"] + rng.gauss(0, 5))),
+        "budget": round(budget * 1e6),
+        "revenue": round(revenue),
+        "score": round(score * 10),
+        "critic_score": round(min(max(10.5 * score - 6 + rng.gauss(0, 6), 4), 99)),
+        "votes": round(revenue**0.75 / 40 * math.exp(rng.gauss(0, 0.3))) + 12,
+        "awards": " & ".join(prizes) or None,
+    }
+
+
+def _draw_share(records: list[Words], rng: Random) -> Words:
+    """Return one of some records, as likely as its share."""
+    return rng.choices(records, [record["share"] for record in records])[0]
+
+
+def _draw_early(things: list[Words], power: float, rng: Random) -> Words:
+    """Return one of some things; the higher the power, the likelier the first."""
+    return things[int(rng.random() ** power * len(things))]
+
+
+def make_names(first: Sequence[str], last: Sequence[str], rng: Random) -> Iterator[str]:
+    """Yield names without end; those of later rounds through all pairs have initials: Ada A. Kelford."""
+    pool = list(product(first, last))
+    for letters in chain.from_iterable(product(ascii_uppercase, repeat=size) for size in count()):
+        initials = "".join(f" {letter}." for letter in letters)
+        rng.shuffle(pool)
+        for one, other in pool:
+            yield f"{one}{initials} {other}"

@@ -17,12 +17,11 @@ WIDTH = 0.5
 
 def make_tables(tour: Tour) -> None:
     """Write the simulated catalogues, and their truth beside them."""
-    from navi.simulator import write_catalogues
+    from navi.simulator import SimulatorConfig, write_catalogues
 
     shutil.rmtree(tour.tables, ignore_errors=True)
-    truth = write_catalogues(
-        tour.tables, num_rows=tour.num_rows, num_catalogues=tour.num_catalogues, width=WIDTH, seed=tour.seed
-    )
+    config = SimulatorConfig(num_rows=tour.num_rows, num_catalogues=tour.num_catalogues, width=WIDTH, seed=tour.seed)
+    truth = write_catalogues(tour.tables, config)
     truth.save(tour.folder / TRUTH_FILE)
     tour.truth = truth
     tour.findings.counts = {

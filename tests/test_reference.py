@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from navi.columns import ColumnProfiles
+from navi.simulator import World
 from navi.verbs import Navi
 
 FOLDER = Path(__file__).parent / "reference"
@@ -90,16 +91,19 @@ VERBS: dict[str, Callable[[Navi], Any]] = {
 def kept(request: pytest.FixtureRequest) -> Navi:
     """The model that is kept, written again if that is asked for."""
     if os.environ.get("NAVI_WRITE_REFERENCE"):
-        write_reference(request.getfixturevalue("model_dir"))
+        write_reference(request.getfixturevalue("model_dir"), request.getfixturevalue("world"))
     return Navi.from_pretrained(FOLDER / "model", device="cpu")
 
 
-def write_reference(model_dir: Path) -> None:
+def write_reference(model_dir: Path, world: World) -> None:
     (FOLDER / "model").mkdir(parents=True, exist_ok=True)
     for name in KEPT:
         shutil.copyfile(model_dir / name, FOLDER / "model" / name)
     known = ColumnProfiles.load(model_dir)
     known.take(np.flatnonzero(np.isin(known.tables, sorted(set(known.tables))[:NUM_TABLES]))).save(FOLDER / "model")
+    rows = next(each.rows for each in world.catalogues if each.name == sorted(set(known.tables))[0])
+    texts = [{header: str(cell) for header, cell in row.items() if isinstance(cell, str | int)} for row in rows[:40]]
+    (FOLDER / "rows.json").write_text(json.dumps(texts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     navi = Navi.from_pretrained(FOLDER / "model", device="cpu")
     for verb, answer in VERBS.items():
         text = json.dumps(shorten(plain(answer(navi))), indent=1)

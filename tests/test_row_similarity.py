@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navi.corpus.hashing import inverse_document_frequency
 from navi.verbs.embedding import average_cells
-from navi.verbs.row_similarity import FIT_ROWS, USUAL_WEIGHT, Whitening, inverse_document_frequency, weigh_similarity
+from navi.verbs.row_similarity import FIT_ROWS, USUAL_WEIGHT, Whitening, weigh_similarity
 
 
 def draw(num_rows, width=4, seed=0):

@@ -1,6 +1,6 @@
 """Columns: what is known of each one, and how much two of them speak for the same meaning."""
 
-from navi.columns.features import FEATURES, Background, inverse_document_frequency, measure_features
+from navi.columns.features import FEATURES, Background, measure_features
 from navi.columns.headers import find_stem, is_useless
 from navi.columns.profiles import COLUMNS_FILE, ColumnProfiles, join_profiles, sketch_columns
 from navi.columns.scorer import DEFAULT_SCORER, PairScorer, PairScores, fit_scorer
@@ -20,7 +20,6 @@ __all__ = [
     "choose_rows",
     "find_stem",
     "fit_scorer",
-    "inverse_document_frequency",
     "is_useless",
     "join_profiles",
     "measure_features",

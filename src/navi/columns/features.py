@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from navi.columns.headers import find_stem, split_header
 from navi.columns.profiles import BAGS, FACTS, LEVELS, SHAPES, ColumnProfiles
 from navi.columns.quantities import KINDS
+from navi.corpus.hashing import inverse_document_frequency
 
 # Shape suffixes: K columns, L other columns, E features, G points of a grid.
 
@@ -77,12 +78,6 @@ class Background:
         numbers = np.unique(numbers[~np.isnan(numbers)])
         self.grid = numbers[np.linspace(0, max(len(numbers) - 1, 0), min(MAX_GRID, len(numbers))).astype(np.int64)]
         """(G,) some of the numbers that columns hold, ascending."""
-
-
-def inverse_document_frequency(num_documents: int, frequency: NDArray[np.integer]) -> Floats:
-    """Return how much a term says that so many of the documents hold: 0 if all do, the more the rarer it is."""
-    weights: Floats = np.log((1 + num_documents) / (1 + frequency))
-    return weights
 
 
 class TermWeights:

@@ -1,4 +1,4 @@
-"""Stable 64-bit hashes of texts, cells and rows: the same on every machine, in every version, in any order of work."""
+"""Hashes of texts, cells and rows in 64 bits, the same on every machine and in any order of work; weights of terms."""
 
 from __future__ import annotations
 
@@ -46,6 +46,12 @@ def hash_rows(cell_hash: Hashes, row_offsets: NDArray[np.int64]) -> Hashes:
     running = np.concatenate([np.zeros(1, np.int64), np.cumsum(cell_hash.view(np.int64))])
     sums: NDArray[np.int64] = running[row_offsets[1:]] - running[row_offsets[:-1]]
     return scramble(sums).view(np.uint64)
+
+
+def inverse_document_frequency(num_documents: int, frequency: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Return how much terms say that so many of the documents hold: 0 if all do, the more the rarer they are."""
+    weights: NDArray[np.float64] = np.log((1 + num_documents) / (1 + frequency))
+    return weights
 
 
 class HashIndex:

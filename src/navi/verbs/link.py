@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from navi.corpus.hashing import inverse_document_frequency
 from navi.errors import ConfigError
 from navi.verbs.embedding import embed_value_means
 from navi.verbs.pool import Floats, Ints, Progress
 from navi.verbs.result import TabularResult
-from navi.verbs.row_similarity import Whitening, inverse_document_frequency, list_words, weigh_similarity
+from navi.verbs.row_similarity import Whitening, list_words, weigh_similarity
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -144,7 +145,7 @@ class ComparedRows:
         vectors = embed_value_means(navi.pool, arrays, progress=progress)
         row, words = list_words(encoded)
         _, word, counts = np.unique(words, return_inverse=True, return_counts=True)
-        rarity = inverse_document_frequency(arrays.num_rows, counts)
+        rarity = inverse_document_frequency(arrays.num_rows, counts).astype(np.float32)
         shares = csr_array((np.sqrt(rarity[word]), (row, word)), (arrays.num_rows, len(rarity)))
         weight = np.bincount(row, rarity[word], arrays.num_rows).astype(np.float32)
         num_left = int((arrays.row_table == 0).sum())

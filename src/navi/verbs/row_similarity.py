@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from navi.corpus import Encoded
 from navi.corpus.arrays import gather_ranges
-from navi.corpus.hashing import hash_texts
+from navi.corpus.hashing import hash_texts, inverse_document_frequency
 from navi.verbs.embedding import normalize_rows
 from navi.verbs.pool import Floats, Ints
 
@@ -98,11 +98,6 @@ def _split_words(texts: pa.LargeStringArray) -> tuple[Ints, Words]:
     is_word = np.asarray(pc.greater(pc.binary_length(flat.dictionary), 0))[code]
     counts = np.bincount(np.asarray(pc.list_parent_indices(lists))[is_word], minlength=len(texts))
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), hashes[code[is_word]]
-
-
-def inverse_document_frequency(num_rows: int, rows_with_word: Ints) -> Floats:
-    """Return the weight of words that so many of the rows have: 0 if every row has one, the more the rarer it is."""
-    return np.log((1 + num_rows) / (1 + rows_with_word)).astype(np.float32)
 
 
 @dataclass(frozen=True)

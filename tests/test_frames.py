@@ -1,13 +1,35 @@
+"""Frames and rows in memory as tables: one path from them and from files, cells as flat text, and the way back."""
+
 from __future__ import annotations
 
+import datetime as dt
+import json
+from decimal import Decimal
+
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from navi.errors import ConfigError, TableError
-from navi.tables import WRITERS, check_output, name_frames, read_table, read_tables, stream_tables, write_table
+from navi.tables import (
+    WRITERS,
+    ReadConfig,
+    ReadReport,
+    check_output,
+    name_frames,
+    read_frame,
+    read_table,
+    read_tables,
+    stream_tables,
+    to_arrow,
+    write_table,
+)
 
 ROWS = [{"title": "king", "cast": [{"name": "love"}]}, {"year": "1999"}]
 
@@ -167,3 +189,358 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write_table(pa.table({"x": ["a"]}), tmp_path / "films.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+# Frames of all kinds.
+
+
+def read(frame, **config):
+    """Return the rows of a frame without absent cells, and the report, which must add up."""
+    report = ReadReport()
+    chunks = list(read_frame(frame, report, ReadConfig(**config)))
+    assert report.read == sum(chunk.num_rows for chunk in chunks) + report.dropped.total()
+    rows = to_arrow(chunks).to_pylist()
+    return [{header: cell for header, cell in row.items() if cell is not None} for row in rows], report
+
+
+TYPED = [
+    {"title": "Heat", "year": 1995.0, "score": 8.5, "seen": dt.datetime(2020, 1, 1), "cast": [{"name": "Al"}]},
+    {"title": " ", "year": None, "score": 8.0, "seen": None, "cast": None},
+]
+TEXT = [{"title": "Heat", "year": "1995", "score": "8.5", "seen": "2020-01-01", "cast.0.name": "Al"}, {"score": "8.0"}]
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 1000])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TYPED,
+        lambda: tuple(TYPED),
+        lambda: pd.DataFrame(TYPED),
+        lambda: pa.Table.from_pylist(TYPED),
+        lambda: pa.RecordBatch.from_pylist(TYPED),
+        lambda: pa.Table.from_pylist(TYPED).to_reader(),
+        lambda: pl.DataFrame(TYPED),
+        lambda: pl.LazyFrame(TYPED),
+    ],
+    ids=["list", "tuple", "pandas", "table", "batch", "reader", "polars", "lazy"],
+)
+def test_frames_of_all_kinds_read_alike(make, chunk_rows):
+    assert read(make(), chunk_rows=chunk_rows) == (TEXT, ReadReport(read=2))
+    assert read_table(make()).num_rows == 2
+
+
+def test_one_dictionary_is_one_row():
+    assert read({"a": 1, "b": [1, 2, 3, 4]})[0] == [{"a": "1", "b.0": "1", "b.1": "2", "b.2": "3"}]
+
+
+def test_what_is_lost_is_entered_with_the_number_of_the_row():
+    rows, report = read([{"a": "x"}, {"a": None}, {"a": [1, 2, 3, 4, 5]}])
+    assert len(rows) == 2
+    assert report.dropped == {"row without any cell": 1}
+    assert report.places == {
+        "row without any cell": ["frame:2"],
+        "family member beyond the limit": ["frame:3: a has 5 members, 3 stay"],
+    }
+
+
+def test_a_strict_reader_stops_at_an_empty_row_but_not_at_the_limit_that_was_chosen():
+    with pytest.raises(TableError, match=r"^frame:2: row without any cell\. Mend the source, or read"):
+        read(pd.DataFrame({"a": ["x", None]}), strict=True)
+    assert read([{"a": [1, 2, 3, 4]}], strict=True)[1].cells == {"family member beyond the limit": 1}
+
+
+@pytest.mark.parametrize(
+    ("frame", "row"),
+    [
+        (pd.DataFrame([[1, 2, 3, 4]], columns=["a", "a", 5, ""]), {"a": "1", "a (2)": "2", "5": "3", "column_4": "4"}),
+        (
+            pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])),
+            {"a.x": "1", "a.y": "2"},
+        ),
+        (pa.table([["1"], ["2"]], names=["a", "a"]), {"a": "1", "a (2)": "2"}),
+        (pa.table({"a": [{"b": 1}], "a.b": ["x"]}), {"a.b": "1", "a.b (2)": "x"}),
+    ],
+)
+def test_headers_are_distinct_texts(frame, row):
+    assert read(frame)[0] == [row]
+
+
+def test_a_named_index_is_not_read_and_that_is_said():
+    rows, report = read(pd.DataFrame({"a": [1]}, index=pd.Index([7], name="id")))
+    assert rows == [{"a": "1"}]
+    assert report.notes == ["the index id is not read; reset_index() makes it a column"]
+
+
+def test_a_column_of_mixed_types_is_read_cell_by_cell():
+    frame = pd.DataFrame({"a": [1, "x", None, 2.5], "b": [1.0, 2.0, None, 3.0], "c": [{"d": 1}, [1], "z", None]})
+    assert read(frame)[0] == [
+        {"a": "1", "b": "1", "c.d": "1"},
+        {"a": "x", "b": "2", "c.0": "1"},
+        {"c": "z"},
+        {"a": "2.5", "b": "3"},
+    ]
+
+
+def test_types_that_are_a_librarys_own_are_written_as_it_writes_them():
+    frame = pd.DataFrame(
+        {
+            "p": pd.period_range("2020-01", periods=2, freq="M"),
+            "i": pd.interval_range(0, 2),
+            "n": pd.array([1, None], dtype="Int64"),
+            "c": pd.Categorical(["x", None]),
+            "t": pd.to_datetime(["2020-01-01 10:00", None], utc=True),
+        }
+    )
+    first = {"p": "2020-01", "i": "(0, 1]", "n": "1", "c": "x", "t": "2020-01-01T10:00:00Z"}
+    assert read(frame)[0] == [first, {"p": "2020-02", "i": "(1, 2]"}]
+    assert read(frame[["n", "c", "t"]])[0] == [{key: first[key] for key in "nct"}]
+    objects = pl.DataFrame({"a": [1.0]}).with_columns(pl.Series("o", [{1, 2}], dtype=pl.Object))
+    assert read(objects)[0] == [{"a": "1", "o": "{1, 2}"}]
+
+
+@pytest.mark.parametrize("frame", [[], pd.DataFrame(), pd.DataFrame({"a": []}), pa.table({})])
+def test_a_frame_without_rows_gives_no_chunks(frame):
+    assert read(frame) == ([], ReadReport())
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (5, "Cannot read a int as a table: expected a pandas, Polars or Arrow frame, a list of dictionaries"),
+        (pd.Series([1]), "Cannot read a Series as a table"),
+        ([{"a": 1}, [2]], "Cannot read row 2 of the list: expected a dictionary, found list"),
+        ("no/such/file.csv", "Cannot read no/such/file.csv: no such file or folder"),
+    ],
+)
+def test_what_is_no_table_is_one_clear_error(frame, message):
+    with pytest.raises(TableError, match=message):
+        read_table(frame)
+
+
+def test_frames_are_read_without_a_loop_over_cells():
+    frame = pd.DataFrame({f"c{number}": range(20_000) for number in range(10)})
+    (chunk,) = read_frame(frame, config=ReadConfig(chunk_rows=20_000))
+    assert chunk.num_cells == 200_000
+    assert chunk.cell_value[-1].as_py() == "19999"
+
+
+def test_very_long_rows_make_small_chunks(monkeypatch):
+    monkeypatch.setattr("navi.tables.flattening.MAX_CHARACTERS", 1000)
+    for frame in (pa.table({"a": ["x" * 400] * 10}), [{"a": "x" * 400}] * 10):
+        sizes = [chunk.num_rows for chunk in read_frame(frame)]
+        assert (max(sizes) <= 3, sum(sizes)) == (True, 10)
+
+
+# Scalars as text.
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "texts"),
+    [
+        ([1, None, -3], None, ["1", None, "-3"]),
+        ([True, False, None], None, ["true", "false", None]),
+        ([Decimal("1.50"), None], None, ["1.50", None]),
+        ([dt.date(2020, 1, 2), None], None, ["2020-01-02", None]),
+        ([dt.time(12, 30)], pa.time32("s"), ["12:30:00"]),
+        ([dt.timedelta(days=1, seconds=5), None], pa.duration("ns"), ["1 day, 0:00:05", None]),
+        (["x", None], pa.large_string(), ["x", None]),
+        (["x", None], pa.string_view(), ["x", None]),
+        (["x", "y", "x"], pa.dictionary(pa.int32(), pa.string()), ["x", "y", "x"]),
+        ([b"x", None], None, ["x", None]),
+        ([0.5, 2.0], pa.float16(), ["0.5", "2.0"]),
+        ([0.1, 16777216.5], pa.float32(), ["0.1", "16777216.0"]),
+        ([1.5, float("nan"), float("inf")], None, ["1.5", None, "inf"]),
+        ([1.0, None, -0.0], None, ["1", None, "0"]),
+        ([1.0, 1e300], None, ["1.0", "1e+300"]),
+        ([dt.datetime(2020, 1, 2), None], pa.timestamp("ns"), ["2020-01-02", None]),
+        ([dt.datetime(2020, 1, 2, 3, 4, 5, 120_000)], None, ["2020-01-02T03:04:05.12"]),
+    ],
+)  # fmt: skip
+def test_columns_are_written_plainly(values, kind, texts):
+    table = pa.table({"n": [str(number) for number in range(len(values))], "a": pa.array(values, kind)})
+    rows, report = read(table)
+    assert [row.get("a") for row in rows] == texts
+    assert not report.cells
+    if kind is None:
+        assert [row.get("a") for row in read([{"n": "x", "a": value} for value in values])[0]] == texts
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats() | st.none(), min_size=1))
+def test_floats_are_written_as_python_writes_them(values):
+    values = [0.5, *values]
+    expected = [None if value is None or value != value else repr(value) for value in values]
+    for frame in (pa.table({"n": ["x"] * len(values), "a": pa.array(values, pa.float64())}),
+                  [{"n": "x", "a": value} for value in values]):  # fmt: skip
+        assert [row.get("a") for row in read(frame)[0]] == expected
+
+
+@settings(deadline=None)
+@given(st.lists(st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2200, 1, 1)), min_size=1))
+def test_timestamps_are_written_in_iso_form_without_idle_zeros(values):
+    values = [dt.datetime(2020, 1, 1, 12), *values]
+    texts = [row["a"] for row in read(pa.table({"a": pa.array(values, pa.timestamp("us"))}))[0]]
+    assert [dt.datetime.fromisoformat(text) for text in texts] == values
+    assert texts == [row["a"] for row in read([{"a": value} for value in values])[0]]
+
+
+def test_timestamps_of_a_zone_are_written_in_utc():
+    value = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    array = pc.cast(pa.array([value]), pa.timestamp("ms", "Europe/Paris"))
+    assert read(pa.table({"a": array}))[0] == read([{"a": value}])[0] == [{"a": "2020-01-01T00:00:00Z"}]
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 2, 1000])
+def test_floats_of_a_column_are_integers_if_all_of_them_are_whole_wherever_chunks_end(chunk_rows):
+    rows = [{"a": 1.0, "b": {"c": 1.0}}, {"a": 2.0, "b": {"c": None}}, {"a": 2.5, "b": {"c": 3.0}}]
+    for frame in (rows, pa.Table.from_pylist(rows)):
+        found, _ = read(frame, chunk_rows=chunk_rows)
+        assert found == [{"a": "1.0", "b.c": "1"}, {"a": "2.0"}, {"a": "2.5", "b.c": "3"}]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.float32(0.1), "0.1"),
+        (np.int64(7), "7"),
+        (np.bool_(True), "true"),
+        (np.array([1, 2]), None),
+        (np.datetime64("2020-01-02"), "2020-01-02"),
+        (dt.datetime(2020, 1, 2, 3, tzinfo=dt.timezone(dt.timedelta(hours=1))), "2020-01-02T02:00:00Z"),
+        (np.datetime64("NaT"), None),
+        (pd.NA, None),
+    ],
+)
+def test_scalars_of_numpy_and_python_are_written_plainly(value, text):
+    assert read([{"a": value, "b": "x"}])[0][0].get("a") == text
+
+
+@pytest.mark.parametrize("make", [pa.Table.from_pylist, list])
+def test_bytes_that_are_no_text_are_counted(make):
+    rows, report = read(make([{"a": b"ok", "b": "x"}, {"a": b"\xff\xfe", "b": "x"}]))
+    assert rows == [{"a": "ok", "b": "x"}, {"b": "x"}]
+    assert report.places == {"binary value": ["frame:2: a holds 2 bytes"]}
+
+
+# Nested values laid flat.
+
+
+@pytest.mark.parametrize("make", [pa.Table.from_pylist, list])
+def test_nested_values_get_dotted_headers_and_the_limit_holds_at_each_level(make):
+    rows = [{"actors": [{"n": 1}, {"n": 2}, {"n": 3, "m": [1, 2]}], "info": {"year": 1994}, "e": []}]
+    flat, report = read(make(rows), max_family=1)
+    assert flat == [{"actors.0.n": "1", "info.year": "1994"}]
+    assert report.cells == {"family member beyond the limit": 4}
+    assert report.places == {"family member beyond the limit": ["frame:1: actors has 3 members, 1 stay"]}
+    assert len(read(make(rows), max_family=None)[0][0]) == 6
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_view(pa.int64()), pa.large_list_view(pa.int64())],
+)
+def test_lists_of_all_kinds_are_cut_and_counted(kind):
+    array = pa.array([[9, 9, 9], [1, 2, 3, 4], None, [], [5], [6, 7, 8, None, 9]], kind).slice(1)
+    rows, report = read(pa.table({"n": ["x"] * 5, "a": array}), max_family=2)
+    assert [(row.get("a.0"), row.get("a.1")) for row in rows] == [
+        ("1", "2"), (None, None), (None, None), ("5", None), ("6", "7")
+    ]  # fmt: skip
+    assert report.cells == {"family member beyond the limit": 4}
+    assert [place.split(":", 1)[1] for place in report.places["family member beyond the limit"]] == [
+        "1: a has 4 members, 2 stay", "5: a has 5 members, 2 stay"
+    ]  # fmt: skip
+
+
+def test_null_lists_that_hide_members_are_empty_and_lists_of_a_fixed_size_are_lists():
+    hidden = pa.ListArray.from_arrays(pa.array([0, 2, 4]), pa.array([1, 2, 3, 4]), mask=pa.array([True, False]))
+    fixed = pa.array([[1, 2], None], pa.list_(pa.int64(), 2))
+    assert read(pa.table({"a": hidden, "b": fixed}))[0] == [{"b.0": "1", "b.1": "2"}, {"a.0": "3", "a.1": "4"}]
+
+
+def test_the_keys_of_a_map_are_headers():
+    maps = pa.array(
+        [[("z", 0)], [("x", 1), ("y", 2)], None, [("y", 3), ("y", 4)], []], pa.map_(pa.string(), pa.int64())
+    )
+    rows, _ = read(pa.table({"n": ["x"] * 4, "a": maps.slice(1)}))
+    assert [{key: cell for key, cell in row.items() if key != "n"} for row in rows] == [
+        {"a.x": "1", "a.y": "2"}, {}, {"a.y": "3", "a.y (2)": "4"}, {}
+    ]  # fmt: skip
+
+
+def test_a_value_nested_too_deeply_drops_its_row_alone():
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    rows, report = read([{"a": 1}, {"b": 2, "a": deep}, {"a": 3}])
+    assert rows == [{"a": "1"}, {"a": "3"}]
+    assert report.places == {"nested too deeply": ["frame:2"]}
+
+
+KEYS = st.text("abcdefg_ é", min_size=1).map(str.strip).filter(bool)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0")).map(str.strip).filter(bool)
+NESTED = st.recursive(
+    TEXTS,
+    lambda inner: st.lists(inner, min_size=1, max_size=6) | st.dictionaries(KEYS, inner, min_size=1, max_size=4),
+    max_leaves=12,
+)
+
+
+def unflatten(cells):
+    """Rebuild a nested value from dotted headers, all keys of a level being digits in a list alone."""
+    if list(cells) == [""]:
+        return cells[""]
+    groups = {}
+    for header, cell in cells.items():
+        key, _, rest = header.partition(".")
+        groups.setdefault(key, {})[rest] = cell
+    members = {key: unflatten(group) for key, group in groups.items()}
+    return list(members.values()) if all(key.isdigit() for key in members) else members
+
+
+def cut(value, limit):
+    if isinstance(value, dict):
+        return {key: cut(member, limit) for key, member in value.items()}
+    return [cut(member, limit) for member in value[:limit]] if isinstance(value, list) else value
+
+
+def count_cells(value):
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 1 if members is None else sum(map(count_cells, members))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.dictionaries(KEYS, NESTED, min_size=1, max_size=5), st.integers(1, 6))
+def test_flattening_is_lossless_up_to_the_limit_and_counts_the_rest(row, limit):
+    (flat,), report = read(row, max_family=limit)
+    kept = cut(row, limit)
+    # As text, so that the order of the cells counts too.
+    assert json.dumps(unflatten(flat)) == json.dumps(kept)
+    assert report.cells["family member beyond the limit"] == count_cells(row) - count_cells(kept)
+
+
+LEAVES = st.none() | st.text("ab ", max_size=3)
+CELLS = st.fixed_dictionaries(
+    {
+        "a": st.none() | st.lists(st.fixed_dictionaries({"n": LEAVES, "m": st.lists(LEAVES, max_size=5)}), max_size=5),
+        "b": st.none() | st.fixed_dictionaries({"c": LEAVES, "d": st.lists(st.lists(LEAVES, max_size=3), max_size=4)}),
+        "e": LEAVES,
+    }
+)
+SCHEMA = pa.schema(
+    {
+        "a": pa.list_(pa.struct({"n": pa.string(), "m": pa.list_(pa.string())})),
+        "b": pa.struct({"c": pa.string(), "d": pa.list_(pa.list_(pa.string()))}),
+        "e": pa.string(),
+    }
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(CELLS, min_size=1, max_size=8), st.sampled_from([1, 3, None]), st.sampled_from([1, 3, 100]))
+def test_columns_and_rows_flatten_alike(rows, limit, chunk_rows):
+    found = []
+    for frame in (rows, pa.Table.from_pylist(rows, SCHEMA)):
+        flat, report = read(frame, max_family=limit, chunk_rows=chunk_rows)
+        found.append((flat, report.read, report.dropped, report.cells))
+    assert found[0] == found[1]

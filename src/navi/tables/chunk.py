@@ -1,12 +1,22 @@
-"""A chunk: some rows of one table as one long list of cells."""
+"""A chunk: some rows of one table as one long list of cells, stripped, the absent left out, headers told apart."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from navi.tables.readreport import EMPTY_ROW, NOT_UNICODE, NUL_CHARACTER, ReadReport
+
+UNNAMED = "unnamed"
+"""Header of a value whose key is empty."""
+
+# Shape suffixes: C cells, R rows, H headers.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +52,168 @@ class Chunk:
 
     def cut(self, num_rows: int) -> tuple[Chunk, Chunk]:
         """Return the first rows and the others, each with all headers of the chunk."""
-        cell = int(np.searchsorted(self.cell_row, num_rows))
-        first = Chunk(
-            headers=self.headers,
-            cell_row=self.cell_row[:cell],
-            cell_header=self.cell_header[:cell],
-            cell_value=self.cell_value[:cell],
-            row_number=self.row_number[:num_rows],
+        parts = []
+        for begin, end in ((0, num_rows), (num_rows, self.num_rows)):
+            cells = slice(*np.searchsorted(self.cell_row, [begin, end]))
+            parts.append(
+                Chunk(
+                    headers=self.headers,
+                    cell_row=self.cell_row[cells] - np.int32(begin),
+                    cell_header=self.cell_header[cells],
+                    cell_value=self.cell_value[cells],
+                    row_number=self.row_number[begin:end],
+                )
+            )
+        return parts[0], parts[1]
+
+    def select(self, wanted: frozenset[str]) -> Chunk:
+        """Return the cells under these headers, and the rows that have any of them."""
+        kept = [place for place, header in enumerate(self.headers) if header in wanted]
+        place_H = np.full(len(self.headers), -1, dtype=np.int32)
+        place_H[kept] = np.arange(len(kept), dtype=np.int32)
+        cells = np.flatnonzero(place_H[self.cell_header] >= 0)
+        rows, cell_row = np.unique(self.cell_row[cells], return_inverse=True)
+        return Chunk(
+            headers=tuple(self.headers[place] for place in kept),
+            cell_row=cell_row.astype(np.int32),
+            cell_header=place_H[self.cell_header[cells]],
+            cell_value=self.cell_value.take(pa.array(cells)),
+            row_number=self.row_number[rows],
         )
-        others = Chunk(
-            headers=self.headers,
-            cell_row=self.cell_row[cell:] - np.int32(num_rows),
-            cell_header=self.cell_header[cell:],
-            cell_value=self.cell_value[cell:],
-            row_number=self.row_number[num_rows:],
-        )
-        return first, others
+
+
+def make_chunk(
+    headers: list[str],
+    cell_row_C: NDArray[np.int32],
+    cell_header_C: NDArray[np.int32],
+    value_C: pa.StringArray,
+    row_number_R: NDArray[np.int64],
+    report: ReadReport,
+) -> Chunk | None:
+    """Make a chunk of cells that lie row after row, or None of rows that are all empty.
+
+    Cells that are null, empty or white space are left out; rows without any other cell are entered as dropped.
+    """
+    value_C = _strip(value_C, row_number_R[cell_row_C], report)
+    present_C = np.asarray(pc.fill_null(pc.binary_length(value_C), 0)) > 0
+    if not present_C.all():
+        value_C = value_C.filter(pa.array(present_C))
+        cell_row_C, cell_header_C = cell_row_C[present_C], cell_header_C[present_C]
+    cell_row_C, row_number_R = _drop_empty_rows(cell_row_C, row_number_R, report)
+    if not len(row_number_R):
+        return None
+    order = order_of_appearance(cell_header_C, len(headers))
+    rank_H = np.zeros(len(headers), dtype=np.int32)
+    rank_H[order] = np.arange(len(order), dtype=np.int32)
+    return Chunk(
+        headers=tuple(headers[index] for index in order),
+        cell_row=cell_row_C.astype(np.int32, copy=False),
+        cell_header=rank_H[cell_header_C],
+        cell_value=value_C,
+        row_number=row_number_R,
+    )
+
+
+def order_of_appearance(index_C: NDArray[np.int32], size: int) -> NDArray[np.int64]:
+    """List the distinct numbers of `index_C`, all below `size`, in order of first appearance."""
+    first = np.full(size, len(index_C), dtype=np.int64)
+    # Of several writes to one place the last stays, which read backwards is the first appearance.
+    first[index_C[::-1]] = np.arange(len(index_C) - 1, -1, -1)
+    order = np.argsort(first, kind="stable")
+    return order[first[order] < len(index_C)]
+
+
+def _strip(value_C: pa.StringArray, line_C: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
+    data = value_C.buffers()[2]
+    if data is not None and not np.frombuffer(data, dtype=np.uint8).all():
+        for cell in np.flatnonzero(pc.fill_null(pc.match_substring(value_C, "\0"), False)):
+            report.change(NUL_CHARACTER, int(line_C[cell]), "taken out")
+        value_C = pc.replace_substring(value_C, "\0", "")
+    return pc.utf8_trim_whitespace(value_C)
+
+
+def _drop_empty_rows(
+    cell_row_C: NDArray[np.int32], row_number_R: NDArray[np.int64], report: ReadReport
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    filled_R = np.zeros(len(row_number_R), dtype=bool)
+    filled_R[cell_row_C] = True
+    report.read += int(filled_R.sum())
+    if filled_R.all():
+        return cell_row_C, row_number_R
+    for line in row_number_R[~filled_R]:
+        report.drop(EMPTY_ROW, int(line))
+    new_R = (np.cumsum(filled_R) - 1).astype(np.int32)
+    return new_R[cell_row_C], row_number_R[filled_R]
+
+
+def to_strings(texts: list[str | None], line_C: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
+    """Make an Arrow array of texts; halves of surrogate pairs, which JSON can spell, are replaced and entered."""
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        mended = [text and mend_surrogates(text) for text in texts]
+        for index, text in enumerate(mended):
+            if text != texts[index]:
+                report.change(NOT_UNICODE, int(line_C[index]), f"read as {text!r}")
+        return pa.array(mended, pa.string())
+
+
+def mend_surrogates(text: str) -> str:
+    """Replace each half of a surrogate pair."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def clean_header(key: str, unnamed: str = UNNAMED) -> str:
+    """Strip a header, take NUL characters out, and name it if nothing is left."""
+    return mend_surrogates(key.replace("\0", "")).strip() or unnamed
+
+
+def name_columns(cells: Iterable[str], report: ReadReport) -> list[str]:
+    """Make headers of the first row: stripped, `column_3` where a name is missing, `title (2)` where it is repeated."""
+    names = [clean_header(cell, f"column_{number}") for number, cell in enumerate(cells, 1)]
+    index: dict[str, int] = {}
+    codes = np.array([index.setdefault(name, len(index)) for name in names], dtype=np.int32)
+    headers = list(index)
+    return [headers[code] for code in tell_apart(headers, np.zeros_like(codes), codes, report)]
+
+
+def tell_apart(
+    headers: list[str], cell_row_C: NDArray[np.int32], cell_header_C: NDArray[np.int32], report: ReadReport
+) -> NDArray[np.int32]:
+    """Give cells that share row and header a header each, such as `title (2)`, which is added to `headers`."""
+    place_C = cell_row_C.astype(np.int64) * len(headers) + cell_header_C
+    if (np.diff(place_C) > 0).all():
+        return cell_header_C
+    order = np.argsort(place_C, kind="stable")
+    repeated = order[1:][np.diff(place_C[order]) == 0]
+    if not len(repeated):
+        return cell_header_C
+    apart_C = cell_header_C.copy()
+    index = {header: number for number, header in enumerate(headers)}
+    met: Counter[int] = Counter()
+    for cell in repeated.tolist():
+        met[place_C[cell]] += 1
+        name = headers[cell_header_C[cell]]
+        new = f"{name} ({met[place_C[cell]] + 1})"
+        report.note(f"header {name!r} appears more than once: told apart as {new!r}")
+        apart_C[cell] = index.setdefault(new, len(headers))
+        if len(index) > len(headers):
+            headers.append(new)
+    # The row may have a `title (2)` of its own.
+    return tell_apart(headers, cell_row_C, apart_C, report)
+
+
+def to_arrow(chunks: Iterable[Chunk]) -> pa.Table:
+    """Make a table of strings, a column for each header in order of first appearance, absent cells null."""
+    tables = [_widen(chunk) for chunk in chunks]
+    return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+
+
+def _widen(chunk: Chunk) -> pa.Table:
+    columns = []
+    for header in range(len(chunk.headers)):
+        cells = np.flatnonzero(chunk.cell_header == header)
+        place = np.full(chunk.num_rows, -1, dtype=np.int64)
+        place[chunk.cell_row[cells]] = cells
+        columns.append(chunk.cell_value.take(pa.array(place, mask=place < 0)))
+    return pa.table(columns, names=list(chunk.headers))

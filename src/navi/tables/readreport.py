@@ -1,52 +1,72 @@
-"""What reading a table lost or changed: counted in full, listed with file and line."""
+"""How a table is read, and what reading it lost or changed: counted in full, listed with file and line."""
 
 from __future__ import annotations
 
+import codecs
 from collections import Counter
 from dataclasses import dataclass, field
 
-from navi.errors import TableError
+from navi.errors import ConfigError, TableError
 
-BROKEN_ROW = "broken row"
-"""Reason of a dropped row: its text cannot be parsed."""
-NOT_AN_OBJECT = "not an object"
-"""Reason of a dropped row: a JSON value, but no object with headers and values."""
-CUT_OFF = "cut off by damage"
-"""Reason of a dropped row: it is the last before a truncated or damaged file ends."""
-UNCLOSED_QUOTE = "quote never closed"
-"""Reason of a dropped row: a cell begins with a quote that nothing closes, or is too long to be a cell."""
-TOO_LONG = "row too long"
-"""Reason of a dropped row: it is longer than any row of a table should be."""
-TOO_DEEP = "nested too deeply"
-"""Reason of a dropped row: its nesting exceeds what Python can follow."""
+# Why rows were dropped.
+BROKEN_ROW = "broken row"  # its text cannot be parsed
+NOT_AN_OBJECT = "not an object"  # a JSON value, but no object with headers and values
+CUT_OFF = "cut off by damage"  # the last before a truncated or damaged file ends
+UNCLOSED_QUOTE = "quote never closed"  # a cell begins with a quote that nothing closes, or is too long to be a cell
+TOO_DEEP = "nested too deeply"  # deeper than Python can follow
 EMPTY_ROW = "row without any cell"
-"""Reason of a dropped row: all its cells are absent."""
 
-FAMILY_LIMIT = "family member beyond the limit"
-"""Reason of lost cells: they belong to a later member of a list than `max_family` keeps."""
-BEYOND_HEADER = "cell beyond the header"
-"""Reason of lost cells: the row has more cells than the header has names."""
-MISSING_CELL = "cell missing at the end of the row"
-"""Reason of absent cells: the row ends before the header does."""
-BINARY_CELL = "binary value"
-"""Reason of lost cells: bytes that are no text."""
-WRONG_ENCODING = "another encoding"
-"""Reason of changed cells: the line is not in the file's encoding; counted once a line."""
-NUL_CHARACTER = "NUL character"
-"""Reason of changed cells: NUL characters were taken out."""
-NOT_UNICODE = "half of a surrogate pair"
-"""Reason of changed cells: a character that exists only as half of a pair was replaced."""
+# Why cells were lost or changed.
+FAMILY_LIMIT = "family member beyond the limit"  # of a later member of a list than `max_family` keeps
+BEYOND_HEADER = "cell beyond the header"  # the row has more cells than the header has names
+MISSING_CELL = "cell missing at the end of the row"  # the row ends before the header does
+BINARY_CELL = "binary value"  # bytes that are no text
+WRONG_ENCODING = "another encoding"  # the line is not in the file's encoding; counted once a line
+NUL_CHARACTER = "NUL character"  # taken out
+NOT_UNICODE = "half of a surrogate pair"  # a character that exists only as half of a pair, replaced
 
-DAMAGED = "damaged file"
-"""Trouble of a whole file: it is truncated or corrupt, and what was good before that is read."""
+# What is wrong with a whole file.
+DAMAGED = "damaged file"  # truncated or corrupt; what was good before that is read
 EMPTY_FILE = "empty file"
-"""Trouble of a whole file: there is nothing in it."""
-MISLABELLED = "not what its suffix says"
-"""Trouble of a whole file: its content shows another format, and it is read as that."""
+MISLABELLED = "not what its suffix says"  # its content shows another format, and it is read as that
 
 MAX_PLACES = 1000
 """Most places listed for one reason; counts stay complete."""
-_CHOSEN = frozenset({FAMILY_LIMIT})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadConfig:
+    """How a table is read and flattened."""
+
+    chunk_rows: int = 8192
+    """Most rows of a chunk; rows that are very long make it smaller."""
+    max_family: int | None = 3
+    """Members of a list that stay, the first ones, at each level of nesting; None keeps all."""
+    encoding: str | None = None
+    """Encoding of text files; None detects it."""
+    delimiter: str | None = None
+    """Character between the cells of a CSV file; None detects it."""
+    strict: bool = False
+    """Whether the first loss is an error; what `max_family` leaves out is a choice and no loss in this sense."""
+
+    def __post_init__(self) -> None:
+        if self.chunk_rows < 1:
+            raise ConfigError(f"chunk_rows must be at least 1, got {self.chunk_rows}.")
+        if self.max_family is not None and self.max_family < 1:
+            raise ConfigError(f"max_family must be at least 1, or None to keep all, got {self.max_family}.")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise ConfigError(f"delimiter must be one character, no quote and no line end, got {self.delimiter!r}.")
+        try:
+            # Codecs that are no text encodings, such as base64, are looked up well but refused here.
+            "text".encode(codecs.lookup(self.encoding or "utf-8").name)
+        except LookupError as error:
+            raise ConfigError(
+                f"encoding {self.encoding!r} is no text encoding that Python knows; try 'utf-8' or 'cp1252'."
+            ) from error
+
+
+DEFAULT = ReadConfig()
+"""Tables as they are read if nothing else is said."""
 
 
 @dataclass(kw_only=True)
@@ -97,7 +117,7 @@ class ReadReport:
             self.notes.append(text)
 
     def _list(self, reason: str, place: str, detail: str) -> None:
-        if self.strict and reason not in _CHOSEN:
+        if self.strict and reason != FAMILY_LIMIT:
             described = f"{reason}: {detail}" if detail else reason
             raise TableError(f"{place}: {described}. Mend the source, or read it without strict.")
         places = self.places.setdefault(reason, [])

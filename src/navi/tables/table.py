@@ -1,8 +1,10 @@
-"""One table in memory, and the one way there for every verb, from files and frames alike."""
+"""One table in memory, the one way there for every verb, from files and frames alike, and the way back to a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -11,20 +13,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pyarrow import feather
 
-from navi.errors import TableError
-from navi.tables.chunk import Chunk
-from navi.tables.config import DEFAULT, ReadConfig
-from navi.tables.frames import collect_frame, frame_to_arrow, read_frame
-from navi.tables.reading import read_chunks
-from navi.tables.readreport import ReadReport
-from navi.tables.source import Source, find_sources
-from navi.tables.wide import to_arrow
+from navi.errors import ConfigError, TableError
+from navi.files import write_file
+from navi.tables.chunk import Chunk, clean_header, name_columns, to_arrow
+from navi.tables.flattening import Batches, RowBuilder, find_whole_cells, read_columns
+from navi.tables.readreport import DEFAULT, ReadConfig, ReadReport
+from navi.tables.sources import Source, find_sources, read_chunks
 
 TABLE = "table"
 """Name of a frame that was given none."""
 Ints = NDArray[np.int64]
+Row = list[tuple[str, Any]]
+_NOT_COLUMNAR = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, OverflowError)
 
 # Shape suffixes: R rows, those without any cell among them.
 
@@ -42,7 +46,9 @@ class Table:
     report: ReadReport
     """What reading lost or changed."""
     origin: Any = None
-    """The frame that it was read from, whose cells have types of their own; None for files of text."""
+    """The frame that it was read from, as it was given; None for a file."""
+    typed: pa.Table | None = None
+    """The cells in types of their own, where the frame or the file has any."""
 
     @property
     def num_rows(self) -> int:
@@ -53,36 +59,34 @@ class Table:
     def headers(self) -> tuple[str, ...]:
         """The flat headers, in the order of the source; those without any cell have their place, too."""
         found = dict.fromkeys(header for chunk in self.chunks for header in chunk.headers)
-        ordered: dict[str, None] = {}
-        for declared in self.report.headers:
-            own = [header for header in found if header == declared or header.startswith(f"{declared}.")]
-            ordered.update(dict.fromkeys(own or [declared]))
-        return tuple(ordered | found)
+        members: dict[str, list[str]] = {}
+        for header in found:
+            parts = header.split(".")
+            for end in range(1, len(parts) + 1):
+                members.setdefault(".".join(parts[:end]), []).append(header)
+        declared = (header for each in self.report.headers for header in members.get(each, [each]))
+        return tuple(dict.fromkeys([*declared, *found]))
 
     @cached_property
     def text(self) -> pa.Table:
         """The cells as flat text, a column for each header and a line for each row; absent cells are null."""
         filled = np.concatenate([np.zeros(0, np.int64), *(chunk.row_number for chunk in self.chunks)])
         wide = to_arrow(self.chunks)
-        if len(filled) < self.num_rows:
-            place = np.searchsorted(filled, self.row_number)
+        if wide.num_rows < self.num_rows and wide.num_columns:
             absent = ~np.isin(self.row_number, filled)
-            wide = wide.take(pa.array(place, mask=absent)) if wide.num_columns else wide
-        columns = [
-            wide[header] if header in wide.column_names else pa.nulls(self.num_rows, pa.string())
-            for header in self.headers
-        ]
+            wide = wide.take(pa.array(np.searchsorted(filled, self.row_number), mask=absent))
+        empty = pa.nulls(self.num_rows, pa.string())
+        columns = [wide[header] if header in wide.column_names else empty for header in self.headers]
         return pa.table(columns, names=list(self.headers))
-
-    @property
-    def frame(self) -> Any:
-        """The frame that the table was read from, as it was given, or its flat text."""
-        return self.text if self.origin is None else self.origin
 
     def to_arrow(self) -> pa.Table:
         """Return the cells in the types of the frame or file, where it has any and Arrow knows them, else as text."""
-        arrow = None if self.origin is None else frame_to_arrow(self.origin)
-        return self.text if arrow is None else arrow
+        return self.text if self.typed is None else self.typed
+
+    @property
+    def frame(self) -> Any:
+        """The frame that the table was read from, as it was given, or what `to_arrow` returns."""
+        return self.to_arrow() if self.origin is None else self.origin
 
     def find_rows(self, row_number: Ints) -> Ints:
         """Return where rows stand in the table, from 0, given their places in the source."""
@@ -96,7 +100,21 @@ class Table:
         """Return the table with the cells of these columns alone, and all rows."""
         wanted = self.find_headers(columns)
         report = replace(self.report, headers=[header for header in self.headers if header in wanted])
-        return replace(self, chunks=tuple(_keep(chunk, wanted) for chunk in self.chunks), report=report, origin=None)
+        chunks = tuple(chunk.select(wanted) for chunk in self.chunks)
+        return Table(name=self.name, chunks=chunks, row_number=self.row_number, report=report)
+
+
+def find_headers(known: Sequence[str], columns: Iterable[str], table: str) -> frozenset[str]:
+    """Return the headers that the asked-for columns stand for; one that is not there is a TableError."""
+    found: set[str] = set()
+    for column in columns:
+        here = {header for header in known if header == column or header.startswith(f"{column}.")}
+        if not here:
+            near = get_close_matches(column, known, n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else f"It has {', '.join(known) or 'no cells at all'}."
+            raise TableError(f"The table '{table}' has no column '{column}'. {hint}")
+        found |= here
+    return frozenset(found)
 
 
 def read_table(source: Any, config: ReadConfig = DEFAULT, *, name: str | None = None, whole: bool = False) -> Table:
@@ -111,9 +129,8 @@ def read_table(source: Any, config: ReadConfig = DEFAULT, *, name: str | None = 
     tables = list(read_tables(source, config, whole=whole).values())
     if len(tables) > 1:
         shown = source if _are_paths(source) else "The frame given"
-        raise TableError(
-            f"{shown} holds {len(tables)} tables, {', '.join(table.name for table in tables)}. Give one file."
-        )
+        names = ", ".join(table.name for table in tables)
+        raise TableError(f"{shown} holds {len(tables)} tables, {names}. Give one file.")
     return tables[0] if name is None else replace(tables[0], name=name)
 
 
@@ -141,38 +158,6 @@ def read_tables(
         for name, table in tables.items():
             _check_rows(name, table.num_rows or keep_empty)
     return tables if columns is None else {name: table.select(columns) for name, table in tables.items()}
-
-
-def _are_paths(sources: Any) -> bool:
-    if isinstance(sources, list | tuple) and sources:
-        return all(isinstance(each, str | Path) for each in sources)
-    return isinstance(sources, str | Path)
-
-
-def name_frames(frames: Any) -> dict[str, Any]:
-    """Return {name: frame} for one frame, several in a list, or a mapping of them.
-
-    A mapping whose members are all frames, or lists of dictionaries, holds tables; any other mapping is one row.
-
-    >>> list(name_frames([{"title": "Alien"}]))
-    ['table']
-    """
-    if isinstance(frames, Table):
-        return {frames.name: frames}
-    if isinstance(frames, Mapping) and frames and all(map(_is_frame, frames.values())):
-        return {str(name): frame for name, frame in frames.items()}
-    if isinstance(frames, list | tuple) and frames and all(map(_is_frame, frames)):
-        return {
-            frame.name if isinstance(frame, Table) else f"{TABLE} {number}": frame
-            for number, frame in enumerate(frames, 1)
-        }
-    return {TABLE: frames}
-
-
-def _is_frame(frame: Any) -> bool:
-    if isinstance(frame, list | tuple):
-        return bool(frame) and all(isinstance(row, Mapping) for row in frame)
-    return isinstance(frame, Table | pa.RecordBatchReader) or hasattr(frame, "columns")
 
 
 def stream_tables(
@@ -205,67 +190,174 @@ def _check_rows(name: str, number: int) -> None:
         raise TableError(f"The table '{name}' has no rows. Give one with at least one row.")
 
 
-def _read_frame(frame: Any, config: ReadConfig, name: str) -> Table:
-    if isinstance(frame, Table):
-        return frame if frame.name == name else replace(frame, name=name)
-    report = ReadReport()
-    frame = collect_frame(frame)
-    chunks = tuple(read_frame(frame, report, config))
-    return Table(name=name, chunks=chunks, row_number=np.arange(1, report.read + 1), report=report, origin=frame)
+def _are_paths(sources: Any) -> bool:
+    if isinstance(sources, list | tuple) and sources:
+        return all(isinstance(each, str | Path) for each in sources)
+    return isinstance(sources, str | Path)
+
+
+def name_frames(frames: Any) -> dict[str, Any]:
+    """Return {name: frame} for one frame, several in a list, or a mapping of them.
+
+    A mapping whose members are all frames, or lists of dictionaries, holds tables; any other mapping is one row.
+
+    >>> list(name_frames([{"title": "Alien"}]))
+    ['table']
+    """
+    if isinstance(frames, Table):
+        return {frames.name: frames}
+    if isinstance(frames, Mapping) and frames and all(map(_is_frame, frames.values())):
+        return {str(name): frame for name, frame in frames.items()}
+    if isinstance(frames, list | tuple) and frames and all(map(_is_frame, frames)):
+        return {getattr(frame, "name", f"{TABLE} {number}"): frame for number, frame in enumerate(frames, 1)}
+    return {TABLE: frames}
+
+
+def _is_frame(frame: Any) -> bool:
+    if isinstance(frame, list | tuple):
+        return bool(frame) and all(isinstance(row, Mapping) for row in frame)
+    return isinstance(frame, Table | pa.RecordBatchReader) or hasattr(frame, "columns")
 
 
 def _read_source(source: Source, config: ReadConfig, whole: bool) -> Table:
-    report = ReadReport()
-    if whole and source.format not in TYPED:
+    report, batches = ReadReport(), Batches()
+    if whole and source.format not in ("parquet", "arrow"):
         config = replace(config, max_family=None)
-    chunks = tuple(read_chunks(source, report, config))
-    if source.format in TYPED and source.compression is None:
-        origin = _read_typed(source)
-        row_number = np.arange(1, origin.num_rows + 1)
-        return Table(name=source.name, chunks=chunks, row_number=row_number, report=report, origin=origin)
-    row_number = np.concatenate([np.zeros(0, np.int64), *(chunk.row_number for chunk in chunks)])
-    return Table(name=source.name, chunks=chunks, row_number=row_number, report=report)
+    chunks = tuple(read_chunks(source, report, config, batches=batches))
+    numbers = [np.arange(first, first + batch.num_rows) for first, batch in batches]
+    row_number = np.concatenate([np.zeros(0, np.int64), *(numbers or (chunk.row_number for chunk in chunks))])
+    typed = pa.Table.from_batches([batch for _, batch in batches]).rename_columns(report.headers) if batches else None
+    return Table(name=source.name, chunks=chunks, row_number=row_number, report=report, typed=typed)
 
 
-TYPED = ("parquet", "arrow")
-"""Formats whose cells have types of their own."""
+def _read_frame(frame: Any, config: ReadConfig, name: str) -> Table:
+    if isinstance(frame, Table):
+        return frame if frame.name == name else replace(frame, name=name)
+    report = ReadReport(strict=config.strict)
+    frame = _collect(frame)
+    cells = _to_cells(frame, report)
+    chunks = tuple(_read_cells(cells, config, report))
+    row_number = np.arange(1, report.read + 1)
+    typed = cells if isinstance(cells, pa.Table) else None
+    return Table(name=name, chunks=chunks, row_number=row_number, report=report, origin=frame, typed=typed)
 
 
-def _read_typed(source: Source) -> pa.Table:
-    import pyarrow.parquet as pq
-    from pyarrow import feather
+def read_frame(frame: Any, report: ReadReport | None = None, config: ReadConfig = DEFAULT) -> Iterator[Chunk]:
+    """Read a pandas, Polars or Arrow frame, a list of dictionaries, nested or not, or one dictionary as one row.
 
+    Rows are numbered from 1. The index of a pandas frame is not read.
+    """
+    report = ReadReport() if report is None else report
+    report.source, report.strict = "frame", config.strict
+    return _read_cells(_to_cells(_collect(frame), report), config, report)
+
+
+def _collect(frame: Any) -> Any:
+    """Return a frame whole: one row as a list of one, a stream or a lazy frame collected, others as they are."""
+    import narwhals as nw
+
+    if isinstance(frame, Mapping):
+        return [frame]
+    if isinstance(frame, pa.RecordBatchReader):
+        return frame.read_all()
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    return frame.collect() if nw.dependencies.is_polars_lazyframe(frame) else frame
+
+
+def _to_cells(frame: Any, report: ReadReport) -> pa.Table | list[Row]:
+    """Return a frame as Arrow columns, or as rows where a column mixes types, or has one that Arrow does not know."""
+    import narwhals as nw
+
+    if isinstance(frame, list | tuple):
+        wrong = next((number for number, row in enumerate(frame, 1) if not isinstance(row, Mapping)), None)
+        if wrong is not None:
+            kind = type(frame[wrong - 1]).__name__
+            raise TableError(f"Cannot read row {wrong} of the list: expected a dictionary, found {kind}.")
+        report.headers = list(dict.fromkeys(clean_header(str(key)) for row in frame for key in row))
+        return [[(str(key), value) for key, value in row.items()] for row in frame]
+    if nw.dependencies.is_pandas_dataframe(frame):
+        indexes = [str(name) for name in frame.index.names if name is not None]
+        if indexes:
+            report.note(f"the index {', '.join(indexes)} is not read; reset_index() makes it a column")
+        names = [".".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in frame.columns]
+        frame = frame.set_axis(name_columns(names, report), axis=1)
+    elif isinstance(frame, pa.Table):
+        frame = frame.rename_columns(name_columns(frame.column_names, report))
     try:
-        if source.format == "parquet":
-            return pq.ParquetFile(source.path).read()
-        return feather.read_table(str(source.path))
-    except pa.ArrowException as error:
-        raise TableError(f"Cannot read {source.path}: {error}.") from error
+        opened = nw.from_native(frame, eager_only=True)
+    except TypeError as error:
+        raise TableError(
+            f"Cannot read a {type(frame).__name__} as a table: expected a pandas, Polars or Arrow frame, a list of "
+            "dictionaries or one dictionary."
+        ) from error
+    headers = report.headers = name_columns(opened.columns, report)
+    try:
+        # Polars' own objects make no Arrow column, and bring the process down.
+        has_objects = opened.implementation.is_polars() and nw.Object in opened.schema.dtypes()
+        columns = [] if has_objects else [series.to_arrow() for series in opened.iter_columns()]
+        foreign = any(getattr(column.type, "extension_name", "").startswith("pandas.") for column in columns)
+    except _NOT_COLUMNAR:
+        foreign = True
+    if has_objects or foreign:
+        cells = zip(*(series.to_list() for series in opened.iter_columns()), strict=True)
+        return [list(zip(headers, row, strict=True)) for row in cells]
+    return pa.table(columns, names=headers)
 
 
-def find_headers(known: Sequence[str], columns: Iterable[str], table: str) -> frozenset[str]:
-    """Return the headers that the asked-for columns stand for; one that is not there is a TableError."""
-    found: set[str] = set()
-    for column in columns:
-        here = {header for header in known if header == column or header.startswith(f"{column}.")}
-        if not here:
-            near = get_close_matches(column, known, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else f"It has {', '.join(known) or 'no cells at all'}."
-            raise TableError(f"The table '{table}' has no column '{column}'. {hint}")
-        found |= here
-    return frozenset(found)
+def _read_cells(cells: pa.Table | list[Row], config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
+    if isinstance(cells, pa.Table):
+        batches = cells.combine_chunks().to_batches()
+        yield from read_columns(lambda _: batches, cells.schema, config, report)
+        return
+    builder = RowBuilder(config, report, find_whole_cells(cells, config))
+    for number, row in enumerate(cells, 1):
+        yield from builder.add(row, number, sum(len(value) for _, value in row if isinstance(value, str)))
+    yield from builder.flush()
 
 
-def _keep(chunk: Chunk, wanted: frozenset[str]) -> Chunk:
-    kept = [place for place, header in enumerate(chunk.headers) if header in wanted]
-    new_place = np.full(len(chunk.headers), -1, dtype=np.int32)
-    new_place[kept] = np.arange(len(kept), dtype=np.int32)
-    cells = np.flatnonzero(new_place[chunk.cell_header] >= 0)
-    rows, cell_row = np.unique(chunk.cell_row[cells], return_inverse=True)
-    return Chunk(
-        headers=tuple(chunk.headers[place] for place in kept),
-        cell_row=cell_row.astype(np.int32),
-        cell_header=new_place[chunk.cell_header[cells]],
-        cell_value=chunk.cell_value.take(pa.array(cells)),
-        row_number=chunk.row_number[rows],
-    )
+def check_output(out: Path) -> None:
+    """Refuse, before any work, a file that could not be written."""
+    if out.suffix.lower() not in WRITERS:
+        raise ConfigError(f"Cannot write {out}: its suffix must be one of {', '.join(WRITERS)}.")
+    if not out.parent.is_dir():
+        raise ConfigError(f"Cannot write {out}: there is no folder {out.parent}. Make it first.")
+
+
+def write_table(table: pa.Table, out: Path) -> None:
+    """Write a table in the format of the file's suffix; the file appears when it is whole."""
+    check_output(out)
+    with write_file(out) as unfinished:
+        WRITERS[out.suffix.lower()](table, unfinished)
+
+
+def _write_csv(table: pa.Table, out: Path, delimiter: str = ",") -> None:
+    with out.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(table.column_names)
+        for batch in table.to_batches():
+            writer.writerows(zip(*(map(_write_cell, column.to_pylist()) for column in batch.columns), strict=True))
+
+
+def _write_cell(cell: Any) -> Any:
+    """Return a cell that fits into a table of text: nested ones as JSON."""
+    return json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, list | dict) else cell
+
+
+def _write_json_lines(table: pa.Table, out: Path) -> None:
+    with out.open("w", encoding="utf-8") as file:
+        for batch in table.to_batches():
+            for row in batch.to_pylist():
+                cells = {header: value for header, value in row.items() if value is not None}
+                file.write(json.dumps(cells, ensure_ascii=False, default=str) + "\n")
+
+
+WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
+    ".parquet": lambda table, out: pq.write_table(table, out, compression="zstd"),
+    ".csv": _write_csv,
+    ".tsv": lambda table, out: _write_csv(table, out, "\t"),
+    ".jsonl": _write_json_lines,
+    ".feather": lambda table, out: feather.write_feather(table, str(out)),
+    ".arrow": lambda table, out: feather.write_feather(table, str(out)),
+}
+"""What writes a file of each suffix."""

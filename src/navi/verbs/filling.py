@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from navi.errors import TableError
 from navi.tables import ReadReport, Table
-from navi.tables.cells import clean_header
-from navi.tables.delimited import name_columns
+from navi.tables.chunk import clean_header, name_columns
 
 # Shape suffixes: R rows.
 

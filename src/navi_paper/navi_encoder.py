@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.backbones import load_tokenizer
-from navi.batches import Layout, Masks
+from navi.batches import Layout, Masks, SpecialTokens
 from navi.corpus.arrays import SegmentArrays, count_up
 from navi.model.runner import Runner
-from navi.training.vocabulary import find_special_tokens
 from navi.verbs.loading import open_model
 from navi_paper.encoder import Floats, Hidden, Ints, TableEncoder, list_hidden_tokens
 
@@ -41,7 +40,7 @@ class NaviTables(TableEncoder):
     ) -> Self:
         """Open a model directory that `navi pretrain` wrote."""
         folder = Path(path)
-        special = find_special_tokens(load_tokenizer(folder))
+        special = SpecialTokens.of(load_tokenizer(folder))
         return cls(Runner(open_model(folder), special, device=device, precision=precision), name=name)
 
     def embed(

@@ -143,15 +143,15 @@ def navi_tables(tiny_backbone: Path, corpus: Corpus):
     """A NAVI model of random weights, half of its heads local, behind the interface."""
     import torch
 
+    from navi.batches import SpecialTokens
     from navi.model import load_backbone
     from navi.model.runner import Runner
-    from navi.training.vocabulary import find_special_tokens
     from navi_paper.navi_encoder import NaviTables
 
     with torch.random.fork_rng():
         torch.manual_seed(3)
         model = load_backbone(tiny_backbone, local_head_share=0.5)
         torch.nn.init.normal_(model.unknown_attribute)
-    special = find_special_tokens(corpus.tokenizer)
+    special = SpecialTokens.of(corpus.tokenizer)
     # Few tokens a batch: rows of one call are spread over several, in order of length.
     return NaviTables(Runner(model, special, device="cpu", tokens_per_batch=120))

@@ -6,11 +6,12 @@ wait for the host, so sizes are set beforehand and what is beyond the rows' own 
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -20,8 +21,11 @@ from torch import Tensor
 
 from navi.batches.batch import IGNORED, Sequences, Targets, TensorGroup
 from navi.corpus.arrays import SegmentArrays
-from navi.errors import ConfigError
+from navi.errors import ConfigError, ModelError
 from navi.randomness import choose_below, fold, order_keys, uniform
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 # Shape suffixes: R rows, S segments, T tokens (packed), M targets, P spans (headers and values), F lists of filling,
 # U units (the [CLS] of each row, then each segment, then filling), N lists of any kind.
@@ -32,6 +36,7 @@ REGIME_HEADER, REGIME_VALUE, REGIME_VANILLA = 0, 1, 2
 """Codes of the three masking regimes; the kinds of a target are numbered likewise."""
 RANK, SHIFT, UNKNOWN, REPLACE, RANDOM, CHOOSE = range(6)
 """What a random number is for: each purpose has its own."""
+_RESERVED = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +53,24 @@ class SpecialTokens:
     """Takes the place of a masked token."""
     regular: NDArray[np.int64]
     """Every id that may stand in for a masked token at random: the vocabulary without its special tokens."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self:
+        """Return the special tokens of a BERT vocabulary; raise `ModelError` if one is missing."""
+        vocabulary: dict[str, int] = tokenizer.get_vocab()
+        missing = [token for token in ("[CLS]", "[SEP]", "[MASK]", ":") if token not in vocabulary]
+        if missing:
+            raise ModelError(
+                f"The vocabulary has no {', '.join(missing)}. Expected that of a BERT-architecture backbone."
+            )
+        regular = sorted(number for token, number in vocabulary.items() if not _RESERVED.fullmatch(token))
+        return cls(
+            cls=vocabulary["[CLS]"],
+            sep=vocabulary["[SEP]"],
+            colon=vocabulary[":"],
+            mask=vocabulary["[MASK]"],
+            regular=np.array(regular, dtype=np.int64),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

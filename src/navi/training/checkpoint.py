@@ -71,13 +71,11 @@ class RunIdentity:
 
     def describe(self) -> dict[str, Any]:
         """Return all that changes the result, flat, by the names that a user knows the settings by."""
-        settings = {name: value for name, value in self.config.items() if not isinstance(value, dict)}
+        flat: dict[str, Any] = {"corpus": self.corpus, "number of processes": self.num_processes}
         for section, values in self.config.items():
-            if isinstance(values, dict):
-                settings |= {f"{section}.{name}": value for name, value in values.items()}
-        for name in HARMLESS:
-            settings.pop(f"training.{name}", None)
-        return settings | {"corpus": self.corpus, "number of processes": self.num_processes}
+            named = values if isinstance(values, dict) else {}
+            flat |= {f"{section}.{name}": value for name, value in named.items()} or {section: values}
+        return {name: value for name, value in flat.items() if name.removeprefix("training.") not in HARMLESS}
 
     def check(self, found: RunIdentity, place: Path) -> None:
         """Raise unless what was found at a place belongs to this run; settings that change no result may differ."""
@@ -85,12 +83,11 @@ class RunIdentity:
         different = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
         if not different:
             return
-        key = different[0]
+        key, *others = different
+        change = f"{key} was {before.get(key)!r} and is now {now.get(key)!r}"
         if key == "corpus":
             change = f"the corpus has changed since (fingerprint {before[key]}, now {now[key]})"
-        else:
-            change = f"{key} was {before.get(key)!r} and is now {now.get(key)!r}"
-        more = f", and {len(different) - 1} more settings differ" if len(different) > 1 else ""
+        more = f", and {len(others)} more settings differ" if others else ""
         raise TrainingError(
             f"Cannot resume from {place}: {change}{more}. "
             "Give corpus and settings as when it was started, or start again in another directory."
@@ -101,17 +98,16 @@ def save_checkpoint(
     out: Path, model: nn.Module, optimizer: AdamW, state: RunState, identity: RunIdentity, *, keep: int
 ) -> None:
     """Write a checkpoint, and drop all but the newest `keep`; a step that has one already is left as it is."""
-    folder = out / CHECKPOINTS
-    place = folder / f"step-{state.step:09d}"
+    place = out / CHECKPOINTS / f"step-{state.step:09d}"
     if place not in list_checkpoints(out):
-        folder.mkdir(parents=True, exist_ok=True)
         with write_folder(place) as aside:
             save_weights(model, aside / WEIGHTS)
-            save_file(_name_moments(model, optimizer), aside / OPTIMIZER)
+            moments = optimizer.state_dict()["state"]
+            save_file({f"{i}/{name}": x for i, each in moments.items() for name, x in each.items()}, aside / OPTIMIZER)
             sync(aside / OPTIMIZER)
             write_json(aside / STATE, {"format": FORMAT, "state": asdict(state), "identity": asdict(identity)})
     kept = list_checkpoints(out)[-keep:]
-    for other in folder.iterdir():
+    for other in place.parent.iterdir():
         if other not in kept:
             # Without its state a half-deleted one is no checkpoint.
             (other / STATE).unlink(missing_ok=True)
@@ -158,22 +154,11 @@ def load_tensors(place: Path, model: nn.Module, optimizer: AdamW) -> None:
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(weights[name])
-    ordered = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    number = {id(parameter): place for place, parameter in enumerate(ordered)}
     state: dict[int, dict[str, Tensor]] = {}
     for full_name, tensor in moments.items():
-        name, moment = full_name.rsplit("/", 1)
-        state.setdefault(number[id(parameters[name])], {})[moment] = tensor.clone()
+        number, name = full_name.split("/")
+        state.setdefault(int(number), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def _name_moments(model: nn.Module, optimizer: AdamW) -> dict[str, Tensor]:
-    """Return the optimiser's tensors by `<parameter>/<moment>`."""
-    return {
-        f"{name}/{moment}": tensor.detach().contiguous()
-        for name, parameter in model.named_parameters()
-        for moment, tensor in optimizer.state.get(parameter, {}).items()
-    }
 
 
 def open_folder(out: Path, *, resume: bool, overwrite: bool) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from navi.backbones import DEFAULT_BACKBONE, WEIGHTS_FILE, find_backbone
+from navi.backbones import WEIGHTS_FILE, find_licence
 from navi.columns import survey_columns
 from navi.errors import ModelError
 from navi.files import read_json, write_json
@@ -29,7 +29,6 @@ TOKENIZER_FILE, CARD_FILE = "tokenizer.json", "README.md"
 HEADERS_FILE, VALUES_FILE = "headers.arrow", "values.arrow"
 MAX_DISTINCT = 2000
 """Attributes with more distinct training values than this are open: their values are not listed."""
-KNOWN_LICENCES = {DEFAULT_BACKBONE: "apache-2.0"}
 CARD = """---
 library_name: navi-tables
 tags: [tables, tabular, encoder]
@@ -161,19 +160,6 @@ def make_card(result: TrainingResult) -> str:
         measures="\n".join(_tabulate(result)),
         settings="\n".join(settings),
     )
-
-
-def find_licence(backbone: str) -> str | None:
-    """Return the licence of a backbone, if it is known or the backbone's own card names it."""
-    if backbone in KNOWN_LICENCES:
-        return KNOWN_LICENCES[backbone]
-    card = find_backbone(backbone) / CARD_FILE
-    if not card.is_file():
-        return None
-    for line in card.read_text(encoding="utf-8", errors="replace").splitlines()[:50]:
-        if line.startswith("license:"):
-            return line.removeprefix("license:").strip() or None
-    return None
 
 
 def survey_domain(corpus: Corpus) -> Domain:

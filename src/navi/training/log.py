@@ -17,10 +17,9 @@ from torch import Tensor
 
 from navi.files import sync
 from navi.training.checkpoint import RunState
-from navi.training.step import MEANS, SUMS, StepBatches, StepOutcome, make_sums
+from navi.training.step import MEANS, SUMS, StepBatches, make_sums
 
 METRICS_FILE, SAMPLES_FILE, CURVES_FILE, EVENTS_FOLDER = "metrics.jsonl", "samples.txt", "curves.png", "events"
-Lines = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +51,8 @@ class Throughput:
     """
 
     def __init__(self, seconds_before: float = 0.0, num_processes: int = 1) -> None:
-        self._num_processes = num_processes
-        self._seconds_before, self._start = seconds_before, monotonic()
-        self.num_steps = self.num_rows = self.num_tokens = 0
+        self._seconds_before, self._start, self._num_processes = seconds_before, monotonic(), num_processes
+        self.num_steps = self.num_rows = self._num_tokens = 0
         self.rows_per_second = self.tokens_per_second = 0.0
         self.restart()
 
@@ -67,41 +65,39 @@ class Throughput:
         """Count a step."""
         self.num_steps += 1
         self.num_rows += num_rows
-        self.num_tokens += num_tokens
+        self._num_tokens += num_tokens
 
     def mark(self) -> None:
         """Take the rates since the last mark."""
         passed = max(monotonic() - self._mark, 1e-9) / self._num_processes
         self.rows_per_second = (self.num_rows - self._marked[0]) / passed
-        self.tokens_per_second = (self.num_tokens - self._marked[1]) / passed
+        self.tokens_per_second = (self._num_tokens - self._marked[1]) / passed
         self.restart()
 
     def restart(self) -> None:
         """Leave out of the rates what has passed since the last mark."""
-        self._mark, self._marked = monotonic(), (self.num_rows, self.num_tokens)
+        self._mark, self._marked = monotonic(), (self.num_rows, self._num_tokens)
 
     def estimate(self, steps_left: int) -> float | None:
         """Return the seconds that so many steps will take; None before the first step."""
-        if self.num_steps == 0:
-            return None
-        return (monotonic() - self._start) / self.num_steps * steps_left
+        return (monotonic() - self._start) / self.num_steps * steps_left if self.num_steps else None
 
 
 class SkippedSteps:
     """Counts the steps that were not finite, in all and in a row, on the device."""
 
     def __init__(self, device: torch.device, skipped: int = 0, in_a_row: int = 0) -> None:
-        self._skipped = torch.tensor(skipped, device=device)
-        self._in_a_row = torch.tensor(in_a_row, device=device)
+        self._counts = torch.tensor([skipped, in_a_row], device=device)
 
     def add(self, finite: Tensor) -> None:
         """Count a step."""
-        self._skipped += ~finite
-        self._in_a_row = torch.where(finite, 0, self._in_a_row + 1)
+        self._counts += ~finite
+        self._counts[1] *= ~finite
 
     def fetch(self) -> tuple[int, int]:
         """Return the skipped steps in all and in a row; waits for the device."""
-        return int(self._skipped), int(self._in_a_row)
+        skipped, in_a_row = self._counts.tolist()
+        return skipped, in_a_row
 
 
 class MetricsLog:
@@ -115,7 +111,8 @@ class MetricsLog:
     def write(self, kind: str, step: int, line: dict[str, Any]) -> None:
         """Write one line; `kind` is `train` or `validation`. JSON has no NaN: what is not a number becomes null."""
         bare = {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in line.items()}
-        _append(self.file, json.dumps({"kind": kind, "step": step} | bare) + "\n")
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, "step": step} | bare) + "\n")
         if not self.events:
             return
         if self._writer is None:
@@ -126,12 +123,10 @@ class MetricsLog:
             if isinstance(value, int | float):
                 self._writer.add_scalar(f"{kind}/{name}", value, step)
 
-    def read(self, kind: str) -> Lines:
+    def read(self, kind: str) -> list[dict[str, Any]]:
         """Return the lines of a kind, oldest first."""
-        if not self.file.exists():
-            return []
-        lines = self.file.read_text(encoding="utf-8").splitlines()
-        return [line for line in map(json.loads, lines) if line["kind"] == kind]
+        text = self.file.read_text(encoding="utf-8") if self.file.exists() else ""
+        return [line for line in map(json.loads, text.splitlines()) if line["kind"] == kind]
 
     def close(self) -> None:
         """Close the events file."""
@@ -155,16 +150,16 @@ class TrainingLog:
         self._sums = make_sums(len(SUMS) + 1, accelerator.device)
         if state.window:
             self._sums += torch.tensor(state.window, dtype=self._sums.dtype, device=self._sums.device)
-        if self._writes:
-            for name in (METRICS_FILE, SAMPLES_FILE):
-                _cut(out / name, state.sizes.get(name, 0))
+        for name in (METRICS_FILE, SAMPLES_FILE) if self._writes else ():
+            # What was written after the checkpoint will be written again.
+            if (out / name).exists():
+                os.truncate(out / name, min((out / name).stat().st_size, state.sizes.get(name, 0)))
 
-    def add(self, made: StepBatches, outcome: StepOutcome) -> None:
+    def add(self, made: StepBatches, sums: Tensor, finite: Tensor) -> None:
         """Count a step; one that was skipped has no part in the sums."""
-        one = torch.ones_like(outcome.sums[:1])
         # Not a product: a NaN times zero would stay one.
-        self._sums += torch.where(outcome.finite, torch.cat([outcome.sums, one]), 0.0)
-        self.skipped.add(outcome.finite)
+        self._sums += torch.where(finite, torch.cat([sums, torch.ones_like(sums[:1])]), 0.0)
+        self.skipped.add(finite)
         self.throughput.add(made.num_rows, made.num_tokens)
 
     def write_train(self, step: int, entries: dict[str, Any]) -> None:
@@ -184,18 +179,17 @@ class TrainingLog:
             self.metrics.write("train", step, self.latest)
 
     def write_validation(self, step: int, entries: dict[str, Any], samples: str) -> None:
-        """Write the line of a validation and the samples of it, and draw the curves again."""
-        if self._writes:
-            self.metrics.write("validation", step, entries)
-            if samples:
-                _append(self._out / SAMPLES_FILE, f"step {step}\n{samples}\n")
-            self.draw()
+        """Write the line of a validation and the samples of it, and draw the curves again; for the main process."""
+        self.metrics.write("validation", step, entries)
+        if samples:
+            with (self._out / SAMPLES_FILE).open("a", encoding="utf-8") as file:
+                file.write(f"step {step}\n{samples}\n")
+        self.draw()
 
     def draw(self) -> None:
         """Draw the learning curves up to now, where that is wanted and can be done."""
-        train = self.metrics.read("train")
-        if self._curves and can_draw() and train:
-            draw_curves(train, self.metrics.read("validation"), self._out / CURVES_FILE)
+        if self._curves and can_draw() and self.metrics.read("train"):
+            draw_curves(self.metrics, self._out / CURVES_FILE)
 
     def can_show_all(self) -> bool:
         """Return whether curves and events are not wanted, or the packages for both are there."""
@@ -206,16 +200,23 @@ class TrainingLog:
         state.window = self._sums.tolist()
         state.skipped, state.bad_run = self.skipped.fetch()
         state.seconds = self.throughput.seconds
-        state.sizes = {name: _measure(self._out / name) for name in (METRICS_FILE, SAMPLES_FILE)}
+        files = [self._out / name for name in (METRICS_FILE, SAMPLES_FILE) if (self._out / name).exists()]
+        for file in files:
+            sync(file)
+        state.sizes = {file.name: file.stat().st_size for file in files}
 
     def _summarize(self) -> dict[str, float | None]:
         """Return means over the steps, accuracies over the targets, and counts; None where there was nothing."""
         *sums, taken = self._sums.tolist()
         found = dict(zip(SUMS, sums, strict=True))
+
+        def divide(name: str, count: float) -> float | None:
+            return found[name] / count if count else None
+
         return {
-            **{name: _divide(found[name], taken) for name in MEANS},
-            "header_accuracy": _divide(found["header_hits"], found["header_targets"]),
-            "value_accuracy": _divide(found["value_hits"], found["value_targets"]),
+            **{name: divide(name, taken) for name in MEANS},
+            "header_accuracy": divide("header_hits", found["header_targets"]),
+            "value_accuracy": divide("value_hits", found["value_targets"]),
             "rows": int(found["rows"]),
             "tokens": int(found["tokens"]),
         }
@@ -226,7 +227,7 @@ def can_draw() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def draw_curves(train: Lines, validation: Lines, file: Path) -> None:
+def draw_curves(metrics: MetricsLog, file: Path) -> None:
     """Draw losses and accuracies over the steps: training as lines, validation as dots."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -234,49 +235,20 @@ def draw_curves(train: Lines, validation: Lines, file: Path) -> None:
     figure = Figure(figsize=(11, 4), layout="constrained")
     FigureCanvasAgg(figure)
     losses, accuracies = figure.subplots(1, 2)
-    for name in MEANS[:-1]:
-        losses.plot(*_follow(train, name), label=f"{_read(name)}, training")
-    losses.plot(*_follow(validation, "masked_loss"), "o--", color="black", label="masked, validation")
-    for name in ("header_accuracy", "value_accuracy"):
-        accuracies.plot(*_follow(train, name), alpha=0.5, label=f"{_read(name)}, training")
-    for name in ("header_accuracy_informed", "header_accuracy_blind", "value_accuracy"):
-        accuracies.plot(*_follow(validation, name), "o--", label=f"{_read(name)}, validation")
-    for axes, title in ((losses, "loss"), (accuracies, "token accuracy")):
+    measured = ("header_accuracy_informed", "header_accuracy_blind", "value_accuracy")
+    for axes, title, kind, names, style in (
+        (losses, "loss", "train", MEANS[:-1], "-"),
+        (losses, "loss", "validation", ("masked_loss",), "ko--"),
+        (accuracies, "token accuracy", "train", ("header_accuracy", "value_accuracy"), "-"),
+        (accuracies, "token accuracy", "validation", measured, "o--"),
+    ):
+        lines = metrics.read(kind)
+        for name in names:
+            points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
+            label = f"{name.replace('_accuracy', '').replace('_', ' ')}, {kind}"
+            axes.plot([step for step, _ in points], [value for _, value in points], style, label=label)
         axes.set(xlabel="step", title=title)
-        axes.grid(alpha=0.3)
+        axes.grid(visible=True, alpha=0.3)
         axes.legend(fontsize="small")
     accuracies.set_ylim(0.0, 1.0)
     figure.savefig(file, dpi=120)
-
-
-def _follow(lines: Lines, name: str) -> tuple[list[int], list[float]]:
-    """Return the steps and values of an entry, lines without it left out."""
-    points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
-    return [step for step, _ in points], [value for _, value in points]
-
-
-def _read(name: str) -> str:
-    return name.replace("_accuracy", "").replace("_", " ")
-
-
-def _divide(total: float, count: float) -> float | None:
-    return total / count if count else None
-
-
-def _append(file: Path, text: str) -> None:
-    with file.open("a", encoding="utf-8") as end:
-        end.write(text)
-
-
-def _cut(file: Path, size: int) -> None:
-    """Drop what was written to a file after a checkpoint that knows its size."""
-    if file.exists() and file.stat().st_size > size:
-        os.truncate(file, size)
-
-
-def _measure(file: Path) -> int:
-    """Return the bytes of a file, which are then on the disk."""
-    if not file.exists():
-        return 0
-    sync(file)
-    return file.stat().st_size

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches import SamplerConfig, plan_epoch
+from navi.batches import plan_epoch
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import TrainingError
-from navi.training.config import TrainingConfig
+from navi.training.config import PretrainConfig
 
 Ints = NDArray[np.int64]
 Parts = list[Ints]
@@ -22,65 +23,40 @@ class RunPlan:
     """The steps of a whole run, epoch after epoch, for one of `num_processes` processes."""
 
     def __init__(
-        self,
-        arrays: SegmentArrays,
-        rows: Ints,
-        sampler: SamplerConfig,
-        training: TrainingConfig,
-        *,
-        process: int = 0,
-        num_processes: int = 1,
+        self, arrays: SegmentArrays, rows: Ints, config: PretrainConfig, *, process: int = 0, num_processes: int = 1
     ) -> None:
         if len(rows) < num_processes:
             raise TrainingError(
                 f"{len(rows)} training rows are too few for {num_processes} processes. Prepare a corpus with more rows."
             )
-        self._arrays, self._rows, self._sampler, self._training = arrays, rows, sampler, training
-        self._process, self._num_processes = process, num_processes
-        self._row_tokens = arrays.count_row_tokens() if sampler.tokens_per_batch is not None else None
-        self._latest: tuple[int, list[Parts]] | None = None
-        self.epoch_ends = tuple(accumulate(self._count_steps()))
+        training, sampler = config.training, config.sampler
+        row_tokens = arrays.count_row_tokens() if sampler.tokens_per_batch is not None else None
+
+        @lru_cache(maxsize=1)
+        def plan(epoch: int) -> list[Parts]:
+            seed, tables = training.seed, arrays.row_table
+            batches = plan_epoch(rows, tables, sampler, seed=seed, epoch=epoch, row_tokens=row_tokens)
+            steps = group_batches(batches, training.accumulation * num_processes, num_processes)
+            return [step[process::num_processes] for step in steps]
+
+        self._plan = plan
+        # Only a token budget makes the lengths of epochs differ.
+        lengths = (len(plan(epoch if row_tokens is not None else 0)) for epoch in range(training.epochs))
+        self.epoch_ends = tuple(accumulate(lengths))
         """How many steps are done when each epoch ends, `max_steps` not regarded."""
         self.num_steps = min(self.epoch_ends[-1], training.max_steps or self.epoch_ends[-1])
         """Steps of the run."""
+        self.boundaries = [0, *(end for end in self.epoch_ends if end < self.num_steps), self.num_steps]
+        """The steps done when each validation is due: at the start, after each epoch, at the end."""
 
     def find_epoch(self, step: int) -> int:
         """Return the epoch, from 0, that a step, from 0, belongs to."""
         return bisect_right(self.epoch_ends, step)
 
-    def list_boundaries(self) -> list[int]:
-        """Return the steps done when each validation is due: at the start, after each epoch, at the end."""
-        inner = [end for end in self.epoch_ends if end < self.num_steps]
-        return [0, *inner, self.num_steps]
-
     def list_steps(self, epoch: int, first: int) -> list[Parts]:
         """Return what this process takes in each step of an epoch, from step `first` of the run up to its last."""
         begin = self.epoch_ends[epoch - 1] if epoch > 0 else 0
-        end = min(self.epoch_ends[epoch], self.num_steps)
-        return self._plan(epoch)[first - begin : end - begin]
-
-    def _plan(self, epoch: int) -> list[Parts]:
-        if self._latest is None or self._latest[0] != epoch:
-            self._latest = (epoch, self._make_plan(epoch))
-        return self._latest[1]
-
-    def _make_plan(self, epoch: int) -> list[Parts]:
-        batches = plan_epoch(
-            self._rows,
-            self._arrays.row_table,
-            self._sampler,
-            seed=self._training.seed,
-            epoch=epoch,
-            row_tokens=self._row_tokens,
-        )
-        steps = group_batches(batches, self._training.accumulation * self._num_processes, self._num_processes)
-        return [step[self._process :: self._num_processes] for step in steps]
-
-    def _count_steps(self) -> list[int]:
-        """Count the steps of each epoch; only a token budget makes them differ."""
-        if self._row_tokens is None:
-            return [len(self._plan(0))] * self._training.epochs
-        return [len(self._make_plan(epoch)) for epoch in range(self._training.epochs)]
+        return self._plan(epoch)[first - begin : self.num_steps - begin]
 
 
 def group_batches(batches: Parts, per_step: int, num_processes: int) -> list[Parts]:
@@ -108,20 +84,17 @@ def split_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, max_t
         return [rows]
     by_table = rows[np.argsort(row_table[rows], kind="stable")]
     tables = np.split(by_table, np.flatnonzero(np.diff(row_table[by_table])) + 1)
-    fitting = [part for table in tables for part in _fill(np.split(table, len(table)), row_tokens, max_tokens)]
-    return _fill(fitting, row_tokens, max_tokens)
+    fitting = [part for table in tables for part in _join(np.split(table, len(table)), row_tokens, max_tokens)]
+    return _join(fitting, row_tokens, max_tokens)
 
 
-def _fill(pieces: Parts, row_tokens: Ints, max_tokens: int) -> Parts:
+def _join(pieces: Parts, row_tokens: Ints, max_tokens: int) -> Parts:
     """Join neighbouring pieces while they hold no more than `max_tokens`."""
-    filled: Parts = []
-    held = 0
-    for piece in pieces:
-        size = int(row_tokens[piece].sum())
-        if filled and held + size <= max_tokens:
-            filled[-1] = np.concatenate([filled[-1], piece])
-            held += size
+    joined = pieces[:1]
+    for piece in pieces[1:]:
+        both = np.concatenate([joined[-1], piece])
+        if row_tokens[both].sum() <= max_tokens:
+            joined[-1] = both
         else:
-            filled.append(piece)
-            held = size
-    return filled
+            joined.append(piece)
+    return joined

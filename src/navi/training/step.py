@@ -1,30 +1,50 @@
-"""One step of training: its batches, forward, backward, and an update that skips what is not finite."""
+"""One step of training: its batches, forward, backward, and an update that skips what is not finite.
+
+On one GPU with bfloat16 the device makes the batches, computes in half precision throughout, and replays passes that
+were recorded once for each size that batches are filled up to: it waits neither for Python nor for batches.
+"""
 
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, BatchBuilder, BatchCapacity
+from navi.batches import (
+    REGIME_HEADER,
+    REGIME_VALUE,
+    Batch,
+    BatchBuilder,
+    BatchCapacity,
+    choose_capacities,
+    measure_capacity,
+)
 from navi.losses import AlignmentConfig, Losses, StepSize, compute_losses, find_read_tokens, measure_step
 from navi.model import NaviModel, is_new
 from navi.randomness import make_key
 from navi.training.config import PretrainConfig, TrainingConfig
-from navi.training.graphs import HalfCopy, Recorder
-from navi.training.plan import Parts, split_rows
+from navi.training.plan import Ints, Parts, split_rows
 
 MEANS = ("loss", "masked", "low", "high", "bag_of_words", "column_agreement", "norm")
 COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens")
 SUMS = (*MEANS, *COUNTS)
 """What a step adds to a window of metrics, in this order; the first are means."""
+NUM_CAPACITIES = 4
+"""Sizes that batches are filled up to; each is recorded once."""
+MEASURED_STEPS = 512
+"""Steps that capacities are chosen by, at most; one that fits none of them is made on the host."""
+WARM_UP = 2
+"""Batches of a capacity that run as they are before it is recorded."""
 
 
 class Objective(nn.Module):
@@ -36,9 +56,7 @@ class Objective(nn.Module):
         self, model: NaviModel, alignment: AlignmentConfig, dtype: torch.dtype, affinity: Tensor | None = None
     ) -> None:
         super().__init__()
-        self.model = model
-        self.alignment = alignment
-        self.dtype = dtype
+        self.model, self.alignment, self.dtype = model, alignment, dtype
         self.register_buffer("affinity", affinity, persistent=False)
 
     def forward(self, batch: Batch, size: StepSize) -> Losses:
@@ -67,23 +85,10 @@ class StepBatches:
     """What the batch that the device makes is filled up to; None where batches are made on the host."""
     epoch: int
     """The epoch that its masks are drawn for."""
+    num_rows: int
+    """Rows of the step."""
     num_tokens: int
     """Tokens of the step, each copy of a row counted."""
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of the step."""
-        return sum(map(len, self.parts))
-
-
-@dataclass(frozen=True)
-class StepOutcome:
-    """What a step left behind, still on the device."""
-
-    sums: Tensor
-    """(13,) the step's share of `SUMS`."""
-    finite: Tensor
-    """Whether the step was taken: loss and gradient were finite."""
 
 
 class Stepper:
@@ -139,17 +144,15 @@ class Stepper:
         elif self.recorder is not None and len(parts) == 1:
             capacity = self.recorder.find_capacity(parts[0])
         batches = [self.builder.build(rows, epoch=epoch) for rows in parts] if capacity is None else []
-        size = measure_step(batches)
-        if self.device.type == "cuda":
-            batches = [batch.pin() for batch in batches]
         part_tokens = [int(self._row_tokens[rows].sum()) for rows in parts]
         return StepBatches(
             parts=parts,
             part_tokens=part_tokens,
-            batches=batches,
-            size=size,
+            batches=[batch.pin() for batch in batches] if self.device.type == "cuda" else batches,
+            size=measure_step(batches),
             capacity=capacity,
             epoch=epoch,
+            num_rows=sum(map(len, parts)),
             num_tokens=sum(part_tokens) * (2 if self.builder.align else 1),
         )
 
@@ -172,16 +175,18 @@ class Stepper:
         sums[SUMS.index("tokens")].fill_(made.num_tokens)
         return sums
 
-    def update(self, sums: Tensor, step: int) -> StepOutcome:
-        """Take the step; where loss or gradient is not finite, weights and optimiser stay as they were."""
+    def update(self, sums: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        """Take the step; return its `SUMS` and whether it was taken, both still on the device.
+
+        Where loss or gradient is not finite, weights and optimiser stay as they were.
+        """
         sums[MEANS.index("norm")] = self.accelerator.clip_grad_norm_(self.objective.parameters(), self.config.clip_norm)
         if self.accelerator.num_processes > 1:
             sums[: len(MEANS)] /= self.accelerator.num_processes
             sums = self.accelerator.reduce(sums, reduction="sum")
         finite = torch.isfinite(sums).all()
-        set_rate(self.optimizer, scale_rate(step, self.num_steps, self.config.warmup_share))
-        take_step(self.optimizer, finite)
-        return StepOutcome(sums=sums, finite=finite)
+        take_step(self.optimizer, scale_rate(step, self.num_steps, self.config.warmup_share), finite)
+        return sums, finite
 
     def _learn(self, batch: Batch, size: StepSize) -> Tensor:
         """Add one batch's gradients; return its `SUMS` as far as the device knows them, the others 0."""
@@ -208,23 +213,102 @@ class Stepper:
         return make_key(self.config.seed, step, place)
 
 
+class Recorder:
+    """Makes batches on the device and runs `learn` on them: the first of a capacity as they are, then as replays.
+
+    `learn` must put gradients into tensors that stay, and draw randomness from the default generator alone. On devices
+    that cannot record, every batch runs as it is.
+    """
+
+    def __init__(
+        self, learn: Callable[[Batch, StepSize], Tensor], builder: BatchBuilder, steps: Sequence[Ints]
+    ) -> None:
+        self._learn, self._builder = learn, builder
+        places = np.linspace(0, len(steps) - 1, min(len(steps), MEASURED_STEPS)).astype(np.int64)
+        needs = [measure_capacity(builder, steps[place]) for place in places]
+        self.capacities = choose_capacities(needs, NUM_CAPACITIES)
+        self._records = builder.device.type == "cuda"
+        self._seen: Counter[BatchCapacity] = Counter()
+        self._recordings: dict[BatchCapacity, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
+        self._pool = torch.cuda.graph_pool_handle() if self._records else None
+
+    def find_capacity(self, rows: Ints) -> BatchCapacity | None:
+        """Return the smallest capacity that holds the batch of these rows; None if there is none."""
+        need = measure_capacity(self._builder, rows)
+        return next((capacity for capacity in self.capacities if capacity.holds(need)), None)
+
+    def __call__(self, rows: Ints, key: int, capacity: BatchCapacity) -> Tensor:
+        """Add the gradients of the batch of these rows; return what `learn` does, until it is called again."""
+        inputs = torch.full((capacity.rows + 1,), -1, dtype=torch.int64)
+        inputs[0] = key
+        inputs[1 : len(rows) + 1] = torch.from_numpy(rows)
+        if not self._records or self._seen[capacity] < WARM_UP:
+            self._seen[capacity] += 1
+            return self._build_and_learn(inputs.to(self._builder.device), capacity)
+        if capacity not in self._recordings:
+            self._recordings[capacity] = self._record(inputs.to(self._builder.device), capacity)
+        graph, recorded_inputs, sums = self._recordings[capacity]
+        recorded_inputs.copy_(inputs.pin_memory(), non_blocking=True)
+        graph.replay()
+        return sums
+
+    def _build_and_learn(self, inputs: Tensor, capacity: BatchCapacity) -> Tensor:
+        batch = self._builder.build_filled(inputs[1:], inputs[0], capacity)
+        sums = self._learn(batch, measure_step([batch]))
+        # A step that lost targets is not to be taken; what is not finite never is.
+        return torch.where(batch.targets.num_masked > capacity.targets, torch.nan, sums)
+
+    def _record(self, inputs: Tensor, capacity: BatchCapacity) -> tuple[torch.cuda.CUDAGraph, Tensor, Tensor]:
+        """Return a recorded pass, the memory it reads from and the memory it leaves its sums in."""
+        graph = torch.cuda.CUDAGraph()
+        # Other threads may use the GPU's memory meanwhile, which a stricter mode would take for a mistake.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            sums = self._build_and_learn(inputs, capacity)
+        return graph, inputs, sums
+
+
+class HalfCopy:
+    """Computes in half precision throughout, while the model itself keeps its weights and gradients in float32.
+
+    Autocast instead casts at every linear layer and normalises in float32, which on a GPU costs as much time as a third
+    of the matrix products.
+    """
+
+    def __init__(self, model: NaviModel, dtype: torch.dtype) -> None:
+        self.model: NaviModel = deepcopy(model).to(dtype)
+        self._whole, self._half = list(model.parameters()), list(self.model.parameters())
+
+    def pull(self) -> None:
+        """Take over the model's weights, and forget the gradients of last time."""
+        with torch.no_grad():
+            torch._foreach_copy_([half.data for half in self._half], [whole.data for whole in self._whole])
+        for half in self._half:
+            half.grad = None
+
+    def push(self) -> None:
+        """Add the gradients to the model's; what had no part in the loss stays without one."""
+        pairs = zip(self._whole, self._half, strict=True)
+        used = [(whole, half.grad) for whole, half in pairs if half.grad is not None]
+        for whole, _ in used:
+            if whole.grad is None:
+                whole.grad = torch.zeros_like(whole)
+        torch._foreach_add_([whole.grad for whole, _ in used], [gradient.float() for _, gradient in used])
+
+
 def make_optimizer(model: nn.Module, config: TrainingConfig, is_new: Callable[[str], bool]) -> AdamW:
     """Return AdamW over the model's parameters: new ones, which start cold, at their own rate; only matrices decay."""
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         groups.setdefault((is_new(name), parameter.ndim > 1), []).append(parameter)
-    return AdamW(
-        [
-            {
-                "params": members,
-                "weight_decay": config.weight_decay if decays else 0.0,
-                "highest_rate": config.new_learning_rate if new else config.learning_rate,
-            }
-            for (new, decays), members in groups.items()
-        ],
-        lr=config.learning_rate,
-        fused=True,
-    )
+    settings = [
+        {
+            "params": members,
+            "weight_decay": config.weight_decay if decays else 0.0,
+            "highest_rate": config.new_learning_rate if new else config.learning_rate,
+        }
+        for (new, decays), members in groups.items()
+    ]
+    return AdamW(settings, lr=config.learning_rate, fused=True)
 
 
 def scale_rate(step: int, num_steps: int, warmup_share: float) -> float:
@@ -239,17 +323,13 @@ def scale_rate(step: int, num_steps: int, warmup_share: float) -> float:
     return max(0.0, (num_steps - step) / max(1, num_steps - warmup))
 
 
-def set_rate(optimizer: AdamW, scale: float) -> None:
-    """Give each group of parameters its highest rate times `scale`."""
-    for group in optimizer.param_groups:
-        group["lr"] = group["highest_rate"] * scale
-
-
-def take_step(optimizer: AdamW, finite: Tensor) -> None:
-    """Update the parameters, or leave them and the optimiser as they were where `finite` is false.
+def take_step(optimizer: AdamW, scale: float, finite: Tensor) -> None:
+    """Update the parameters, at their highest rates times `scale`, or leave all as it was where `finite` is false.
 
     The fused kernels read `found_inf` on the device, as they do for gradient scalers: a GPU need not wait for the host.
     """
+    for group in optimizer.param_groups:
+        group["lr"] = group["highest_rate"] * scale
     optimizer.found_inf = (~finite).float()  # type: ignore[attr-defined]
     optimizer.step()
 
@@ -257,16 +337,14 @@ def take_step(optimizer: AdamW, finite: Tensor) -> None:
 def make_accelerator() -> Accelerator:
     """Return the view of devices and processes; precision is `autocast`'s business, not Accelerate's."""
     # Some settings leave parameters without a use (no gate, no alignment), which processes must expect.
-    return Accelerator(
-        mixed_precision="no", kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)]
-    )
+    unused = DistributedDataParallelKwargs(find_unused_parameters=True)
+    return Accelerator(mixed_precision="no", kwargs_handlers=[unused])
 
 
 def choose_dtype(precision: str, device: torch.device) -> torch.dtype:
     """Return the arithmetic that a precision means on a device."""
     if precision == "auto":
-        good = device.type == "cuda" and torch.cuda.is_bf16_supported()
-        return torch.bfloat16 if good else torch.float32
+        precision = "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
     return {"float32": torch.float32, "bfloat16": torch.bfloat16}[precision]
 
 

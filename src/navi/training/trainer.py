@@ -14,7 +14,8 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from navi.batches import BatchBuilder, prefetch
+from navi.backbones import check_vocabulary
+from navi.batches import BatchBuilder, SpecialTokens, prefetch
 from navi.errors import MissingExtraError, TrainingError, TrainingInterrupted
 from navi.model import load_backbone
 from navi.randomness import make_key
@@ -32,10 +33,9 @@ from navi.training.checkpoint import (
 from navi.training.config import PretrainConfig
 from navi.training.export import TrainingResult, export_run
 from navi.training.log import StepReport, TrainingLog
-from navi.training.plan import RunPlan
+from navi.training.plan import Parts, RunPlan
 from navi.training.step import StepBatches, Stepper, is_out_of_memory, release_memory, scale_rate
 from navi.training.validation import Validation
-from navi.training.vocabulary import check_vocabulary, find_special_tokens
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
@@ -63,15 +63,10 @@ class Trainer:
     ) -> None:
         self.corpus, self.out, self.config, self.accelerator = corpus, out, config, accelerator
         self.find_signal, self.progress = find_signal, progress
-        self.plan = RunPlan(
-            corpus.arrays,
-            corpus.rows_of("train"),
-            config.sampler,
-            config.training,
-            process=accelerator.process_index,
-            num_processes=accelerator.num_processes,
-        )
-        self.special = find_special_tokens(corpus.tokenizer)
+        process, num_processes = accelerator.process_index, accelerator.num_processes
+        train_rows = corpus.rows_of("train")
+        self.plan = RunPlan(corpus.arrays, train_rows, config, process=process, num_processes=num_processes)
+        self.special = SpecialTokens.of(corpus.tokenizer)
         check_vocabulary(corpus.tokenizer, config.backbone)
         torch.manual_seed(make_key(config.training.seed))  # for parameters that start cold; steps seed themselves
         model = load_backbone(config.backbone, **config.model.as_settings())
@@ -89,10 +84,7 @@ class Trainer:
         self.stepper = Stepper(model, builder, config, self.plan.num_steps, accelerator, affinity)
         self.stepper.prepare_graphs(self.plan.list_steps(0, 0))
         self.validation = Validation(corpus, self.special, config)
-        self.identity = RunIdentity(
-            config=config.to_dict(), corpus=corpus.fingerprint, num_processes=accelerator.num_processes
-        )
-        self._boundaries = self.plan.list_boundaries()
+        self.identity = RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint, num_processes=num_processes)
 
     def begin(self, checkpoint: Path | None) -> None:
         """Stand where a checkpoint stood, or at the beginning."""
@@ -132,12 +124,11 @@ class Trainer:
         """Take the steps that are left of the present epoch, or those before memory runs out."""
         epoch, workers = self.plan.find_epoch(self.state.step), self.config.training.workers
         steps, max_tokens = self.plan.list_steps(epoch, self.state.step), self.state.max_tokens
-        ready = prefetch(
-            steps,
-            lambda parts: self.stepper.build(parts, epoch, max_tokens),
-            workers=workers,
-            ahead=2 * workers + 2,
-        )
+
+        def build(parts: Parts) -> StepBatches:
+            return self.stepper.build(parts, epoch, max_tokens)
+
+        ready = prefetch(steps, build, workers=workers, ahead=2 * workers + 2)
         with closing(cast("Generator[StepBatches]", ready)):
             for made in ready:
                 if not self._take_step(made):
@@ -148,12 +139,12 @@ class Trainer:
         sums = self._accumulate(made)
         if sums is None:
             return False
-        outcome = self.stepper.update(sums, self.state.step)
+        sums, finite = self.stepper.update(sums, self.state.step)
         self.state.step += 1
-        self.log.add(made, outcome)
+        self.log.add(made, sums, finite)
         self._log_if_due(made)
         self._report()
-        if self.state.step not in self._boundaries and self._is_checkpoint_due():
+        if self.state.step not in self.plan.boundaries and self._is_checkpoint_due():
             self._save()
         self._stop_if_asked()
         return True
@@ -191,7 +182,7 @@ class Trainer:
 
     def _log_if_due(self, made: StepBatches) -> None:
         step, config = self.state.step, self.config.training
-        due = step % config.log_every == 0 or step in self._boundaries
+        due = step % config.log_every == 0 or step in self.plan.boundaries
         if due or self.stepper.device.type == "cpu":
             self._check_finite(made)
         if due:
@@ -213,7 +204,7 @@ class Trainer:
     def _validate(self) -> None:
         """Validate where the run stands, if that is due and not yet done; then save."""
         state = self.state
-        if state.validations == len(self._boundaries) or self._boundaries[state.validations] != state.step:
+        if state.validations == len(self.plan.boundaries) or self.plan.boundaries[state.validations] != state.step:
             return
         measures = self.validation(self.stepper)
         if measures and self.accelerator.is_main_process:

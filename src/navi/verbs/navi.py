@@ -16,7 +16,6 @@ from navi.batches import SpecialTokens
 from navi.corpus import Encoded, PrepareConfig, RowEncoder
 from navi.tables import ReadConfig, Table, read_tables
 from navi.training import Domain
-from navi.training.vocabulary import find_special_tokens
 from navi.verbs.caching import CachingRunner
 from navi.verbs.devices import Devices, parse_devices
 from navi.verbs.embedding import (
@@ -68,7 +67,7 @@ class Navi:
         devices = parse_devices(device)
         model = open_model(folder)
         tokenizer = load_tokenizer(folder)
-        special = find_special_tokens(tokenizer)
+        special = SpecialTokens.of(tokenizer)
         models = [model, *(copy.deepcopy(model) for _ in devices[1:])]
         runners = [
             CachingRunner(each, special, device=place, precision=precision, tokens_per_batch=tokens_per_batch)

@@ -15,12 +15,11 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 from transformers import BertConfig
 
-from navi.backbones import WEIGHTS_FILE, load_tokenizer
-from navi.batches import prefetch
+from navi.backbones import WEIGHTS_FILE, check_vocabulary, load_tokenizer
+from navi.batches import SpecialTokens, prefetch
 from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ConfigError, ModelError
 from navi.model.runner import group_by_length
-from navi.training.vocabulary import check_vocabulary, find_special_tokens
 from navi_paper.baselines.backbone import Backbone, read_backbone
 from navi_paper.encoder import PARTS, Floats, Hidden, Ints, TableEncoder
 
@@ -47,7 +46,7 @@ class Baseline(nn.Module, TableEncoder):
         super().__init__()
         self.config = config
         self.tokenizer = tokenizer
-        self.special = find_special_tokens(tokenizer)
+        self.special = SpecialTokens.of(tokenizer)
         self.cold_head = True
         """Whether the head for masked tokens was made anew; it then learns at the rate of new parameters."""
 

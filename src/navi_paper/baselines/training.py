@@ -21,7 +21,7 @@ from navi.training.checkpoint import writing
 from navi.training.config import PretrainConfig
 from navi.training.log import MetricsLog, SkippedSteps, StepReport, Throughput
 from navi.training.plan import Parts, RunPlan, split_rows
-from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, set_rate, take_step
+from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, take_step
 from navi_paper.baselines.baseline import CONFIG_FILE, Baseline, Batch
 from navi_paper.baselines.catalogue import find_baseline
 
@@ -119,7 +119,7 @@ class BaselineRun:
         self.baseline, self.corpus, self.config, self.progress = baseline, corpus, config.training, progress
         self.device = baseline.device
         self.dtype = choose_dtype(self.config.precision, self.device)
-        self.plan = RunPlan(corpus.arrays, corpus.rows_of("train"), config.sampler, config.training)
+        self.plan = RunPlan(corpus.arrays, corpus.rows_of("train"), config)
         self.optimizer = make_optimizer(baseline, config.training, baseline.is_new)
         self.metrics = MetricsLog(folder, events=False)
         self.skipped = SkippedSteps(self.device)
@@ -173,8 +173,7 @@ class BaselineRun:
             loss += self._learn(batch, share, number)
         norm = nn.utils.clip_grad_norm_(self.baseline.parameters(), self.config.clip_norm)
         finite = torch.isfinite(loss) & torch.isfinite(norm)
-        set_rate(self.optimizer, scale_rate(self.step, self.plan.num_steps, self.config.warmup_share))
-        take_step(self.optimizer, finite)
+        take_step(self.optimizer, scale_rate(self.step, self.plan.num_steps, self.config.warmup_share), finite)
         self.step += 1
         self.baseline.after_step(self.step)
         self.skipped.add(finite)

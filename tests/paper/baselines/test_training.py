@@ -58,7 +58,7 @@ def test_half_precision_learns_nearly_the_same(name, corpus, make_config, tmp_pa
 
 def test_a_run_takes_the_rows_and_steps_that_navi_takes(corpus, make_config, tmp_path, monkeypatch):
     config = make_config()
-    plan = RunPlan(corpus.arrays, corpus.rows_of("train"), config.sampler, config.training)
+    plan = RunPlan(corpus.arrays, corpus.rows_of("train"), config)
     made = []
     build = Bert.make_batch
     monkeypatch.setattr(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.losses import sum_up_reading
 from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, require_model
 from navi.cli.progress import follow_rows, show_progress
+from navi.cli.read_summary import summarise_reports
 from navi.cli.render import count_things, format_count, format_duration, make_heading, tell_next
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def embed(
 
 def describe_embedding(result: EmbeddedFiles, size: int, seconds: float) -> dict[str, Any]:
     """Return the summary ready for JSON."""
-    losses = sum_up_reading(result.reports, result.skipped)
+    losses = summarise_reports(result.reports, result.skipped)
     return {
         "path": result.path,
         "vectors": result.num_vectors,
@@ -112,7 +112,7 @@ def describe_embedding(result: EmbeddedFiles, size: int, seconds: float) -> dict
 
 def summarise_embedding(result: EmbeddedFiles, size: int, seconds: float) -> list[Any]:
     """Return what was written, and what was left out."""
-    told = sum_up_reading(result.reports, result.skipped).list_lines()
+    told = summarise_reports(result.reports, result.skipped).list_lines()
     num_rows = sum(each.kept for each in result.reports.values())
     return [
         make_heading(f"{result.path}: {count_things(result.num_vectors, 'vector')} of {size} numbers"),

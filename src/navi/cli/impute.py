@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.losses import note_losses
 from navi.cli.options import Columns, Device, Json, ModelFolder, Quiet, TablePath, require_model, split_names
 from navi.cli.progress import follow_share, show_progress
+from navi.cli.read_summary import note_lost
 from navi.cli.render import count_things, format_count, make_heading, make_table, shorten
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def impute(
     write_table(result.cells, account)
     screen.answer_json(describe_imputation(result, result.cells, out, account))
     screen.summarise(*summarise_imputation(result, result.cells, out, account))
-    note_losses(screen, [read])
+    note_lost(screen, [read])
 
 
 def count_reasons(cells: pa.Table) -> Counter[str]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.losses import note_losses
 from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, require_model
 from navi.cli.progress import show_progress
+from navi.cli.read_summary import note_lost
 from navi.cli.render import count_things, make_heading, make_table, quote, tell_next
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def match(
     screen.answer_json(found.as_dict())
     screen.answer(list_clusters(found))
     screen.summarise(*summarise_matches(found, outputs))
-    note_losses(screen, tables.values())
+    note_lost(screen, tables.values())
     shown = " ".join(map(quote, paths))
     if mapping is None:
         command = f"navi match --model {quote(model)} {shown} --mapping mapping.json"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.losses import note_losses
 from navi.cli.options import Device, Json, ModelFolder, Quiet, TablePath, require_model, split_names
 from navi.cli.progress import show_progress
+from navi.cli.read_summary import note_lost
 from navi.cli.render import count_things, make_table, quote, shorten, tell_next
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def name(
         screen.answer(list_names(read, found))
     else:
         screen.note("Every header of this table says something. To name columns all the same: --columns A,B or '*'.")
-    note_losses(screen, [read])
+    note_lost(screen, [read])
     if apply is not None:
         renamed = apply_names(read.frame, found, confidence=confidence)
         write_table(renamed, apply)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from navi.cli.console import Screen
-from navi.cli.losses import sum_up_losses
 from navi.cli.options import Backbone, ConfigFile, Json, Overwrite, Paths, Quiet
 from navi.cli.progress import follow_preparing, show_progress
+from navi.cli.read_summary import summarise_manifest
 from navi.cli.render import count_things, format_count, format_duration, make_heading, quote, tell_next
 from navi.cli.settings import make_prepare_config, parse_unseen
 
@@ -81,7 +81,7 @@ def describe_corpus(corpus: Corpus, seconds: float) -> dict[str, Any]:
         "fingerprint": corpus.fingerprint,
         "totals": manifest["totals"],
         "splits": count_splits(corpus),
-        **sum_up_losses(manifest).as_dict(),
+        **summarise_manifest(manifest).as_dict(),
         "seconds": round(seconds, 3),
     }
 
@@ -94,7 +94,7 @@ def count_splits(corpus: Corpus) -> dict[str, int]:
 
 def summarise_corpus(corpus: Corpus, seconds: float) -> list[Any]:
     """Return what was made, what was left out and where the full list is."""
-    totals, losses = corpus.manifest["totals"], sum_up_losses(corpus.manifest)
+    totals, losses = corpus.manifest["totals"], summarise_manifest(corpus.manifest)
     splits = ", ".join(f"{format_count(count)} {name}" for name, count in count_splits(corpus).items() if count)
     dropped = losses.rows.total()
     lines: list[Any] = [

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from navi.tables.readreport import EMPTY_ROW, NOT_UNICODE, NUL_CHARACTER, ReadReport
 
+MAX_CHARACTERS = 1 << 25
+"""Characters, or bytes of columns, after which a chunk is full, however few its rows: it bounds the memory."""
 UNNAMED = "unnamed"
 """Header of a value whose key is empty."""
 

@@ -8,14 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from navi.tables.chunk import Chunk, make_chunk, name_columns, to_strings
+from navi.tables.chunk import MAX_CHARACTERS, Chunk, make_chunk, name_columns, to_strings
 from navi.tables.readreport import BEYOND_HEADER, CUT_OFF, MISSING_CELL, UNCLOSED_QUOTE, ReadConfig, ReadReport
 from navi.tables.textreader import HEAD_SIZE, TextReader
 
 DELIMITERS = (",", ";", "\t", "|")
 """Delimiters that are told apart."""
-MAX_CHARACTERS = 1 << 25
-"""Characters after which a chunk is full, however few its rows."""
 
 
 def read_delimited(reader: TextReader, usual: str, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:

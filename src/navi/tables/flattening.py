@@ -15,18 +15,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from navi.tables.celltext import decode_bytes, has_whole_form, is_whole, is_whole_scalar, write_scalar, write_text
-from navi.tables.chunk import Chunk, clean_header, make_chunk, name_columns, tell_apart, to_strings
-from navi.tables.readreport import CUT_OFF, DAMAGED, FAMILY_LIMIT, TOO_DEEP, ReadConfig, ReadReport
+from navi.tables.chunk import (
+    MAX_CHARACTERS,
+    Chunk,
+    clean_header,
+    make_chunk,
+    name_columns,
+    tell_apart,
+    to_strings,
+)
+from navi.tables.readreport import CUT_OFF, DAMAGED, TOO_DEEP, ReadConfig, ReadReport
 
-MAX_CHARACTERS = 1 << 25
-"""Characters, or bytes of columns, after which a chunk is full, however few its rows."""
 _LISTS = (list, tuple, np.ndarray)
 Batches = list[tuple[int, pa.RecordBatch]]
 """Batches of columns that have types of their own, each with the number of its first row."""
 Lost = tuple[int, str]
 """How many rows could not be read, and why."""
-_LostMembers = tuple[int, str, int, int]
-"""Row, header, number of members and number of lost cells of a list beyond the limit."""
 
 # Shape suffixes: C cells, R rows, K flat columns.
 
@@ -87,7 +91,7 @@ class RowBuilder:
                 self._flatten(f"{key}.{index}", member, number)
             if limit is not None and len(value) > limit:
                 lost = sum(1 for _, scalar in _walk("", value[limit:]) if (write_scalar(scalar) or "").strip())
-                _enter_lost(self.report, number, key, len(value), limit, lost)
+                self.report.lose_members(number, key, len(value), limit, lost)
         else:
             self._keys.append(key)
             if isinstance(value, (bytes, bytearray)):
@@ -195,15 +199,12 @@ def _read_slice(
     config: ReadConfig,
     report: ReadReport,
 ) -> Iterator[Chunk]:
-    lost: list[_LostMembers] = []
+    number_R = np.arange(first, first + part.num_rows, dtype=np.int64)
     flat = [
         named
         for header, column in zip(headers, part.columns, strict=True)
-        for named in flatten_column(header, column, config.max_family, lost)
+        for named in flatten_column(header, column, config.max_family, number_R, report)
     ]
-    number_R = np.arange(first, first + part.num_rows, dtype=np.int64)
-    for row, header, num_members, num_cells in lost:
-        _enter_lost(report, first + row, header, num_members, config.max_family, num_cells)
     columns_K = [write_text(array, whole.get(name, False), name, number_R, report) for name, array in flat]
     row_C, column_C, value_C = _interleave(columns_K or [pa.nulls(part.num_rows, pa.string())])
     index: dict[str, int] = {}
@@ -229,30 +230,30 @@ def _interleave(columns_K: list[pa.Array]) -> tuple[NDArray[np.int32], NDArray[n
 
 
 def flatten_column(
-    header: str, array: pa.Array, limit: int | None, lost: list[_LostMembers] | None = None
+    header: str,
+    array: pa.Array,
+    limit: int | None,
+    number_R: NDArray[np.int64] | None = None,
+    report: ReadReport | None = None,
 ) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the flat columns of a nested one, with scalars alone and as many rows; `lost`: beyond the limit."""
+    """Yield the flat columns of a nested one, with scalars alone and as many rows; a report gets what is left out."""
     array = _decode(array)
     kind = array.type
     if pa.types.is_struct(kind):
         for field, member in zip(kind, array.flatten(), strict=True):
-            yield from flatten_column(f"{header}.{field.name}", member, limit, lost)
+            yield from flatten_column(f"{header}.{field.name}", member, limit, number_R, report)
     elif pa.types.is_map(kind):
         for key in pc.unique(array.keys) if array.null_count < len(array) else ():
             # A key that a map has twice gives two columns of one header, which are told apart later.
-            start_R, length_R, values = _split_lists(pc.map_lookup(array, key, "all"))
-            for index in range(length_R.max(initial=0)):
-                member = values.take(pa.array(start_R + index, mask=length_R <= index))
-                yield from flatten_column(f"{header}.{key.as_py()}", member, limit, lost)
+            for member in _take_members(*_split_lists(pc.map_lookup(array, key, "all")), None):
+                yield from flatten_column(f"{header}.{key.as_py()}", member, limit, number_R, report)
     elif "list" in str(kind).split("<")[0]:
         start_R, length_R, values = _split_lists(array)
-        longest = int(length_R.max(initial=0))
-        kept = longest if limit is None else min(limit, longest)
-        for index in range(kept):
-            member = values.take(pa.array(start_R + index, mask=length_R <= index))
-            yield from flatten_column(f"{header}.{index}", member, limit, lost)
-        if longest > kept and lost is not None:
-            lost += _list_lost(header, start_R + kept, np.maximum(length_R - kept, 0), values, kept)
+        for index, member in enumerate(_take_members(start_R, length_R, values, limit)):
+            yield from flatten_column(f"{header}.{index}", member, limit, number_R, report)
+        if limit is not None and number_R is not None and report is not None:
+            for row, lost in _count_lost(start_R + limit, np.maximum(length_R - limit, 0), values):
+                report.lose_members(int(number_R[row]), header, int(length_R[row]), limit, lost)
     else:
         yield header, array
 
@@ -265,31 +266,24 @@ def _split_lists(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64],
     return np.asarray(array.offsets)[: len(array)].astype(np.int64), length_R, array.values
 
 
-def _list_lost(
-    header: str, start_R: NDArray[np.int64], length_R: NDArray[np.int64], values: pa.Array, kept: int
-) -> Iterator[_LostMembers]:
-    """Yield the rows with members that hold something beyond those kept."""
+def _take_members(
+    start_R: NDArray[np.int64], length_R: NDArray[np.int64], values: pa.Array, limit: int | None
+) -> Iterator[pa.Array]:
+    """Yield the first member of each row's list, the second, and so on; null where a list has none."""
+    for index in range(length_R.max(initial=0))[:limit]:
+        yield values.take(pa.array(start_R + index, mask=length_R <= index))
+
+
+def _count_lost(start_R: NDArray[np.int64], length_R: NDArray[np.int64], values: pa.Array) -> Iterator[tuple[int, int]]:
+    """Yield row and number of cells of the members from `start_R` on, where they have any."""
     row_M = np.repeat(np.arange(len(length_R)), length_R)
     place_M = np.arange(len(row_M)) + np.repeat(start_R - np.cumsum(length_R) + length_R, length_R)
     num_M = np.zeros(len(row_M), np.int64)
-    for _, column in flatten_column("", values.take(pa.array(place_M)), None):
-        num_M += _find_filled(column)
+    for _, column in flatten_column("", values.take(pa.array(place_M)), None) if len(row_M) else ():
+        text = write_text(column, False, "", np.zeros(len(column), np.int64), ReadReport())
+        num_M += np.asarray(pc.fill_null(pc.binary_length(pc.utf8_trim_whitespace(text)), 0)) > 0
     num_R = np.bincount(row_M, num_M, len(length_R)).astype(np.int64)
-    for row in np.flatnonzero(num_R).tolist():
-        yield row, header, int(length_R[row]) + kept, int(num_R[row])
-
-
-def _find_filled(array: pa.Array) -> NDArray[np.int64]:
-    """Return 1 for each scalar that would be a cell, 0 for the absent."""
-    text = write_text(array, False, "", np.zeros(len(array), np.int64), ReadReport())
-    return np.asarray(pc.greater(pc.fill_null(pc.binary_length(pc.utf8_trim_whitespace(text)), 0), 0)).astype(np.int64)
-
-
-def _enter_lost(
-    report: ReadReport, number: int, header: str, num_members: int, limit: int | None, num_cells: int
-) -> None:
-    if num_cells:
-        report.change(FAMILY_LIMIT, number, f"{header} has {num_members} members, {limit} stay", num_cells)
+    yield from ((row, int(num_R[row])) for row in np.flatnonzero(num_R).tolist())
 
 
 def _decode(array: pa.Array) -> pa.Array:

@@ -106,6 +106,11 @@ class ReadReport:
         self.cells[reason] += num_cells
         self._list(reason, f"{self.source}:{line}", detail)
 
+    def lose_members(self, line: int, header: str, num_members: int, limit: int, num_cells: int) -> None:
+        """Enter the cells of a list's members beyond the limit, if there are any."""
+        if num_cells:
+            self.change(FAMILY_LIMIT, line, f"{header} has {num_members} members, {limit} stay", num_cells)
+
     def trouble(self, reason: str, detail: str, line: int | None = None) -> None:
         """Enter something wrong with the whole source."""
         self.note(f"{reason}: {detail}")

@@ -91,8 +91,11 @@ class ByteStream:
 
     def _read(self) -> Iterator[bytes]:
         if self.compression is None:
-            while block := self._file.read(BLOCK_SIZE):
-                yield block
+            try:
+                while block := self._file.read(BLOCK_SIZE):
+                    yield block
+            except OSError as error:
+                raise TableError(f"Cannot read {self.path}: {error.strerror}.") from error
             return
         stream = (
             gzip.GzipFile(fileobj=self._file)

@@ -19,7 +19,7 @@ NUM_PLACES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossSummary:
+class ReadSummary:
     """Rows dropped, cells lost or changed, and files skipped, by reason."""
 
     rows: Counter[str]
@@ -52,21 +52,21 @@ class LossSummary:
         return lines + [f"  {note}" for note in self.notes]
 
 
-def sum_up_reading(losses: Mapping[str, ReadReport], skipped: Iterable[tuple[Path, str]] = ()) -> LossSummary:
+def summarise_reports(reports: Mapping[str, ReadReport], skipped: Iterable[tuple[Path, str]] = ()) -> ReadSummary:
     """Return what reading some tables for a model lost."""
-    tables = [vars(each) | {"name": name, "kept": each.kept} for name, each in losses.items()]
+    tables = [vars(each) | {"name": name, "kept": each.kept} for name, each in reports.items()]
     left = [{"path": str(path), "reason": reason} for path, reason in skipped]
-    return sum_up_losses({"tables": tables, "skipped": left, "notes": []})
+    return summarise_manifest({"tables": tables, "skipped": left, "notes": []})
 
 
-def note_losses(screen: Screen, tables: Iterable[Table]) -> None:
+def note_lost(screen: Screen, tables: Iterable[Table]) -> None:
     """Say by the way which rows and cells of some tables were lost: an answer does not show what it lacks."""
-    told = sum_up_reading({table.name: table.report for table in tables}).list_lines()
-    if told:
-        screen.note("\n".join(["Left out or changed while reading:", *told]))
+    lines = summarise_reports({table.name: table.report for table in tables}).list_lines()
+    if lines:
+        screen.note("\n".join(["Left out or changed while reading:", *lines]))
 
 
-def sum_up_losses(manifest: Mapping[str, Any]) -> LossSummary:
+def summarise_manifest(manifest: Mapping[str, Any]) -> ReadSummary:
     """Return what the manifest of a corpus says of all its tables."""
     rows, cells = Counter[str](), Counter[str]()
     places: dict[str, list[str]] = defaultdict(list)
@@ -80,6 +80,6 @@ def sum_up_losses(manifest: Mapping[str, Any]) -> LossSummary:
         skipped[entry["reason"]].append(entry["path"])
     lost = [table for table in manifest["tables"] if table["notes"] and not table["kept"] and not table["places"]]
     notes = [f"{table['name']}: {table['notes'][-1]}" for table in lost]
-    return LossSummary(
+    return ReadSummary(
         rows=rows, cells=cells, places=dict(places), skipped=dict(skipped), notes=[*manifest["notes"], *notes]
     )

@@ -10,9 +10,9 @@ import typer
 
 from navi.cli.console import Screen
 from navi.cli.options import ConfigFile, CorpusFolder, Device, Json, Quiet, split_names
+from navi.cli.pretrain import make_pretrain_config
 from navi.cli.progress import Meter, show_progress
 from navi.cli.render import count_things, format_count, make_heading, make_table, quote, tell_next
-from navi.cli.settings import make_pretrain_config
 from navi.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import typer
 
 from navi.cli.console import Screen
 from navi.cli.options import Backbone, ConfigFile, Json, Quiet
+from navi.cli.prepare import make_prepare_config
 from navi.cli.progress import follow_preparing, show_progress
 from navi.cli.read_summary import NUM_PLACES
 from navi.cli.render import count_things, format_count, format_share, make_table, shorten
-from navi.cli.settings import make_prepare_config
 from navi.errors import TableError
 
 if TYPE_CHECKING:

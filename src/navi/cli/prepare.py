@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,10 +14,10 @@ from navi.cli.options import Backbone, ConfigFile, Json, Overwrite, Paths, Quiet
 from navi.cli.progress import follow_preparing, show_progress
 from navi.cli.read_summary import summarise_manifest
 from navi.cli.render import count_things, format_count, format_duration, make_heading, quote, tell_next
-from navi.cli.settings import make_prepare_config, parse_unseen
+from navi.settings import override, read_settings
 
 if TYPE_CHECKING:
-    from navi.corpus import Corpus
+    from navi.corpus import Corpus, PrepareConfig
 
 EXAMPLES = (
     "navi prepare films/ -o corpus",
@@ -71,6 +72,30 @@ def prepare(
     screen.summarise(*summarise_corpus(corpus, seconds))
     model = out.with_name("model") if out.name == "corpus" else out.with_name(f"{out.name}-model")
     screen.summarise(tell_next(f"navi pretrain {quote(out)} -o {quote(model)}", "learn from it"))
+
+
+def make_prepare_config(file: Path | None, *, strict: bool = False, **flags: Any) -> PrepareConfig:
+    """Return the settings of `navi prepare`: the file's section [prepare], then flags that were given."""
+    from navi.corpus import PrepareConfig
+
+    content = read_settings(file)
+    section = {name: content[name] for name in ("backbone",) if name in content} | content.get("prepare", {})
+    config = override(PrepareConfig(), section, "prepare.") if section else PrepareConfig()
+    read = replace(config.read, strict=True) if strict else config.read
+    return replace(config, read=read, **{name: value for name, value in flags.items() if value is not None})
+
+
+def parse_unseen(text: str | None) -> int | tuple[str, ...] | None:
+    """Return how many tables are to stay unseen, or their names.
+
+    >>> parse_unseen("3"), parse_unseen("reelbase, filmhub")
+    (3, ('reelbase', 'filmhub'))
+    """
+    if text is None:
+        return None
+    if text.strip().isdecimal():
+        return int(text)
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def describe_corpus(corpus: Corpus, seconds: float) -> dict[str, Any]:

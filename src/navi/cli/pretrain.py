@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,12 +24,12 @@ from navi.cli.render import (
     quote,
     tell_next,
 )
-from navi.cli.settings import make_pretrain_config
+from navi.settings import read_settings
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from navi.training import TrainingResult
+    from navi.training import PretrainConfig, TrainingResult
 
 EXAMPLES = (
     "navi pretrain corpus -o model",
@@ -117,6 +118,33 @@ def pretrain(
     screen.summarise(
         tell_next(f"navi match --model {quote(out)} PATHS…", "find columns that mean the same in your tables")
     )
+
+
+def make_pretrain_config(
+    corpus_backbone: str,
+    *,
+    preset: str | None,
+    ablation: str | None,
+    file: Path | None,
+    flags: Mapping[str, Any],
+    running: Path | None = None,
+) -> PretrainConfig:
+    """Return the settings of `navi pretrain`: a preset, then the file, then flags, given as `section.name`.
+
+    The backbone is the corpus's unless something else says so. A run that is to go on (`running` is its directory)
+    keeps the settings it was started with, where no preset, ablation or file is given.
+    """
+    from navi.training import PretrainConfig, make_preset
+    from navi.training.checkpoint import recall_config
+
+    recorded = recall_config(running) if running and not (preset or ablation or file) else None
+    base = recorded or replace(make_preset(preset or "default", ablation), backbone=corpus_backbone)
+    config = PretrainConfig.from_dict({k: v for k, v in read_settings(file).items() if k != "prepare"}, base)
+    for full_name, value in flags.items():
+        *section, name = full_name.split(".")
+        if value is not None:
+            config = PretrainConfig.from_dict({section[0]: {name: value}} if section else {name: value}, config)
+    return config
 
 
 def summarise_training(result: TrainingResult) -> list[Any]:

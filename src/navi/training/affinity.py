@@ -1,8 +1,7 @@
-"""Which columns of different tables hold the like of each other, told from their values alone, before training."""
+"""Which columns of different tables hold the same kind of thing, by their values alone, before training."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 # Shape suffixes: K columns, A columns with known affinities.
 
 MIN_CELLS = 20
-"""Cells that a column must have for its values to tell what it is."""
+"""Cells that a column must have for its values to say what it is."""
 MAX_COLUMNS = 4096
 """Columns that are compared, those with the most cells: each pair of them takes two bytes."""
 SURE = 0.9
@@ -25,18 +24,8 @@ DOUBTFUL = 0.3
 """What all other pairs have at most: too little to be the same, and too much to be surely not."""
 
 
-@dataclass(frozen=True)
-class Related:
-    """The columns that are compared, and how surely each two hold the same kind of thing."""
-
-    columns: NDArray[np.int64]
-    """(A,) the columns, as the corpus numbers them."""
-    affinity: NDArray[np.float16]
-    """(A, A) probability that two columns mean the same, by their values; at most `DOUBTFUL` where it is not `SURE`."""
-
-
-def relate_columns(corpus: Corpus, seed: int = 0) -> Related:
-    """Compare the columns of a corpus by the values in its training rows.
+def relate_columns(corpus: Corpus, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+    """Return the columns that are compared by their training values, (A,), and how surely each two are alike, (A, A).
 
     What likeness of values means is learned from which columns of different tables have the same header. Likeness
     alone proposes too much (any two columns of years are alike), so a column is taken for the same only as the one in
@@ -53,11 +42,11 @@ def relate_columns(corpus: Corpus, seed: int = 0) -> Related:
     ranked = np.where(attribute[:, None] == attribute[None, :], 1.0, affinity)
     sure = pair_up(ranked, arrays.column_table[columns]) & (affinity >= SURE)
     affinity = np.where(sure, affinity, np.minimum(affinity, DOUBTFUL))
-    return Related(columns=columns, affinity=affinity.astype(np.float16))
+    return columns, affinity.astype(np.float16)
 
 
 def pair_up(affinity: NDArray[np.float64], table: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Tell which pairs of columns of different tables are each other's best in the other's table: (A, A)."""
+    """Return which columns of different tables are each other's best in the other's table: (A, A)."""
     best = np.zeros(affinity.shape, np.bool_)
     every = np.arange(len(table))
     for number in np.unique(table):

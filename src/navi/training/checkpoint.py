@@ -193,21 +193,15 @@ def open_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
             (out / name).unlink(missing_ok=True)
 
 
-def drop_checkpoints(out: Path) -> None:
-    """Remove all checkpoints: a finished run needs none."""
-    shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
-
-
 def recall_config(out: Path) -> PretrainConfig | None:
     """Return the settings that the run in a directory was started with; None if there is no run."""
     checkpoints = list_checkpoints(out)
     if checkpoints:
         return PretrainConfig.from_dict(load_state(checkpoints[-1])[1].config)
-    if (out / RECORD_FILE).is_file():
-        return PretrainConfig.from_dict(
-            read_json(out / RECORD_FILE, TrainingError, "Start again (--overwrite).")["config"]
-        )
-    return None
+    if not (out / RECORD_FILE).is_file():
+        return None
+    record = read_json(out / RECORD_FILE, TrainingError, "Start again (--overwrite).")
+    return PretrainConfig.from_dict(record["config"])
 
 
 @contextmanager

@@ -157,7 +157,7 @@ def make_card(result: TrainingResult) -> str:
         version=VERSION,
         corpus=result.corpus,
         run=result,
-        measures="\n".join(_tabulate(result)),
+        measures=_tabulate(result),
         settings="\n".join(settings),
     )
 
@@ -223,10 +223,10 @@ def _read_arrow(file: Path) -> pa.Table:
         raise ModelError(f"Cannot read {file}: {error}. Expected a model directory made by pretraining.") from error
 
 
-def _tabulate(result: TrainingResult) -> list[str]:
+def _tabulate(result: TrainingResult) -> str:
     """Return a table of the first and the last validation, and of the majority baseline."""
     if not result.validation:
-        return [f"Last training loss: {_show(result.train.get('loss'))}. There were no validation rows."]
+        return f"Last training loss: {_show(result.train.get('loss'))}. There were no validation rows."
     first, last = result.validation[0], result.validation[-1]
     baseline = {
         "masked_loss": None,
@@ -234,10 +234,11 @@ def _tabulate(result: TrainingResult) -> list[str]:
         "header_accuracy_blind": first.get("most_frequent_header"),
         "value_accuracy": first.get("most_frequent_value"),
     }
-    lines = ["| on validation rows | before | after | most frequent guess |", "|---|---|---|---|"]
-    for name, guess in baseline.items():
-        lines.append(f"| {name.replace('_', ' ')} | {_show(first[name])} | {_show(last[name])} | {_show(guess)} |")
-    return lines
+    lines = [
+        f"| {name.replace('_', ' ')} | {_show(first[name])} | {_show(last[name])} | {_show(guess)} |"
+        for name, guess in baseline.items()
+    ]
+    return "\n".join(["| on validation rows | before | after | most frequent guess |", "|---|---|---|---|", *lines])
 
 
 def _show(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
@@ -24,7 +25,6 @@ from navi.training.checkpoint import (
     CHECKPOINTS,
     RunIdentity,
     RunState,
-    drop_checkpoints,
     load_state,
     load_tensors,
     save_checkpoint,
@@ -70,17 +70,19 @@ class Trainer:
         check_vocabulary(corpus.tokenizer, config.backbone)
         torch.manual_seed(make_key(config.training.seed))  # for parameters that start cold; steps seed themselves
         model = load_backbone(config.backbone, **config.model.as_settings())
-        related = relate_columns(corpus, config.training.seed) if config.alignment.column_weight > 0 else None
+        columns, affinity = None, None
+        if config.alignment.column_weight > 0:
+            columns, values_affinity = relate_columns(corpus, config.training.seed)
+            affinity = torch.from_numpy(values_affinity)
         builder = BatchBuilder(
             corpus.arrays,
             self.special,
             masking=config.masking,
             align=config.alignment.needs_plain,
             random_routing=config.alignment.random_routing,
-            related=related.columns if related else None,
+            related=columns,
             seed=config.training.seed,
         )
-        affinity = torch.from_numpy(related.affinity) if related else None
         self.stepper = Stepper(model, builder, config, self.plan.num_steps, accelerator, affinity)
         self.stepper.prepare_graphs(self.plan.list_steps(0, 0))
         self.validation = Validation(corpus, self.special, config)
@@ -116,7 +118,7 @@ class Trainer:
             with writing(self.out):
                 self.log.draw()
                 export_run(self.stepper.model, self.special, self.corpus, result)
-            drop_checkpoints(self.out)
+            shutil.rmtree(self.out / CHECKPOINTS, ignore_errors=True)
         self.accelerator.wait_for_everyone()
         return result
 

@@ -1,13 +1,15 @@
 """Every error that NAVI raises on purpose.
 
-    NaviError
-    ├── TableError          (ValueError)    a file or frame that cannot be read as a table
-    ├── CorpusError         (ValueError)    a directory that is not a corpus, or not one this version reads
-    ├── ConfigError         (ValueError)    a setting out of range, or settings that contradict each other
-    ├── ModelError          (ValueError)    a model or backbone that cannot be loaded or does not fit
-    ├── TrainingError       (RuntimeError)  a run that cannot go on
-    │   └── TrainingInterrupted             a run that was asked to stop, and did
-    └── MissingExtraError   (ImportError)   an optional dependency that is not installed
+```text
+NaviError
+├── TableError          (ValueError)    a file or frame that cannot be read as a table
+├── CorpusError         (ValueError)    a directory that is not a corpus, or not one this version reads
+├── ConfigError         (ValueError)    a setting out of range, or settings that contradict each other
+├── ModelError          (ValueError)    a model or backbone that cannot be loaded or does not fit
+├── TrainingError       (RuntimeError)  a run that cannot go on
+│   └── TrainingInterrupted             a run that was asked to stop, and did
+└── MissingExtraError   (ImportError)   an optional dependency that is not installed
+```
 """
 
 from __future__ import annotations

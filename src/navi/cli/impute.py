@@ -17,7 +17,7 @@ from navi.cli.render import count_things, format_count, make_heading, make_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from navi.verbs.imputation import Imputation
+    from navi.verbs.impute import Fills
 
 EXAMPLES = (
     "navi impute --model model films.csv -o filled.csv",
@@ -63,8 +63,8 @@ def impute(
         result = opened.impute(read, confidence=confidence, columns=wanted, progress=report)
     write_table(result.filled, out)
     write_table(result.cells, account)
-    screen.answer_json(describe_imputation(result, result.cells, out, account))
-    screen.summarise(*summarise_imputation(result, result.cells, out, account))
+    screen.answer_json(describe_fills(result, out, account))
+    screen.summarise(*summarise_fills(result, out, account))
     note_lost(screen, [read])
 
 
@@ -73,9 +73,9 @@ def count_reasons(cells: pa.Table) -> Counter[str]:
     return Counter(cells["reason"].to_pylist())
 
 
-def describe_imputation(result: Imputation, cells: pa.Table, out: Path, account: Path) -> dict[str, Any]:
+def describe_fills(result: Fills[Any], out: Path, account: Path) -> dict[str, Any]:
     """Return the result ready for JSON."""
-    reliability = result.reliability
+    reliability, cells = result.reliability, result.cells
     return {
         "path": out,
         "account": account,
@@ -88,8 +88,9 @@ def describe_imputation(result: Imputation, cells: pa.Table, out: Path, account:
     }
 
 
-def summarise_imputation(result: Imputation, cells: pa.Table, out: Path, account: Path) -> list[Any]:
+def summarise_fills(result: Fills[Any], out: Path, account: Path) -> list[Any]:
     """Return what was filled, what was left and why."""
+    cells = result.cells
     if not cells.num_rows:
         return [make_heading(f"{out}: the table as it was, no cell is empty")]
     filled = f"{format_count(result.num_filled)} of {count_things(cells.num_rows, 'empty cell')} filled"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from navi.corpus.arrays import FolderStore
 from navi.errors import ConfigError, ModelError, TableError
@@ -60,7 +61,7 @@ def build_index(
 
 
 def _save(index: SearchIndex, folder: Path, sources: Sequence[Source]) -> None:
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "vectors": index.vectors,
         "space_mean": index.whitening.mean,
         "space_transform": index.whitening.directions,

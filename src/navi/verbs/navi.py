@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
@@ -27,15 +27,19 @@ from navi.verbs.embedding import (
     progress_bar,
 )
 from navi.verbs.loading import find_prepare_config, fingerprint_model, open_model
-from navi.verbs.pool import RunnerPool
+from navi.verbs.pool import Progress, RunnerPool
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from navi.verbs.calibration import Calibration
+    from navi.verbs.impute import Fills
     from navi.verbs.link import Pairs
     from navi.verbs.match import Matches
     from navi.verbs.name import Names
     from navi.verbs.search import Neighbours
+
+Frame = TypeVar("Frame")
 
 
 class Navi:
@@ -241,12 +245,34 @@ class Navi:
         return find_pairs(self, left, right, k=k, threshold=threshold, one_to_one=one_to_one)
 
     def impute(
-        self, frame: Any, *, confidence: float = 0.0, columns: Sequence[str] | None = None, **settings: Any
-    ) -> Any:
-        """Return the frame with its empty cells filled, and how sure each fill is; below `confidence` none is made."""
-        from navi.verbs.imputation import impute_table
+        self,
+        frame: Frame,
+        *,
+        confidence: float = 0.0,
+        columns: Sequence[str] | None = None,
+        calibration: Calibration | None = None,
+        hidden_cells: int = 400,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Fills[Frame]:
+        """Return the frame with its empty cells filled, and how sure each fill is; below `confidence` none is made.
 
-        return impute_table(self, frame, confidence=confidence, columns=columns, **settings)
+        With `columns`, only these are filled. Probabilities are calibrated on up to `hidden_cells` cells of the frame
+        itself (0 leaves them raw), or by the `calibration` of an earlier result. A stream, a lazy frame and one row
+        come back whole.
+        """
+        from navi.verbs.impute import impute_table
+
+        return impute_table(
+            self,
+            frame,
+            confidence=confidence,
+            columns=columns,
+            calibration=calibration,
+            hidden_cells=hidden_cells,
+            seed=seed,
+            progress=progress,
+        )
 
 
 def _open(kind: type[Navi], folder: Path, device: str, precision: str, tokens_per_batch: int) -> Navi:

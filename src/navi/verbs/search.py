@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 # Shape suffixes: R rows, D hidden size.
 
-METHODS = ("auto", "exact", "hnsw", "ivf")
-"""How rows are found: `exact` compares with all; `hnsw` (a graph) and `ivf` (cells of 8-bit vectors) approximate."""
+METHODS = ("auto", "exact", "hnsw")
+"""How rows are found: `exact` compares with all, `hnsw` goes along a graph; `auto` is one of them."""
 EXACT_ROWS = 100_000
 """Rows up to which `auto` compares with all; beyond, it takes a graph."""
 MIN_CANDIDATES = 200
@@ -94,7 +94,7 @@ class SearchIndex:
     similarity_weight: float
     """What the similarity of vectors weighs in a confidence; the words that rows share weigh the rest."""
     method: str
-    """How rows are found: exact, hnsw or ivf."""
+    """How rows are found: exact or hnsw."""
     faiss_index: Any
     """The faiss index, by inner product; None where all rows are compared."""
 
@@ -217,7 +217,7 @@ class IndexBuilder:
             rows=self._list_rows(named),
             similarity_weight=_measure_weight(vectors, index, rows, words),
             method=method,
-            faiss_index=None if method == "exact" else _build_faiss(vectors, method),
+            faiss_index=None if method == "exact" else _build_graph(vectors),
         )
 
     def _list_rows(self, named: Mapping[str, NDArray[Any]]) -> pa.Table:
@@ -244,20 +244,11 @@ def _measure_weight(vectors: Floats, index: WordIndex, rows: NDArray[np.int32], 
     return weigh_similarity(np.concatenate(similarity), np.concatenate(overlap))
 
 
-def _build_faiss(vectors: Floats, method: str) -> Any:
-    """Return a faiss index of unit vectors: a graph, or cells of 8-bit vectors."""
-    faiss, width = import_faiss(), vectors.shape[1]
-    if method == "hnsw":
-        index = faiss.IndexHNSWFlat(width, 32, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction, index.hnsw.efSearch = 80, 2 * MIN_CANDIDATES
-    else:
-        cells = max(1, int(4 * np.sqrt(len(vectors))))
-        quantizer, bits = faiss.IndexFlatIP(width), faiss.ScalarQuantizer.QT_8bit
-        index = faiss.IndexIVFScalarQuantizer(quantizer, width, cells, bits, faiss.METRIC_INNER_PRODUCT)
-        index.nprobe = max(8, cells // 16)
-        count = min(len(vectors), 50 * cells)
-        sample = np.sort(np.random.default_rng(0).choice(len(vectors), count, replace=False))
-        index.train(np.ascontiguousarray(vectors[sample]))
+def _build_graph(vectors: Floats) -> Any:
+    """Return a faiss index of unit vectors, by inner product."""
+    faiss = import_faiss()
+    index = faiss.IndexHNSWFlat(vectors.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction, index.hnsw.efSearch = 80, 2 * MIN_CANDIDATES
     for start in range(0, len(vectors), ROWS_AT_ONCE):
         index.add(np.ascontiguousarray(vectors[start : start + ROWS_AT_ONCE]))
     return index
@@ -268,7 +259,7 @@ def import_faiss() -> Any:
     try:
         import faiss
     except ImportError as error:
-        raise MissingExtraError("An index for large tables (hnsw, ivf)", "index") from error
+        raise MissingExtraError("An index for large tables (hnsw)", "index") from error
     return faiss
 
 
@@ -291,7 +282,10 @@ def parse_like(text: str) -> dict[str, Any]:
     {'title': 'Crouching Tiger, Hidden Dragon', 'made in': 'China = Taiwan'}
     """
     if text.lstrip().startswith("{"):
-        return _parse_json(text)
+        try:
+            return dict(json.loads(text))
+        except ValueError as error:
+            raise ConfigError(f"Cannot read {text!r} as a JSON object: {error}. Write it as {EXAMPLE}.") from error
     pieces: list[str] = []
     place = 0
     while place <= len(text):
@@ -315,11 +309,3 @@ def _unquote(text: str) -> str:
     if re.fullmatch(_QUOTED, text):
         return re.sub(r"\\(.)", r"\1", text[1:-1])
     return text
-
-
-def _parse_json(text: str) -> dict[str, Any]:
-    try:
-        row: dict[str, Any] = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"Cannot read {text!r} as a JSON object: {error}. Write it as {EXAMPLE}.") from error
-    return row

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
+from navi.corpus import ROLES
 from navi.errors import ConfigError
 from navi.training.export import survey_domain
-from navi.verbs.calibration import LEAST_ANSWERS
-from navi.verbs.guessing import Guesser
-from navi.verbs.heldout import hide_cells
-from navi.verbs.settling import fit_calibration, settle
+from navi.verbs.calibration import LEAST_CELLS
+from navi.verbs.candidate_values import CandidateFinder
+from navi.verbs.impute import fit_calibration, guess_cells, hide_cells
 from navi_paper.bench import Bench
 from navi_paper.encoder import TableEncoder
 from navi_paper.metrics import measure_reliability
@@ -17,9 +18,6 @@ from navi_paper.navi_encoder import NaviTables
 from navi_paper.task import Outcome, Task
 
 # Shape suffixes: M hidden cells.
-
-ONE_A_ROW = 1e-9
-"""A share of a row's cells that comes to one cell, whatever its length."""
 
 
 def run(encoder: TableEncoder, bench: Bench) -> Outcome:
@@ -32,23 +30,23 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
     if not isinstance(encoder, NaviTables):
         raise ConfigError(f"{encoder.name} cannot impute: only NAVI gives probabilities with its values.")
     corpus, num_cells, seed = bench.corpus, bench.config.rows, bench.config.seed
-    hidden = hide_cells(corpus.arrays, corpus.rows_of("test"), num_cells, seed=seed, share=ONE_A_ROW)
-    if not len(hidden.gaps):
+    arrays = corpus.arrays
+    gaps, value_M = hide_cells(arrays, corpus.rows_of("test"), len(arrays.row_segments), seed=seed)
+    one_a_row = np.sort(np.unique(gaps.row, return_index=True)[1])[:num_cells]
+    gaps, value_M = gaps.take(one_a_row), value_M[one_a_row]
+    if not len(gaps):
         return Outcome({})
-    guesser = Guesser(
-        encoder.runner,
-        corpus,
-        corpus.tokenizer,
-        rows=corpus.rows_of("train"),
-        domain=survey_domain(corpus),
-        max_tokens=corpus.config.max_value_tokens,
-    )
-    fitted = hide_cells(corpus.arrays, corpus.rows_of("validation"), 2 * num_cells, seed=seed)
-    calibration = fit_calibration(guesser, fitted, seed=seed) if len(fitted.gaps) >= LEAST_ANSWERS else None
-    settled = settle(guesser, hidden.gaps, hidden.role, calibration)
-    answered_M = np.array([len(tokens) > 0 for tokens in settled.tokens])
-    right_M = np.array([guess == truth for guess, truth in zip(settled.tokens, hidden.truth, strict=True)])
-    probability, right = settled.probability[answered_M], right_M[answered_M]
+    finder = CandidateFinder(corpus, survey_domain(corpus), corpus.rows_of("train"))
+    known, value = hide_cells(arrays, corpus.rows_of("validation"), 2 * num_cells, seed=seed)
+    calibration = None
+    if len(known) >= LEAST_CELLS:
+        calibration = fit_calibration(finder.find(known), corpus.values.take(pa.array(value)), seed=seed)
+    guesses = guess_cells(finder.find(gaps), len(gaps), calibration)
+    truth = corpus.values.take(pa.array(value_M)).to_pylist()
+    answered_M = np.array([text is not None for text in guesses.texts])
+    right_M = np.array([(a or "").lower() == b.lower() for a, b in zip(guesses.texts, truth, strict=True)])
+    probability, right = guesses.probability[answered_M], right_M[answered_M]
+    role_M = np.array(ROLES)[arrays.column_role[gaps.column]]
     return Outcome(
         {
             "accuracy": float(right_M.mean()),
@@ -57,7 +55,7 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
             "ece": measure_reliability(probability, right).ece,
             "brier": float(np.square(probability - right).mean()) if len(right) else 0.0,
         },
-        {"probability": probability.astype(np.float32), "right": right, "role": hidden.role[answered_M]},
+        {"probability": probability.astype(np.float32), "right": right, "role": role_M[answered_M]},
     )
 
 

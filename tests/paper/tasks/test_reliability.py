@@ -32,7 +32,7 @@ def test_with_few_validation_cells_probabilities_are_raw(outcome):
 
 
 def test_with_enough_validation_cells_probabilities_are_calibrated(corpus, navi_tables, monkeypatch):
-    monkeypatch.setattr("navi_paper.tasks.reliability.LEAST_ANSWERS", 10)
+    monkeypatch.setattr("navi_paper.tasks.reliability.LEAST_CELLS", 10)
     calibrated = run(navi_tables, Bench(corpus=corpus, config=BenchConfig(rows=30)))
     assert calibrated.measures["calibrated"] == 1
 

@@ -1,0 +1,294 @@
+"""Empty cells filled, each with a probability, or left empty with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from navi.corpus import Encoded, load_attributes
+from navi.corpus.arrays import SegmentArrays, gather_ranges
+from navi.errors import ConfigError
+from navi.tables import TABLE, Table, find_headers, read_table
+from navi.verbs.calibration import LEAST_CELLS, Calibration, KnownCells, Reliability
+from navi.verbs.candidate_values import CandidateFinder, Candidates, Floats, Gaps, Ints, find_texts
+from navi.verbs.fills import CANNOT, NativeFrame, RowsFrame
+from navi.verbs.result import TabularResult
+
+if TYPE_CHECKING:
+    from navi.verbs.navi import Navi
+
+# Shape suffixes: M empty cells.
+
+FILLED = "filled"
+NO_GUESS = "no value found"
+WRONG_TYPE = "value does not fit the column's type"
+NOT_ASKED = "column not asked for"
+NEVER_FILLED = "column never filled"
+NO_OTHER_CELL = "row has no other cell"
+UNFILLABLE = "column holds nested or binary cells"
+ASKED = ""
+"""The reason of a cell that can be guessed, until it was."""
+OWN, TRAINED = "column", "training"
+"""Where a guess comes from: a value that the column has, or one that only training tables had."""
+NEW_COLUMNS = "columns never filled"
+"""Name of the table that stands for columns without any cell."""
+HIDDEN_SHARE = 0.2
+"""Share of a table's rows that are kept from the evidence to hide cells in."""
+
+ACCOUNT = pa.schema(
+    {
+        "row": pa.int64(),
+        "column": pa.string(),
+        "value": pa.string(),
+        "guess": pa.string(),
+        "probability": pa.float64(),
+        "kind": pa.string(),
+        "reason": pa.string(),
+    }
+)
+
+Frame = TypeVar("Frame")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fills(TabularResult, Generic[Frame]):
+    """A frame with its empty cells filled, and an account of each of them."""
+
+    filled: Frame
+    """The frame, of the kind given; cells that were not empty are as they were."""
+    confidences: Frame
+    """A frame of the same kind and shape: the probability of each value put in, null everywhere else."""
+    cells: pa.Table
+    """Every empty cell: `row` (its number in the source), `column`, `value` put in or null, `guess` in any case, its
+    `probability` and `kind` (`column`, or `training` for a value that only training tables had), and the `reason`:
+    filled, or why not."""
+    calibration: Calibration | None
+    """What made the probabilities, and how reliable they are; None if they are raw."""
+    notes: tuple[str, ...]
+    """What a reader of the probabilities should know."""
+
+    @property
+    def num_filled(self) -> int:
+        """Number of cells that were filled."""
+        return sum(reason == FILLED for reason in self.cells["reason"].to_pylist())
+
+    @property
+    def reliability(self) -> Reliability | None:
+        """How far the probabilities are off, on cells hidden to measure it; None if they are raw."""
+        return self.calibration.reliability if self.calibration else None
+
+    def to_arrow(self) -> pa.Table:
+        """Return the account of the cells."""
+        return self.cells
+
+
+def impute_table(
+    navi: Navi,
+    frame: Frame,
+    *,
+    confidence: float = 0.0,
+    columns: Sequence[str] | None = None,
+    calibration: Calibration | None = None,
+    hidden_cells: int = 400,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Fills[Frame]:
+    """Fill the empty cells of a frame, or of some of its columns, where the probability is at least `confidence`.
+
+    Probabilities are calibrated: by the calibration given, else by one fitted to up to `hidden_cells` present cells of
+    the frame, if there are 100. The frame itself is never changed.
+    """
+    if not 0.0 <= confidence <= 1.0:
+        raise ConfigError(f"confidence must lie between 0 and 1, got {confidence}.")
+    table = read_table(frame, navi.read_config, whole=True)
+    empty = EmptyCells(navi, table, columns)
+    encoded = navi.encode({table.name: table, **empty.name_new_columns()})
+    gaps = empty.find_gaps(encoded)
+    notes: tuple[str, ...] = ()
+    if calibration is None and hidden_cells and len(gaps):
+        calibration, notes = _calibrate(navi, encoded, hidden_cells, seed)
+    finder = CandidateFinder(encoded, navi.domain, np.flatnonzero(encoded.arrays.row_table == 0))
+    guesses = guess_cells(finder.find(gaps), len(gaps), calibration, progress)
+    filled, confidences, account = empty.put_in(guesses, confidence)
+    return Fills(filled=filled, confidences=confidences, cells=account, calibration=calibration, notes=notes)
+
+
+def _find_trained(navi: Navi, headers: Sequence[str]) -> list[str]:
+    """Return those of the headers whose attributes have known values in the model's domain."""
+    if not headers:
+        return []
+    mapping = load_attributes(navi.prepare_config.attributes)
+    attributes = set(navi.domain.values["attribute"].unique().to_pylist())
+    return [header for header in headers if mapping.attribute_of(TABLE, header) in attributes]
+
+
+def _calibrate(
+    navi: Navi, encoded: Encoded, hidden_cells: int, seed: int
+) -> tuple[Calibration | None, tuple[str, ...]]:
+    """Return the calibration that cells of the table itself give, and what to say of it."""
+    shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(encoded.arrays.row_table == 0))
+    held, rest = np.split(shuffled, [int(HIDDEN_SHARE * len(shuffled))])
+    gaps, values = hide_cells(encoded.arrays, held, hidden_cells, seed=seed)
+    if len(gaps) < LEAST_CELLS:
+        return None, (f"probabilities are raw and may be too high: checking them takes {LEAST_CELLS} cells that hold "
+                      f"something in a fifth of the rows, and there are {len(gaps)}. Look at the fills before you use "
+                      "them, ask for more confidence, or give a table with more rows",)  # fmt: skip
+    candidates = CandidateFinder(encoded, navi.domain, rest).find(gaps)
+    fitted = fit_calibration(candidates, encoded.values.take(pa.array(values)), seed=seed)
+    return fitted, (f"probabilities are calibrated on {len(gaps)} hidden cells of the table itself",)
+
+
+def hide_cells(arrays: SegmentArrays, rows: Ints, num_cells: int, *, seed: int) -> tuple[Gaps, Ints]:
+    """Draw cells of some rows, each to be asked for with the rest of its row in sight, and return their values, too."""
+    _, cells = gather_ranges(arrays.row_offsets, rows[np.diff(arrays.row_offsets)[rows] > 1])
+    cells = np.random.default_rng(seed).permutation(cells)[:num_cells]
+    gaps = Gaps(row=arrays.cell_row[cells], column=arrays.cell_column[cells])
+    return gaps, arrays.segment_value[arrays.row_segments[cells]].astype(np.int64)
+
+
+def fit_calibration(candidates: Iterable[Candidates], truth: pa.Array, *, seed: int = 0) -> Calibration:
+    """Return the calibration that the candidates of hidden cells give; `truth` has the text that each cell holds."""
+    cells = []
+    for found in candidates:
+        right = find_texts(truth.take(pa.array(found.gaps)), found.values.keys)
+        known = found.number == right[:, None]
+        cells.append(KnownCells(evidence=found.evidence, unseen=found.values.unseen, right=known))
+    return Calibration.fit(cells, seed=seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guesses:
+    """One guess a gap.
+
+    **Shape**: M gaps.
+    """
+
+    texts: list[str | None]
+    """(M,) the value as its column writes it; None where its column has no known values."""
+    probability: Floats
+    """(M,) how likely it is; 0 where there is none."""
+    kind: list[str | None]
+    """(M,) OWN or TRAINED."""
+
+
+def guess_cells(
+    candidates: Iterable[Candidates],
+    num_gaps: int,
+    calibration: Calibration | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Guesses:
+    """Return the best candidate of each gap; without a calibration, by the usual weights and with raw probabilities."""
+    texts: list[str | None] = [None] * num_gaps
+    kind: list[str | None] = [None] * num_gaps
+    probability = np.zeros(num_gaps)
+    for found in candidates:
+        best, probability[found.gaps] = (calibration or Calibration()).answer(found.evidence, found.values.unseen)
+        for gap, number in zip(found.gaps.tolist(), found.number[np.arange(len(best)), best].tolist(), strict=True):
+            texts[gap], kind[gap] = found.values.texts[number], OWN if found.values.own[number] else TRAINED
+        if progress:
+            progress(len(found.gaps), num_gaps)
+    return Guesses(texts=texts, probability=probability, kind=kind)
+
+
+class EmptyCells:
+    """The empty cells of a frame, row after row: those that can be guessed, and those out of reach.
+
+    **Shape**: M cells.
+    """
+
+    def __init__(self, navi: Navi, table: Table, columns: Sequence[str] | None) -> None:
+        self._table = table
+        self._frame = RowsFrame(table.frame) if isinstance(table.frame, list) else NativeFrame(table.frame)
+        self._headers = self._frame.headers
+        self._asked = frozenset(self._headers if columns is None else find_headers(self._headers, columns, table.name))
+        present = self._find_present()
+        self._parsers = [
+            self._frame.make_parser(column) if header in self._asked and not present[column].all() else None
+            for column, header in enumerate(self._headers)
+        ]
+        held: NDArray[np.bool_] = np.asarray(present.any(axis=1))
+        new = [header for column, header in enumerate(self._headers) if self._parsers[column] and not held[column]]
+        self._trained = _find_trained(navi, new)
+        reasons = np.array([self._explain(column, held[column]) for column in range(len(self._headers))], dtype=np.str_)
+        self._row, self._column = np.nonzero(~present.T)
+        alone = np.logical_not(present.any(axis=0))[self._row]
+        self._reason = np.where((reasons[self._column] == ASKED) & alone, NO_OTHER_CELL, reasons[self._column])
+        self._chosen = np.flatnonzero(self._reason == ASKED)
+
+    def _find_present(self) -> NDArray[np.bool_]:
+        """Return which cells hold something: (columns, rows). A nested cell counts if any of its parts does."""
+        place = {header: number for number, header in enumerate(self._headers)}
+        present = np.zeros((len(self._headers), self._table.num_rows), dtype=bool)
+        for chunk in self._table.chunks:
+            column_C = np.array([_find_column(header, place) for header in chunk.headers], np.int64)[chunk.cell_header]
+            row_C = self._table.find_rows(chunk.row_number)[chunk.cell_row]
+            present[column_C[column_C >= 0], row_C[column_C >= 0]] = True
+        return present
+
+    def _explain(self, column: int, is_held: bool) -> str:
+        """Return why a column cannot be filled, or ASKED."""
+        if self._headers[column] not in self._asked:
+            return NOT_ASKED
+        if self._parsers[column] is None:
+            return UNFILLABLE
+        return ASKED if is_held or self._headers[column] in self._trained else NEVER_FILLED
+
+    def name_new_columns(self) -> dict[str, list[dict[str, str]]]:
+        """Return a table of one row that makes the columns known that training had but no row fills."""
+        return {NEW_COLUMNS: [{header: header for header in self._trained}]} if self._trained else {}
+
+    def find_gaps(self, encoded: Encoded) -> Gaps:
+        """Return where the cells that can be guessed stand in the encoded tables."""
+        arrays = encoded.arrays
+        own = np.flatnonzero(arrays.row_table == 0)
+        place = np.full(self._table.num_rows, -1, np.int64)
+        place[self._table.find_rows(encoded.row_number[own])] = own
+        texts = encoded.headers.take(pa.array(arrays.column_header)).to_pylist()
+        # Columns are sorted by table, so that the frame's own come last and stay.
+        column_of = {header: number for number, header in reversed(list(enumerate(texts)))}
+        numbers = np.array([column_of.get(header, -1) for header in self._headers], dtype=np.int64)
+        return Gaps(row=place[self._row[self._chosen]], column=numbers[self._column[self._chosen]])
+
+    def put_in(self, guesses: Guesses, confidence: float) -> tuple[Any, Any, pa.Table]:
+        """Return the frame filled, the probabilities of what was put in, and the account of all empty cells."""
+        row_number, headers = self._table.row_number[self._row], np.array(self._headers, object)[self._column]
+        facts = zip(row_number.tolist(), headers, self._reason.tolist(), strict=True)
+        account = [{"row": row, "column": header, "reason": reason} for row, header, reason in facts]
+        put: dict[int, tuple[list[int], list[Any], list[float]]] = {}
+        for number, cell in enumerate(self._chosen.tolist()):
+            column, text = int(self._column[cell]), guesses.texts[number]
+            probability = float(guesses.probability[number])
+            value, reason = self._judge(column, text, probability, confidence)
+            account[cell] |= {"guess": text, "probability": probability, "kind": guesses.kind[number], "reason": reason}
+            if reason == FILLED:
+                account[cell]["value"] = text
+                entries = (int(self._row[cell]), value, probability)
+                for members, entry in zip(put.setdefault(column, ([], [], [])), entries, strict=True):
+                    members.append(entry)
+        filled = self._frame.fill({column: (rows, values) for column, (rows, values, _) in put.items()})
+        confidences = self._frame.tabulate({column: (rows, sure) for column, (rows, _, sure) in put.items()})
+        return filled, confidences, pa.Table.from_pylist(account, ACCOUNT)
+
+    def _judge(self, column: int, text: str | None, probability: float, confidence: float) -> tuple[Any, str]:
+        """Return a guess in the column's type and FILLED, or None and why it is not put in."""
+        parse = self._parsers[column]
+        if text is None or parse is None:
+            return None, NO_GUESS
+        if probability < confidence:
+            return None, f"below confidence {confidence:g}"
+        try:
+            return parse(text), FILLED
+        except CANNOT:
+            return None, WRONG_TYPE
+
+
+def _find_column(header: str, place: Mapping[str, int]) -> int:
+    """Return the column that a flat header belongs to: `cast.0.name` to `cast`, if there is none of its own name."""
+    while header not in place and "." in header:
+        header = header.rpartition(".")[0]
+    return place.get(header, -1)

@@ -84,7 +84,7 @@ def prepare(
     The directory appears when it is complete and not before. An existing one is replaced only if it is a corpus and
     `overwrite` is set. The same tables and settings give the same bytes, whatever the number of workers.
     """
-    config, target, report = config or PrepareConfig(), Path(out), progress or _ignore
+    config, target, report = config or PrepareConfig(), Path(out), progress or (lambda event: None)
     _check_target(target, overwrite)
     sources, skipped = _find_tables(paths)
     tokenizer = load_tokenizer(config.backbone)
@@ -94,7 +94,9 @@ def prepare(
             drafts = _draft_sources(sources, folder, config, report)
             select_tables(drafts, config)
             tables = [draft for draft in drafts if draft.report.read or not draft.trouble]
-            skipped += [(draft.source.path, draft.trouble) for draft in drafts if draft.trouble and draft not in tables]
+            skipped += [
+                (draft.source.path, draft.trouble) for draft in drafts if draft.trouble and not draft.report.read
+            ]
             with FolderStore(folder / ARRAYS_FOLDER) as store:
                 merger = RowEncoder(tokenizer, config).make_merger(store)
                 entries = _merge(tables, merger, config, report)
@@ -112,10 +114,6 @@ def inspect_paths(
     """Return what `inspect_corpus` says of the corpus that these paths would give; nothing is left on disk."""
     with tempfile.TemporaryDirectory(prefix="navi-inspect-") as folder:
         return inspect_corpus(prepare(paths, Path(folder) / "corpus", config, progress))
-
-
-def _ignore(event: ProgressEvent) -> None:
-    del event
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
@@ -165,8 +163,11 @@ def _draft_sources(sources: Sequence[Source], folder: Path, config: PrepareConfi
     def tell(done: int, rows: int) -> None:
         report(ProgressEvent(stage="read", done=done, total=len(jobs), rows=rows))
 
-    draft = _draft_here if num_workers == 1 else _draft_apart
-    return sorted(draft(jobs, folder, config, num_workers, tell), key=lambda draft: draft.name)
+    if num_workers == 1:
+        drafts = _draft_here(jobs, folder, config, tell)
+    else:
+        drafts = _draft_apart(jobs, folder, config, tell, num_workers)
+    return sorted(drafts, key=lambda draft: draft.name)
 
 
 def _count_cores() -> int:
@@ -175,9 +176,8 @@ def _count_cores() -> int:
 
 
 def _draft_here(
-    jobs: Sequence[_Job], folder: Path, config: PrepareConfig, num_workers: int, tell: Callable[[int, int], None]
+    jobs: Sequence[_Job], folder: Path, config: PrepareConfig, tell: Callable[[int, int], None]
 ) -> list[Draft]:
-    del num_workers
     encoder, drafts, rows = RowEncoder(load_tokenizer(folder), config), list[Draft](), 0
     for source, chunks in jobs:
         for draft in draft_source(source, chunks, encoder, config):
@@ -189,7 +189,7 @@ def _draft_here(
 
 
 def _draft_apart(
-    jobs: Sequence[_Job], folder: Path, config: PrepareConfig, num_workers: int, tell: Callable[[int, int], None]
+    jobs: Sequence[_Job], folder: Path, config: PrepareConfig, tell: Callable[[int, int], None], num_workers: int
 ) -> list[Draft]:
     context = multiprocessing.get_context("spawn")
     rows = context.RawArray("q", len(jobs))
@@ -205,8 +205,8 @@ def _draft_apart(
             drafts += [future.result() for future in done]
             tell(len(drafts), sum(rows))
     except BrokenProcessPool as error:
-        done_sources = {draft.name for draft in drafts}
-        begun = [str(source.path) for source, chunks in jobs if chunks.exists() and source.name not in done_sources]
+        read = {draft.name for draft in drafts}
+        begun = [str(source.path) for source, chunks in jobs if chunks.exists() and source.name not in read]
         raise CorpusError(
             f"A worker was killed or crashed (out of memory?) while reading {' or '.join(begun)}. Try fewer workers."
         ) from error

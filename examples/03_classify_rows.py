@@ -13,7 +13,7 @@ from navi.sklearn import NaviEncoder
 
 model, frames, truth = make_model(), load_frames(), load_truth()
 
-# The catalogue with most rows that knows a language; what tells the answer is not shown to the classifier.
+# The catalogue with most rows that knows a language; the column with the answer is not shown to the classifier.
 columns = {table: header for (table, header), concept in truth.concepts.items() if concept == "language"}
 name = max(columns, key=lambda table: len(truth.films[table]))
 films = frames[name].dropna(subset=[columns[name]])

@@ -1,4 +1,4 @@
-"""The documentation's code blocks, found and run; its outputs and its tables of settings, written anew.
+"""The documentation's code blocks, found and run; its outputs and its tables of settings, written again.
 
 `python scripts/docs.py settings` writes the tables of docs/configuration.md.
 `python scripts/docs.py outputs WORLD PAGES` runs pages in a copy of the folder WORLD, which holds the `navi-demo` that
@@ -84,7 +84,7 @@ def find_blocks(page: Path) -> list[Block]:
 
 
 def split_commands(block: Block) -> list[Command]:
-    r"""Return the commands of a block: lines after `$` in `console`, every line in `sh`; `\` goes on in the next."""
+    r"""Return the commands of a block: lines after `$` in `console`, every line in `sh`; `\` continues in the next."""
     commands: list[Command] = []
     continues = False
     for line in block.lines:
@@ -180,7 +180,7 @@ def tidy(output: str) -> list[str]:
 
 
 def write_settings(text: str) -> str:
-    """Return the page of settings with its tables written anew from the dataclasses."""
+    """Return the page of settings with its tables written again from the dataclasses."""
     return _FIELDS.sub(lambda found: f"{found[1]}\n{tabulate_fields(find_class(found[2]))}\n{found[3]}", text)
 
 

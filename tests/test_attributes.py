@@ -51,10 +51,6 @@ def test_canonical_header_stays_as_it_is(header):
     assert canonicalise(canonicalise(header)) == canonicalise(header)
 
 
-def test_no_mapping_leaves_headers_canonical():
-    assert load_attributes(None).attribute_of("amber", "releaseYear") == "release year"
-
-
 def test_entry_of_a_table_goes_before_that_of_all_tables(tmp_path):
     file = tmp_path / "mapping.json"
     file.write_text(json.dumps({"headers": {"name": "title"}, "tables": {"people": {"name": "person"}}}))

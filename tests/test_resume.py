@@ -132,8 +132,8 @@ def assert_same_run(one: Path, other: Path) -> None:
 
 
 def test_a_run_killed_at_several_points_has_the_weights_of_one_never_interrupted(
-    start_process, toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
-) -> None:
+    start_process, toy_corpus, make_config, tmp_path
+):
     config = make_config(training={"epochs": 3, "checkpoint_steps": 2, "workers": 2, "log_every": 3})
     run_whole(start_process, toy_corpus, tmp_path / "whole", config)
     run_with_kills(start_process, toy_corpus, tmp_path / "killed", config, [(0, 0.0), (4, 0.03), (14, 0.0)])
@@ -142,9 +142,7 @@ def test_a_run_killed_at_several_points_has_the_weights_of_one_never_interrupted
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
-def test_many_kills_at_random_moments_leave_no_trace(
-    start_process, toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, seed: int
-) -> None:
+def test_many_kills_at_random_moments_leave_no_trace(start_process, toy_corpus, make_config, tmp_path, seed):
     draw = random.Random(seed)
     training = {"epochs": 6, "checkpoint_steps": seed % 3 + 1, "workers": seed % 3, "log_every": 4, "seed": seed}
     config = make_config(training=training, sampler={"rows_per_batch": 12, "tables_per_batch": 3})
@@ -156,8 +154,8 @@ def test_many_kills_at_random_moments_leave_no_trace(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_finishes_the_step_saves_and_leaves_and_the_run_can_be_resumed(
-    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, number: signal.Signals
-) -> None:
+    toy_corpus, make_config, tmp_path, number
+):
     config, before = make_config(), signal.getsignal(number)
     message = stop_after(5, toy_corpus, tmp_path / "stopped", config, number)
     assert message.startswith(f"Stopped by {number.name} after step 5 of 18")
@@ -170,7 +168,7 @@ def test_a_signal_finishes_the_step_saves_and_leaves_and_the_run_can_be_resumed(
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
 
-def test_a_second_ctrl_c_acts_as_it_always_did(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+def test_a_second_ctrl_c_acts_as_it_always_did(toy_corpus, make_config, tmp_path):
     def send(report: StepReport) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
@@ -185,9 +183,7 @@ def test_a_second_ctrl_c_acts_as_it_always_did(toy_corpus: Corpus, make_config: 
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_run_outside_the_main_thread_leaves_signals_alone(
-    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_a_run_outside_the_main_thread_leaves_signals_alone(toy_corpus, make_config, tmp_path):
     before, found = signal.getsignal(signal.SIGTERM), []
 
     def watch(report: StepReport) -> None:
@@ -200,9 +196,7 @@ def test_a_run_outside_the_main_thread_leaves_signals_alone(
     assert found == [before, before]
 
 
-def test_a_resumed_run_remembers_that_memory_was_short(
-    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resumed_run_remembers_that_memory_was_short(toy_corpus, make_config, tmp_path, monkeypatch):
     from navi.model import NaviModel
 
     forward, calls = NaviModel.forward, []
@@ -228,9 +222,7 @@ def test_a_resumed_run_remembers_that_memory_was_short(
 
 
 @pytest.mark.long
-def test_two_processes_share_the_rows_and_end_with_one_model(
-    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_two_processes_share_the_rows_and_end_with_one_model(toy_corpus, make_config, tmp_path):
     def run(*options: str) -> None:
         launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone", str(script)]
         arguments = [str(toy_corpus.path), str(tmp_path / "model"), json.dumps(config.to_dict()), *options]
@@ -252,26 +244,24 @@ def test_two_processes_share_the_rows_and_end_with_one_model(
 # What run a directory holds, and what may be done with it
 
 
-def test_resuming_a_finished_run_returns_its_record(finished: TrainingResult, toy_corpus: Corpus) -> None:
+def test_resuming_a_finished_run_returns_its_record(finished, toy_corpus):
     before = (finished.path / "model.safetensors").stat().st_mtime_ns
     config = PretrainConfig.from_dict(finished.config)
     assert pretrain(toy_corpus, finished.path, config, resume=True) == finished
     assert (finished.path / "model.safetensors").stat().st_mtime_ns == before
 
 
-def test_resuming_a_finished_run_with_other_settings_is_refused(finished: TrainingResult, toy_corpus: Corpus) -> None:
+def test_resuming_a_finished_run_with_other_settings_is_refused(finished, toy_corpus):
     config = PretrainConfig.from_dict({"training": {"seed": 5}}, PretrainConfig.from_dict(finished.config))
     with pytest.raises(TrainingError, match=r"training.seed was 0 and is now 5"):
         pretrain(toy_corpus, finished.path, config, resume=True)
 
 
-def test_resuming_where_nothing_was_begun_begins(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+def test_resuming_where_nothing_was_begun_begins(toy_corpus, make_config, tmp_path):
     assert pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2}), resume=True).num_steps == 2
 
 
-def test_a_finished_model_is_replaced_only_when_asked(
-    finished: TrainingResult, toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_a_finished_model_is_replaced_only_when_asked(finished, toy_corpus, make_config, tmp_path):
     folder = shutil.copytree(finished.path, tmp_path / "model")
     with pytest.raises(ConfigError, match=r"holds a finished model. Resume it \(--resume\), overwrite it"):
         pretrain(toy_corpus, folder, PretrainConfig.from_dict(finished.config))
@@ -280,51 +270,41 @@ def test_a_finished_model_is_replaced_only_when_asked(
     assert [line["step"] for line in read_lines(folder) if line["kind"] == "train"] == [2]
 
 
-def test_a_stopped_run_is_replaced_only_when_asked(stopped: Path, toy_corpus: Corpus, make_config: MakeConfig) -> None:
+def test_a_stopped_run_is_replaced_only_when_asked(stopped, toy_corpus, make_config):
     config = make_config(training={"max_steps": 1})
     with pytest.raises(ConfigError, match=r"holds a run that stands at step-000000002. Resume it"):
         pretrain(toy_corpus, stopped, config)
     assert pretrain(toy_corpus, stopped, config, overwrite=True).num_steps == 1
 
 
-def test_a_run_that_died_before_its_first_checkpoint_is_no_hindrance(
-    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_a_run_that_died_before_its_first_checkpoint_is_no_hindrance(toy_corpus, make_config, tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 99}\n')
     pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2}))
     assert [line["step"] for line in read_lines(tmp_path)] == [0, 2, 2]
 
 
 @pytest.mark.parametrize("options", [{}, {"overwrite": True}, {"resume": True}], ids=str)
-def test_a_folder_with_files_of_others_is_refused(
-    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, options: dict[str, bool]
-) -> None:
+def test_a_folder_with_files_of_others_is_refused(toy_corpus, make_config, tmp_path, options):
     (tmp_path / "README.md").write_text("mine")
     with pytest.raises(ConfigError, match=r"files that are not a run's, README.md among them"):
         pretrain(toy_corpus, tmp_path, make_config(), **options)
     assert (tmp_path / "README.md").read_text() == "mine"
 
 
-def test_a_run_cannot_be_resumed_with_another_corpus(
-    stopped: Path, toy_corpus: Corpus, make_config: MakeConfig
-) -> None:
+def test_a_run_cannot_be_resumed_with_another_corpus(stopped, toy_corpus, make_config):
     other = replace(toy_corpus, fingerprint="other")
     with pytest.raises(TrainingError, match=r"Cannot resume from .*step-000000002: the corpus has changed"):
         pretrain(other, stopped, make_config(training={"max_steps": 3}), resume=True)
 
 
-def test_settings_that_change_the_result_cannot_change_on_the_way(
-    stopped: Path, toy_corpus: Corpus, make_config: MakeConfig
-) -> None:
+def test_settings_that_change_the_result_cannot_change_on_the_way(stopped, toy_corpus, make_config):
     config = make_config(training={"max_steps": 3, "seed": 1, "learning_rate": 1.0})
     message = r"learning_rate was 0.0002 and is now 1.0, and 1 more settings differ"
     with pytest.raises(TrainingError, match=message):
         pretrain(toy_corpus, stopped, config, resume=True)
 
 
-def test_settings_that_change_no_result_may_change_on_the_way(
-    stopped: Path, toy_corpus: Corpus, make_config: MakeConfig
-) -> None:
+def test_settings_that_change_no_result_may_change_on_the_way(stopped, toy_corpus, make_config):
     harmless = {"workers": 1, "checkpoint_steps": 1, "keep_checkpoints": 5, "max_bad_steps": 2}
     config = make_config(training={"max_steps": 3, **harmless})
     assert pretrain(toy_corpus, stopped, config, resume=True).num_steps == 3
@@ -338,23 +318,21 @@ def test_settings_that_change_no_result_may_change_on_the_way(
     [({"checkpoint_minutes": 1e-9}, [0, 1, 2, 3]), ({"checkpoint_steps": 2}, [0, 0, 2, 2]), ({}, [0, 0, 0, 0])],
     ids=str,
 )
-def test_checkpoints_come_by_steps_or_minutes(
-    toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path, training: dict[str, Any], expected: list[int]
-) -> None:
+def test_checkpoints_come_by_steps_or_minutes(toy_corpus, make_config, tmp_path, training, expected):
     newest: list[int] = []
     config = make_config(training={"max_steps": 4, **training})
     pretrain(toy_corpus, tmp_path, config, progress=lambda _: newest.append(list_steps(tmp_path)[-1]))
     assert newest == expected
 
 
-def test_the_newest_checkpoints_are_kept(toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+def test_the_newest_checkpoints_are_kept(toy_corpus, make_config, tmp_path):
     config = make_config(training={"checkpoint_steps": 1, "keep_checkpoints": 3})
     stop_after(7, toy_corpus, tmp_path, config)
     assert list_steps(tmp_path) == [5, 6, 7]
     assert len(list((tmp_path / "checkpoints").iterdir())) == 3
 
 
-def test_a_partly_written_checkpoint_is_none(stopped: Path, toy_corpus: Corpus, make_config: MakeConfig) -> None:
+def test_a_partly_written_checkpoint_is_none(stopped, toy_corpus, make_config):
     (stopped / "checkpoints" / "step-000000003").mkdir()
     (stopped / "checkpoints" / "step-000000003" / "model.safetensors").write_bytes(b"half")
     result = pretrain(toy_corpus, stopped, make_config(training={"max_steps": 3}), resume=True)
@@ -370,9 +348,7 @@ def test_a_partly_written_checkpoint_is_none(stopped: Path, toy_corpus: Corpus, 
         ("state.json", '{"state": {"steps": 1}, "identity": {}}'),
     ],
 )
-def test_a_damaged_checkpoint_is_one_line_and_the_one_before_it_serves(
-    stopped: Path, toy_corpus: Corpus, make_config: MakeConfig, name: str, content: str
-) -> None:
+def test_a_damaged_checkpoint_is_one_line_and_the_one_before_it_serves(stopped, toy_corpus, make_config, name, content):
     config = make_config(training={"max_steps": 3})
     newest = stopped / "checkpoints" / "step-000000002"
     (newest / name).write_text(content)
@@ -382,11 +358,11 @@ def test_a_damaged_checkpoint_is_one_line_and_the_one_before_it_serves(
     assert pretrain(toy_corpus, stopped, config, resume=True).notes == ["Going on after step 0 of 3."]
 
 
-def test_nothing_in_a_checkpoint_is_unpickled(stopped: Path) -> None:
+def test_nothing_in_a_checkpoint_is_unpickled(stopped):
     for file in (stopped / "checkpoints" / "step-000000002").iterdir():
         assert not file.read_bytes().startswith((b"\x80", b"PK"))
 
 
-def test_a_moved_run_still_goes_on(stopped: Path, toy_corpus: Corpus, make_config: MakeConfig, tmp_path: Path) -> None:
+def test_a_moved_run_still_goes_on(stopped, toy_corpus, make_config, tmp_path):
     moved = Path(shutil.move(stopped, tmp_path / "elsewhere"))
     assert pretrain(toy_corpus, moved, make_config(training={"max_steps": 3}), resume=True).num_steps == 3

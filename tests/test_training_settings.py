@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from navi.corpus import Corpus
 from navi.errors import ConfigError
 from navi.training import ABLATIONS, PRESETS, ModelConfig, PretrainConfig, StepReport, TrainingConfig, make_preset
 
@@ -30,11 +29,11 @@ def write_toml(tmp_path: Path, tiny_backbone: Path) -> Callable[[str], Path]:
     return write
 
 
-def test_the_default_preset_is_the_default() -> None:
+def test_the_default_preset_is_the_default():
     assert make_preset() == PretrainConfig()
 
 
-def test_the_paper_preset_has_the_papers_settings() -> None:
+def test_the_paper_preset_has_the_papers_settings():
     paper = make_preset("paper")
     masking, alignment, training = paper.masking, paper.alignment, paper.training
     assert (masking.header_share, masking.value_share, masking.unknown_attribute_rate) == (0.4, 0.4, 0.0)
@@ -49,24 +48,24 @@ def test_the_paper_preset_has_the_papers_settings() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("ablation", ABLATIONS)
-def test_an_ablation_changes_one_section_of_a_preset(preset: str, ablation: str) -> None:
+def test_an_ablation_changes_one_section_of_a_preset(preset, ablation):
     whole, ablated = make_preset(preset).to_dict(), make_preset(preset, ablation).to_dict()
     assert [name for name in whole if whole[name] != ablated[name]] == list(ABLATIONS[ablation])
 
 
-def test_an_unknown_preset_or_ablation_names_the_known_ones() -> None:
+def test_an_unknown_preset_or_ablation_names_the_known_ones():
     with pytest.raises(ConfigError, match=r"Unknown preset 'fast'. Expected one of default, paper"):
         make_preset("fast")
     with pytest.raises(ConfigError, match=r"Unknown ablation 'x'. Expected one of without_attributes"):
         make_preset("paper", "x")
 
 
-def test_settings_survive_a_trip_through_json() -> None:
+def test_settings_survive_a_trip_through_json():
     config = PretrainConfig.from_dict({"masking": {"header_share": 0.3}, "training": {"max_steps": 7, "seed": 5}})
     assert PretrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
-def test_only_what_is_set_changes() -> None:
+def test_only_what_is_set_changes():
     base = PretrainConfig(training=TrainingConfig(epochs=9))
     changed = PretrainConfig.from_dict({"training": {"learning_rate": 1}, "model": {"attribute_gate": False}}, base)
     assert changed.training == TrainingConfig(epochs=9, learning_rate=1.0)
@@ -74,7 +73,7 @@ def test_only_what_is_set_changes() -> None:
     assert changed.model == ModelConfig(attribute_gate=False)
 
 
-def test_an_optional_setting_can_be_switched_off() -> None:
+def test_an_optional_setting_can_be_switched_off():
     assert PretrainConfig.from_dict({"training": {"checkpoint_minutes": None}}).training.checkpoint_minutes is None
 
 
@@ -90,10 +89,11 @@ def test_an_optional_setting_can_be_switched_off() -> None:
         ({"training": {"precision": "half"}}, "must be one of 'auto', 'float32', 'bfloat16', got 'half'"),
         ({"training": {"stepz": 3}}, r"Unknown setting 'training.stepz'. Did you mean 'training.epochs'|max_steps"),
         ({"zzzzzz": 3}, "Unknown setting 'zzzzzz'. Known here are backbone, model, masking"),
+        ({"model": {"local_head_share": 1.0}}, "local_head_share must be at least 0 and less than 1, got 1.0"),
         ({"masking": {"header_share": 0.9}}, r"header_share \+ value_share must be at most 1"),
     ],
 )
-def test_a_wrong_setting_is_refused_with_what_is_expected(settings: dict[str, Any], message: str) -> None:
+def test_a_wrong_setting_is_refused_with_what_is_expected(settings, message):
     with pytest.raises(ConfigError, match=message):
         PretrainConfig.from_dict(settings)
 
@@ -111,22 +111,15 @@ def test_a_wrong_setting_is_refused_with_what_is_expected(settings: dict[str, An
         ({"precision": "float16"}, "precision must be one of auto, float32, bfloat16, got 'float16'"),
     ],
 )
-def test_a_setting_out_of_range_is_refused(settings: dict[str, Any], message: str) -> None:
+def test_a_setting_out_of_range_is_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
         TrainingConfig(**settings)
-
-
-def test_not_all_heads_can_be_local() -> None:
-    with pytest.raises(ConfigError, match=r"local_head_share must be at least 0 and less than 1, got 1.0"):
-        ModelConfig(local_head_share=1.0)
 
 
 # The command line
 
 
-def test_flags_go_over_the_file_the_file_over_the_preset(
-    toy_corpus: Corpus, write_toml: Callable[[str], Path], tmp_path: Path, navi_command: Command
-) -> None:
+def test_flags_go_over_the_file_the_file_over_the_preset(toy_corpus, write_toml, tmp_path, navi_command):
     file = write_toml("seed = 9\nepochs = 3\n[prepare]\nseed = 4\n")
     flags = ("--preset", "paper", "--ablation", "without_alignment", "--config", file, "--seed", 5, "--json")
     record = json.loads(navi_command("pretrain", toy_corpus.path, "-o", tmp_path / "model", *flags).stdout)
@@ -138,9 +131,7 @@ def test_flags_go_over_the_file_the_file_over_the_preset(
     assert record["num_steps"] == 2
 
 
-def test_the_summary_sets_validation_beside_the_majority(
-    toy_corpus: Corpus, write_toml: Callable[[], Path], tmp_path: Path, navi_command: Command
-) -> None:
+def test_the_summary_sets_validation_beside_the_majority(toy_corpus, write_toml, tmp_path, navi_command):
     shown = navi_command("pretrain", toy_corpus.path, "-o", tmp_path / "model", "--config", write_toml()).stdout
     assert "2 steps on cpu, float32" in shown
     for text in ("before", "most frequent guess", "headers, attribute hidden (blind)"):
@@ -150,12 +141,8 @@ def test_the_summary_sets_validation_beside_the_majority(
 
 
 def test_a_stopped_run_goes_on_with_the_settings_it_was_started_with(
-    toy_corpus: Corpus,
-    write_toml: Callable[[], Path],
-    tmp_path: Path,
-    navi_command: Command,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    toy_corpus, write_toml, tmp_path, navi_command, monkeypatch
+):
     def stop(report: StepReport) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -175,15 +162,13 @@ def test_a_stopped_run_goes_on_with_the_settings_it_was_started_with(
     assert "holds a finished model" in navi_command(*arguments, code=2).stderr
 
 
-def test_a_folder_of_tables_is_no_corpus(toy_tables: Path, tmp_path: Path, navi_command: Command) -> None:
+def test_a_folder_of_tables_is_no_corpus(toy_tables, tmp_path, navi_command):
     result = navi_command("pretrain", toy_tables, "-o", tmp_path / "model", code=2)
     assert f"navi: {toy_tables} is not a corpus" in result.stderr
     assert not (tmp_path / "model").exists()
 
 
-def test_a_users_mistake_is_one_line(
-    toy_corpus: Corpus, write_toml: Callable[[str], Path], tmp_path: Path, navi_command: Command
-) -> None:
+def test_a_users_mistake_is_one_line(toy_corpus, write_toml, tmp_path, navi_command):
     arguments = ("pretrain", toy_corpus.path, "-o", tmp_path / "model")
     unknown = navi_command(*arguments, "--preset", "papre", code=2)
     assert "'papre'" in unknown.stderr
@@ -197,8 +182,6 @@ def test_a_users_mistake_is_one_line(
     assert not (tmp_path / "model").exists()
 
 
-def test_quiet_says_nothing(
-    toy_corpus: Corpus, write_toml: Callable[[], Path], tmp_path: Path, navi_command: Command
-) -> None:
+def test_quiet_says_nothing(toy_corpus, write_toml, tmp_path, navi_command):
     flags = ("--config", write_toml(), "--max-steps", 1, "--quiet")
     assert navi_command("pretrain", toy_corpus.path, "-o", tmp_path / "model", *flags).output == ""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from navi.columns import Background, fit_scorer, sketch_columns
 
@@ -24,7 +26,7 @@ DOUBTFUL = 0.3
 """What all other pairs have at most: too little to be the same, and too much to be surely not."""
 
 
-def relate_columns(corpus: Corpus, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+def relate_columns(corpus: Corpus, seed: int = 0) -> tuple[NDArray[np.int64], Tensor]:
     """Return the columns that are compared by their training values, (A,), and how surely each two are alike, (A, A).
 
     What likeness of values means is learned from which columns of different tables have the same header. Likeness
@@ -42,7 +44,7 @@ def relate_columns(corpus: Corpus, seed: int = 0) -> tuple[NDArray[np.int64], ND
     ranked = np.where(attribute[:, None] == attribute[None, :], 1.0, affinity)
     sure = pair_up(ranked, arrays.column_table[columns]) & (affinity >= SURE)
     affinity = np.where(sure, affinity, np.minimum(affinity, DOUBTFUL))
-    return columns, affinity.astype(np.float16)
+    return columns, torch.from_numpy(affinity.astype(np.float16))
 
 
 def pair_up(affinity: NDArray[np.float64], table: NDArray[np.int32]) -> NDArray[np.bool_]:

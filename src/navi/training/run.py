@@ -79,26 +79,22 @@ def listen_for_signals() -> Iterator[Callable[[], int]]:
     The same signal a second time acts as it always did. Outside the main thread Python cannot listen, and nothing
     changes.
     """
-    before: dict[int, Any] = {}
+    listens = threading.current_thread() is threading.main_thread()
+    # A handler that was not set from Python is given as None and cannot be put back by it.
+    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in (signal.SIGINT, signal.SIGTERM)}
     came: list[int] = []
-
-    def put_back(number: int) -> None:
-        handler = before.pop(number)
-        # A handler that was not set from Python is given as None and cannot be put back by it.
-        signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def note(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        put_back(number)
+        signal.signal(number, before[signal.Signals(number)])
 
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, note)
+    for number in before if listens else ():
+        signal.signal(number, note)
     try:
         yield lambda: came[-1] if came else 0
     finally:
-        for unused in list(before):
-            put_back(unused)
+        for number, handler in before.items() if listens else ():
+            signal.signal(number, handler)
 
 
 @contextmanager

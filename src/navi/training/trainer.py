@@ -70,10 +70,8 @@ class Trainer:
         check_vocabulary(corpus.tokenizer, config.backbone)
         torch.manual_seed(make_key(config.training.seed))  # for parameters that start cold; steps seed themselves
         model = load_backbone(config.backbone, **config.model.as_settings())
-        columns, affinity = None, None
-        if config.alignment.column_weight > 0:
-            columns, values_affinity = relate_columns(corpus, config.training.seed)
-            affinity = torch.from_numpy(values_affinity)
+        related = config.alignment.column_weight > 0
+        columns, affinity = relate_columns(corpus, config.training.seed) if related else (None, None)
         builder = BatchBuilder(
             corpus.arrays,
             self.special,

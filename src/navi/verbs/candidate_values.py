@@ -140,8 +140,9 @@ class CandidateFinder:
         value_C = self._arrays.segment_value[self._list_cells(column)[1]]
         ids, code_C, counts = np.unique(value_C, return_inverse=True, return_counts=True)
         texts = self._encoded.values.take(pa.array(ids)).cast(pa.string())
-        own = pa.table({"text": texts, "count": counts, "trained": np.zeros(len(ids), np.int64)})
-        listed = pa.concat_tables([own, self._list_trained(column, texts, code_C)])
+        listed = pa.table({"text": texts, "count": counts, "trained": np.zeros(len(ids), np.int64)})
+        if self._domain is not None:
+            listed = pa.concat_tables([listed, self._list_trained(self._domain, column, texts, code_C)])
         listed = listed.append_column("key", fold_texts(listed["text"])).sort_by(
             [("count", "descending"), ("trained", "descending"), ("text", "ascending")]
         )
@@ -162,23 +163,16 @@ class CandidateFinder:
             cell_value=find_texts(texts, found["key"])[code_C],
         )
 
-    def _list_trained(self, column: int, texts: pa.Array, code_C: Ints) -> pa.Table:
+    def _list_trained(self, domain: Domain, column: int, texts: pa.Array, code_C: Ints) -> pa.Table:
         """Return text and count of the attribute's values in training, written as the column's cells are."""
-        found: list[tuple[str, int]] = []
-        if self._domain is not None:
-            attribute = self._encoded.attributes[int(self._arrays.column_attribute[column])].as_py()
-            values = self._domain.values.filter(pc.equal(self._domain.values["attribute"], attribute))
-            sample = code_C[:: max(1, len(code_C) // FORMAT_CELLS)] if len(values) else code_C[:0]
-            form = learn_format(texts.take(pa.array(sample)).to_pylist())
-            written = [text if form is None else form.render(text) for text in values["value"].to_pylist()]
-            pairs = zip(written, values["count"].to_pylist(), strict=True)
-            found = [(text, count) for text, count in pairs if text is not None]
-        columns = {
-            "text": pa.array([text for text, _ in found], pa.string()),
-            "count": np.zeros(len(found), np.int64),
-            "trained": np.array([count for _, count in found], np.int64),
-        }
-        return pa.table(columns)
+        attribute = self._encoded.attributes[int(self._arrays.column_attribute[column])].as_py()
+        values = domain.values.filter(pc.equal(domain.values["attribute"], attribute))
+        sample = code_C[:: max(1, len(code_C) // FORMAT_CELLS)] if len(values) else code_C[:0]
+        form = learn_format(texts.take(pa.array(sample)).to_pylist())
+        written = [text if form is None else form.render(text) for text in values["value"].to_pylist()]
+        counts = values["count"].cast(pa.int64())
+        nothing = np.zeros(len(values), np.int64)
+        return pa.table({"text": pa.array(written, pa.string()), "count": nothing, "trained": counts}).drop_null()
 
     def _weigh_cells(self, column: int, values: ColumnValues) -> csc_array:
         """Return the TF-IDF weights of the evidence rows that have a known value in a column: (W, C)."""
@@ -268,7 +262,8 @@ def fold_texts(texts: pa.Array) -> pa.Array:
 
 def find_texts(texts: pa.Array, keys: pa.Array) -> Ints:
     """Return the place of each text among folded ones; -1 where it is not among them."""
-    return pc.fill_null(pc.index_in(fold_texts(texts), value_set=keys), -1).to_numpy(zero_copy_only=False).astype(int)
+    places: Ints = np.asarray(pc.fill_null(pc.index_in(fold_texts(texts), value_set=keys), -1), np.int64)
+    return places
 
 
 def _choose(gaps: Ints, values: ColumnValues, votes_MN: Floats, beside_MN: Floats) -> Candidates:

@@ -267,9 +267,10 @@ class EmptyCells:
             account[cell] |= {"guess": text, "probability": probability, "kind": guesses.kind[number], "reason": reason}
             if reason == FILLED:
                 account[cell]["value"] = text
-                entries = (int(self._row[cell]), value, probability)
-                for members, entry in zip(put.setdefault(column, ([], [], [])), entries, strict=True):
-                    members.append(entry)
+                rows, values, sure = put.setdefault(column, ([], [], []))
+                rows.append(int(self._row[cell]))
+                values.append(value)
+                sure.append(probability)
         filled = self._frame.fill({column: (rows, values) for column, (rows, values, _) in put.items()})
         confidences = self._frame.tabulate({column: (rows, sure) for column, (rows, _, sure) in put.items()})
         return filled, confidences, pa.Table.from_pylist(account, ACCOUNT)

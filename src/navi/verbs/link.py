@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 # Shape suffixes: L left rows, R right rows, P pairs, W distinct words, D hidden size.
 
 ROWS_AT_ONCE = 1024
-FIT_ROWS = 2000
-"""Rows of the left table that the confidence is fitted on, at most."""
 SHARPNESS = 1.5
 """Power of the odds: right rows stand out more than a logistic curve between best and wrong rows can show. Fitted on
 simulated catalogues."""
@@ -89,10 +87,10 @@ def find_pairs(
     if not 0 <= threshold <= 1:
         raise ConfigError(f"threshold must lie between 0 and 1, got {threshold}.")
     rows = ComparedRows.read(navi, left, right, progress)
-    pairs_P2 = rows.find_candidates(k)
+    pairs_P2, best, wrong = rows.find_candidates(k)
     similarity, overlap = rows.compare(pairs_P2[:, 0], pairs_P2[:, 1])
     score = rows.blend(similarity, overlap)
-    odds = PairOdds.fit(*rows.measure_best_and_wrong()).of(score)
+    odds = PairOdds.fit(best, wrong).of(score)
     confidence = share_odds(pairs_P2, odds, len(rows.number)).astype(np.float32)
     chosen = np.lexsort((pairs_P2[:, 1], pairs_P2[:, 0], -score, -confidence))
     chosen = chosen[confidence[chosen] >= threshold]
@@ -164,13 +162,20 @@ class ComparedRows:
         """The rows of the right table."""
         return np.arange(self.num_left, len(self.number))
 
-    def find_candidates(self, k: int) -> Ints:
-        """Return (P, 2): the pairs of a left and a right row that are among the k best of each other."""
-        forward = self._rank(self.left, self.right, k)
-        backward = self._rank(self.right, self.left, k)[:, ::-1]
-        size = len(self.number)
-        keys = np.intersect1d(forward[:, 0] * size + forward[:, 1], backward[:, 0] * size + backward[:, 1])
-        return np.stack([keys // size, keys % size], axis=1)
+    def find_candidates(self, k: int) -> tuple[Ints, Floats, Floats]:
+        """Return (P, 2) the pairs of a left and a right row that are among the k best of each other.
+
+        Besides, for each left row, the score of the best right row, and one that the best of the wrong rows may have. A
+        row has one counterpart at most, so its second and third best are wrong. Where it has none, its best is wrong,
+        too, and ahead of the second by chance alone: taken for as much as that is ahead of the third.
+        """
+        right_LK, score_LK = self._rank(self.left, self.right, max(k, 3))
+        left_RK, _ = self._rank(self.right, self.left, k)
+        right_LK, size = right_LK[:, :k], len(self.number)
+        keys = np.intersect1d(self.left[:, None] * size + right_LK, left_RK * size + self.right[:, None])
+        # Two empty rows stand in where the right table has fewer than three.
+        top_L3 = np.pad(score_LK, ((0, 0), (0, 2)))[:, :3]
+        return np.stack([keys // size, keys % size], axis=1), top_L3[:, 0], 2 * top_L3[:, 1] - top_L3[:, 2]
 
     def compare(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
         """Return similarity and overlap of pairs of rows."""
@@ -189,32 +194,18 @@ class ComparedRows:
         weight = np.float32(self.similarity_weight)
         return weight * similarity + (1 - weight) * overlap
 
-    def measure_best_and_wrong(self) -> tuple[Floats, Floats]:
-        """Return, for left rows, the score of the best right row, and one that the best of the wrong rows may have.
-
-        A row has one counterpart at most, so its second and third best are wrong. Where it has none, its best is wrong,
-        too, and ahead of the second by chance alone: taken for as much as that is ahead of the third.
-        """
-        chosen = np.unique(np.linspace(0, self.num_left - 1, min(self.num_left, FIT_ROWS)).astype(np.int64))
-        best, wrong = np.zeros((2, len(chosen)), np.float32)
-        for start in range(0, len(chosen), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            score = self.blend(*self.compare_all(chosen[part], self.right))
-            # Two empty rows stand in where the right table has fewer than three.
-            top = np.sort(np.pad(score, ((0, 0), (2, 0))), axis=1)[:, -3:]
-            best[part] = top[:, 2]
-            wrong[part] = 2 * top[:, 1] - top[:, 0]
-        return best, wrong
-
-    def _rank(self, rows: Ints, others: Ints, k: int) -> Ints:
-        """Return (rows * k, 2): each row with its k best."""
+    def _rank(self, rows: Ints, others: Ints, k: int) -> tuple[Ints, Floats]:
+        """Return the k best others of each row, the best first, and their scores: (rows, k) each."""
         k = min(k, len(others))
-        found = []
+        places, scores = [], []
         for start in range(0, len(rows), ROWS_AT_ONCE):
-            part = rows[start : start + ROWS_AT_ONCE]
-            best = np.argpartition(-self.blend(*self.compare_all(part, others)), k - 1, axis=1)[:, :k]
-            found.append(np.stack([np.repeat(part, k), others[best].reshape(-1)], axis=1))
-        return np.concatenate(found)
+            score = self.blend(*self.compare_all(rows[start : start + ROWS_AT_ONCE], others))
+            best = np.argpartition(-score, k - 1, axis=1)[:, :k]
+            found = np.take_along_axis(score, best, axis=1)
+            order = np.argsort(-found, axis=1, kind="stable")
+            places.append(others[np.take_along_axis(best, order, axis=1)])
+            scores.append(np.take_along_axis(found, order, axis=1))
+        return np.concatenate(places), np.concatenate(scores)
 
 
 def _share_words(shared: Floats, weight: Floats, other: Floats) -> Floats:

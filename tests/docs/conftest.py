@@ -66,9 +66,14 @@ def demo(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def reader(demo: Path, tiny_backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a reader who has run the demo, and nothing but that."""
+def quick(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiny backbone under the name that the documentation uses, and short training."""
     make_quick(tiny_backbone, monkeypatch)
+
+
+@pytest.fixture
+def reader(demo: Path, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a reader who has run the demo, and nothing but that."""
     shutil.copytree(demo, tmp_path / "navi-demo")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -46,15 +46,12 @@ def test_blocks_have_their_language_their_place_and_why_they_are_not_run(blocks)
     assert blocks[0].text == "x = 2\n"
 
 
-def test_commands_are_told_from_their_outputs(docs, blocks):
+def test_commands_and_their_outputs_are_separated_and_a_table_is_known_by_its_head(docs, blocks):
     first, second = docs.split_commands(blocks[2])
     assert first.text == "navi match --model model a.csv \\\n    b.csv"
     assert first.shown == [" name   score", " ─────  ─────", " title   0.93"]
     assert (second.text, second.shown) == ("ls", ["a.csv"])
-
-
-def test_the_head_of_a_table_is_the_line_above_its_rule(docs, blocks):
-    assert docs.find_headings(docs.split_commands(blocks[2])[0].shown) == [" name   score"]
+    assert docs.find_headings(first.shown) == [" name   score"]
 
 
 def test_comments_and_empty_lines_of_a_shell_block_are_no_commands(docs, tmp_path):

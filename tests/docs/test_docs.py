@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
+import subprocess
+import sys
 from dataclasses import is_dataclass
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -14,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
 FIXED = ("training-runs.md", "differences.md", "performance.md")
-"""Pages that tell of measurements; their commands name corpora that are not part of the project."""
+"""Pages of measurements; their commands name corpora that are not part of the project."""
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in FIXED])
@@ -72,14 +76,14 @@ def find_configs() -> list[type]:
 
 def test_the_page_of_the_paper_points_to_code_that_is_there():
     text = (DOCS / "paper.md").read_text(encoding="utf-8")
-    names = re.findall(r"`(navi(?:\.\w+)+)`", text)
+    names = re.findall(r"`(navi(?:_paper)?(?:\.\w+)+)`", text)
     assert len(names) > 20
     for name in names:
         assert find_name(name), name
 
 
 def find_name(name: str) -> bool:
-    """Tell whether a dotted name is a module of the package, or leads to something in one."""
+    """Return whether a dotted name is a module of the package, or leads to something in one."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         try:
@@ -102,13 +106,29 @@ def test_the_page_of_the_paper_points_to_tests_that_are_there():
         assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"
 
 
-def test_links_and_pictures_lead_somewhere():
-    for name in PAGES:
-        page = DOCS / name
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert "://" in target or (page.parent / target).exists(), f"{name}: {target}"
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The built documentation: every page in the navigation, every link and anchor there, or building fails."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    return folder
 
 
-def test_every_page_is_in_the_navigation():
-    listed = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    assert sorted(listed) == PAGES
+def test_the_reference_shows_signatures_and_docstrings(site):
+    shown = unescape(re.sub(r"<[^>]+>", "", (site / "reference.html").read_text(encoding="utf-8")))
+    for name in ("navi.Navi", "navi.prepare", "navi.pretrain", "navi.Corpus", "NaviEncoder", "Fills", "TableError"):
+        assert name in shown, name
+    assert re.search(r"one_to_one: bool = False,\s+rows_per_column: int = 40,\s+\) -> Matches", shown)
+    assert "Return the columns of several tables" in shown
+
+
+def test_the_built_pages_search_and_ask_for_nothing_from_elsewhere(site):
+    assert (site / "search" / "search_index.js").exists()
+    for page in site.rglob("*.html"):
+        assert not re.search(
+            r"<(?:script|img)[^>]+src=.?https?:|<link[^>]+stylesheet[^>]+href=.?https?:", page.read_text()
+        )

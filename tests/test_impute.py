@@ -206,6 +206,12 @@ def test_cells_that_were_not_empty_never_change(navi, rows):
     assert changed == found.num_filled
 
 
+def test_the_account_becomes_a_frame_and_shows_itself(imputed):
+    assert imputed.to_pandas()["reason"].tolist() == ["filled"] * 3
+    assert imputed.to_polars().columns == ["row", "column", "value", "guess", "probability", "kind", "reason"]
+    assert "<td>genre</td>" in imputed._repr_html_()
+
+
 def test_imputing_twice_gives_the_same(navi, imputed):
     assert navi.impute(make_rows()).cells.equals(imputed.cells)
 

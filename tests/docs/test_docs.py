@@ -62,9 +62,9 @@ def test_every_config_of_the_package_has_its_table(docs):
 
 
 def find_configs() -> list[type]:
-    """Return the frozen dataclasses of the package that are named like settings."""
+    """Return the frozen dataclasses of both packages that are named like settings."""
     found = []
-    for file in sorted((ROOT / "src" / "navi").rglob("*.py")):
+    for file in sorted((ROOT / "src").rglob("*.py")):
         names = [node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)]
         for name in names:
             if name.endswith("Config"):

@@ -36,7 +36,7 @@ class AlignmentConfig:
     random_routing: bool = False
     """Deal roles out at random instead of by entropy: the paper's ablation."""
     row_weight: float = 0.1
-    """Weight of what [CLS] tells of the words of its row (the paper: 0)."""
+    """Weight of the loss by which [CLS] predicts the words of its row (the paper: 0)."""
     column_weight: float = 0.2
     """Weight of the agreement of columns of different tables whose values are alike (the paper: 0)."""
     column_temperature: float = 0.1

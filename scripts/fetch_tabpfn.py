@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from navi.errors import ModelError
-from navi_paper.classification.tabpfn import (
+from navi_paper.tabpfn import (
     CODE_FILE,
     CODE_SHA256,
     WEIGHTS_FILE,

@@ -1,24 +1,39 @@
-"""What an encoder of tables must be able to do to be evaluated."""
+"""What a model must be able to do to be evaluated, and NAVI doing it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from navi.corpus.arrays import SegmentArrays, gather_ranges
+from navi.backbones import load_tokenizer
+from navi.batches import Layout, Masks, SpecialTokens
+from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi.errors import ModelError
+from navi.model.runner import Runner
+from navi.verbs.loading import open_model
 
-# Shape suffixes: R rows, C cells of these rows, H hidden cells, T hidden tokens, D hidden size.
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from navi.batches import Rows
+    from navi.model.encoder import NaviOutput
+
+# Shape suffixes: R rows, C cells of these rows, H hidden cells, T hidden tokens, D hidden size, V vocabulary.
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float32]
 PARTS = ("rows", "means", "headers", "values", "segments")
 """What can be asked for: the embedding of a row, the mean of its segments, and three vectors a cell."""
+PREDICTS_TOKENS, IMPUTES, IN_VARIANTS = "predicts tokens", "imputes", "in variants"
+"""Abilities: predicting hidden tokens; imputing with probabilities; being measured without some columns, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +42,14 @@ class Hidden:
 
     part: Literal["header", "value"]
     """What is hidden of a cell."""
-    cells: NDArray[np.bool_]
+    cells: Bools
     """(C,) whether the cell is hidden; cells stand row after row, as the rows are asked for."""
     blind: bool = False
-    """Whether the attribute of a hidden header is hidden too, for encoders that are told attributes."""
+    """Whether the attribute of a hidden header is hidden too, for encoders that are given attributes."""
 
 
 class TableEncoder(ABC):
-    """Embeds rows and their cells, and guesses what is hidden in them; every model and baseline is one.
+    """Embeds rows and their cells, and predicts what is hidden in them; every model and baseline is one.
 
     Rows are numbers of rows in `arrays`, which may be a corpus's own or changed ones: columns in another order, headers
     spelled otherwise, columns left out. Every method answers in the order of the rows asked for.
@@ -42,8 +57,8 @@ class TableEncoder(ABC):
 
     name: str
     """What the encoder is called in tables."""
-    predicts_tokens: bool = True
-    """Whether `predict` can be asked."""
+    abilities: frozenset[str] = frozenset({PREDICTS_TOKENS})
+    """What can be asked of it beyond embeddings."""
 
     @abstractmethod
     def embed(
@@ -57,27 +72,48 @@ class TableEncoder(ABC):
         return found["headers"], found["values"]
 
     def predict(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> Ints:
-        """Return the likeliest token at each token of the hidden headers or values: (T,), cell after cell."""
-        raise ModelError(f"{self.name} cannot predict tokens.")
+        """Return the likeliest token at each token of the hidden headers or values, cell after cell: (T,).
+
+        It is -1 where the encoder had no room for the cell.
+        """
+        likeliest = self.read_logits(arrays, rows, hidden, lambda logits_TV: logits_TV.argmax(dim=1, keepdim=True))
+        return np.where(np.isnan(likeliest[:, 0]), -1, likeliest[:, 0]).astype(np.int64)
 
     def predict_log(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden, tokens: Ints) -> Floats:
-        """Return the log-probability of each of these tokens at each hidden token: (T, len(tokens)), cell after cell.
+        """Return the log-probability of each of these tokens at each hidden token, cell after cell: (T, len(tokens)).
 
-        The probabilities are those over the whole vocabulary, of which `predict` takes the largest.
+        The probabilities are those over the whole vocabulary, alike for all where the encoder had no room for the cell.
         """
-        raise ModelError(f"{self.name} cannot tell how likely a token is.")
+        nothing = 0.0
+
+        def read(logits_TV: Tensor) -> Tensor:
+            nonlocal nothing
+            nothing = -float(np.log(logits_TV.shape[1]))
+            chosen = torch.as_tensor(tokens, dtype=torch.int64, device=logits_TV.device)
+            return torch.log_softmax(logits_TV.float(), dim=1).index_select(1, chosen)
+
+        found = self.read_logits(arrays, rows, hidden, read)
+        return np.where(np.isnan(found), np.float32(nothing), found)
+
+    def read_logits(
+        self, arrays: SegmentArrays, rows: Ints, hidden: Hidden, read: Callable[[Tensor], Tensor]
+    ) -> Floats:
+        """Return what `read` makes of the logits at each hidden token: (T, …), NaN where the cell had no room."""
+        raise ModelError(f"{self.name} cannot predict tokens.")
 
     def reconstruct(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> Floats:
-        """Return the cosine of each hidden field, header and value, as guessed with the field as it is: (H,)."""
-        guessed, true = (self._embed_fields(arrays, rows, each)[hidden.cells] for each in (hidden, None))
-        norms = np.linalg.norm(guessed, axis=1) * np.linalg.norm(true, axis=1)
-        cosines: Floats = (guessed * true).sum(axis=1) / np.maximum(norms, 1e-12)
+        """Return the cosine of each hidden field, header and value, as predicted with the field as it is: (H,)."""
+        predicted, true = (self._embed_fields(arrays, rows, each)[hidden.cells] for each in (hidden, None))
+        norms = np.linalg.norm(predicted, axis=1) * np.linalg.norm(true, axis=1)
+        cosines: Floats = (predicted * true).sum(axis=1) / np.maximum(norms, 1e-12)
         return cosines
 
     def _embed_fields(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None) -> Floats:
         """Return the mean over each cell's header and value tokens: (C, D)."""
         headers_CD, values_CD = self.embed_states(arrays, rows, hidden)
-        headers_C, values_C = (count[:, None].astype(np.float32) for count in count_cell_tokens(arrays, rows))
+        _, segments = list_cells(arrays, rows)
+        headers_C = np.diff(arrays.header_offsets)[arrays.segment_header[segments], None].astype(np.float32)
+        values_C = np.diff(arrays.value_offsets)[arrays.segment_value[segments], None].astype(np.float32)
         fields: Floats = (headers_CD * headers_C + values_CD * values_C) / (headers_C + values_C)
         return fields
 
@@ -88,18 +124,104 @@ def list_cells(arrays: SegmentArrays, rows: Ints) -> tuple[Ints, Ints]:
     return np.repeat(np.arange(len(rows)), counts_R), arrays.row_segments[cells].astype(np.int64)
 
 
-def count_cell_tokens(arrays: SegmentArrays, rows: Ints) -> tuple[Ints, Ints]:
-    """Return the number of tokens of each cell's header and value: (C,) each."""
-    _, segments = list_cells(arrays, rows)
-    headers, values = arrays.segment_header[segments], arrays.segment_value[segments]
-    return np.diff(arrays.header_offsets)[headers], np.diff(arrays.value_offsets)[values]
-
-
 def list_hidden_tokens(arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> tuple[Ints, Ints]:
     """Return the true tokens of the hidden headers or values, cell after cell, and how many each cell has."""
-    _, segments = list_cells(arrays, rows)
+    segments = list_cells(arrays, rows)[1][hidden.cells]
     if hidden.part == "header":
-        lengths, places = gather_ranges(arrays.header_offsets, arrays.segment_header[segments[hidden.cells]])
+        lengths, places = gather_ranges(arrays.header_offsets, arrays.segment_header[segments])
         return arrays.header_tokens[places].astype(np.int64), lengths
-    lengths, places = gather_ranges(arrays.value_offsets, arrays.segment_value[segments[hidden.cells]])
+    lengths, places = gather_ranges(arrays.value_offsets, arrays.segment_value[segments])
     return arrays.value_tokens[places].astype(np.int64), lengths
+
+
+def scatter(count: int, pieces: Sequence[tuple[Ints, NDArray[Any]]]) -> Floats:
+    """Return what was found at some of `count` places, piece after piece, in the order of the places; NaN elsewhere."""
+    if not pieces:
+        return np.zeros((count, 1), dtype=np.float32)
+    places, found = (np.concatenate(each) for each in zip(*pieces, strict=True))
+    gathered: Floats = np.full((count, found.shape[1]), np.nan, dtype=np.float32)
+    gathered[places] = found
+    return gathered
+
+
+class NaviTableEncoder(TableEncoder):
+    """A NAVI model; it is given attributes, except those of headers hidden blind."""
+
+    abilities = frozenset({PREDICTS_TOKENS, IMPUTES, IN_VARIANTS})
+
+    def __init__(self, runner: Runner, *, name: str = "navi") -> None:
+        self.name = name
+        self.runner = runner
+
+    @classmethod
+    def from_folder(
+        cls, path: str | Path, *, name: str = "navi", device: str | None = None, precision: str | None = None
+    ) -> Self:
+        """Open a model directory that `navi pretrain` wrote."""
+        folder = Path(path)
+        special = SpecialTokens.of(load_tokenizer(folder))
+        return cls(Runner(open_model(folder), special, device=device, precision=precision), name=name)
+
+    def embed(
+        self, arrays: SegmentArrays, rows: Ints, *, parts: Sequence[str] = ("rows",), hidden: Hidden | None = None
+    ) -> dict[str, Floats]:
+        """Return the asked-for embeddings: (R, D) for rows and means, (C, D) for headers, values and segments."""
+        # Numbered from 0 as they are asked for, rows know their places, and one may be asked for twice.
+        taken = arrays.take_rows(rows)
+        mask = None if hidden is None else HiddenTokens(taken, hidden, self.runner.special.mask).mask
+        return self.runner.embed(taken, parts=parts, mask=mask)
+
+    def embed_states(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None = None) -> tuple[Floats, Floats]:
+        """Return the states in context of each cell's header and value: (C, D) each."""
+        found = self.embed(arrays, rows, parts=("header_states", "values"), hidden=hidden)
+        return found["header_states"], found["values"]
+
+    def read_logits(
+        self, arrays: SegmentArrays, rows: Ints, hidden: Hidden, read: Callable[[Tensor], Tensor]
+    ) -> Floats:
+        """Return what `read` makes of the logits at each hidden token: (T, …)."""
+        taken = arrays.take_rows(rows)
+        tokens = HiddenTokens(taken, hidden, self.runner.special.mask)
+
+        def read_hidden(output: NaviOutput, _: Rows, layout: Layout) -> dict[str, Tensor]:
+            places = tokens.find(layout).nonzero().squeeze(1).to(output.tokens.device)
+            return {"found": read(self.runner.model.predict_tokens(output, places).float())}
+
+        found = self.runner.run(taken, np.arange(len(rows)), read_hidden, mask=tokens.mask)
+        return scatter(tokens.count, [(tokens.find_places(layout), each["found"]) for _, layout, each in found])
+
+
+class HiddenTokens:
+    """Finds the hidden cells of rows numbered from 0 in any batch of them."""
+
+    def __init__(self, arrays: SegmentArrays, hidden: Hidden, mask_token: int) -> None:
+        assert len(hidden.cells) == len(arrays.row_segments), "there is one answer for each cell of the rows"
+        self._hidden = hidden
+        self._mask_token = mask_token
+        _, lengths = list_hidden_tokens(arrays, np.arange(arrays.num_rows), hidden)
+        self._lengths_C = np.zeros(len(hidden.cells), dtype=np.int64)
+        self._lengths_C[hidden.cells] = lengths
+        self._starts_C = np.cumsum(self._lengths_C) - self._lengths_C
+        self.count = int(lengths.sum())
+
+    def mask(self, layout: Layout) -> Masks:
+        """Put [MASK] in the place of what is hidden, and make the attributes of headers hidden blind unknown."""
+        hidden_S = self._hidden.cells[layout.segment_cell.numpy()]
+        return Masks(
+            token_ids=torch.where(self.find(layout), self._mask_token, layout.token_ids),
+            unknown=torch.from_numpy(hidden_S & (self._hidden.part == "header" and self._hidden.blind)),
+        )
+
+    def find(self, layout: Layout) -> Tensor:
+        """Return which tokens of a batch are hidden: those in the hidden part of a hidden cell."""
+        hidden_S = torch.from_numpy(self._hidden.cells[layout.segment_cell.numpy()])
+        part = torch.tensor([self._hidden.part == "header", self._hidden.part == "value"])
+        hidden_P = torch.cat([(hidden_S[:, None] & part).view(-1), torch.zeros(1, dtype=torch.bool)])
+        return hidden_P[layout.token_span]
+
+    def find_places(self, layout: Layout) -> Ints:
+        """Return where these tokens stand among the hidden tokens of all rows."""
+        cells = layout.segment_cell.numpy()
+        cells = cells[self._hidden.cells[cells]]
+        lengths = self._lengths_C[cells]
+        return np.repeat(self._starts_C[cells], lengths) + count_up(lengths)

@@ -5,16 +5,30 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from navi.corpus.arrays import gather_ranges
 from navi.errors import ConfigError
+from navi.files import read_json
 
-PARTS = ("concepts", "labels", "synonyms")
-"""The kinds of gold; each is a file beside the tables."""
+if TYPE_CHECKING:
+    from navi.corpus import Corpus
+
+# Shape suffixes: N labelled rows, K columns.
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+FILES = {"concepts": "concepts.csv", "labels": "labels.json", "synonyms": "synonyms.json"}
+"""The kinds of gold, and the file of each beside the tables."""
+SINGLE_TABLES = "single_tables"
+"""Where gold labels keep the classes that single tables have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,18 +45,14 @@ class Gold:
     @classmethod
     def find(cls, prefix: str | Path) -> Gold:
         """Read `PREFIX_concepts.csv`, `PREFIX_labels.json` and `PREFIX_synonyms.json`, those that are there."""
-        concepts, labels, synonyms = (
-            Path(f"{prefix}_{part}").with_suffix(".csv" if part == "concepts" else ".json") for part in PARTS
-        )
-        if not any(file.is_file() for file in (concepts, labels, synonyms)):
-            raise ConfigError(f"There is no gold at {prefix}: none of {concepts}, {labels}, {synonyms} is a file.")
-        return cls(
-            concepts=_read_concepts(concepts) if concepts.is_file() else {},
-            labels=_read_json(labels) if labels.is_file() else {},
-            synonyms={header: tuple(others) for header, others in _read_json(synonyms).items()}
-            if synonyms.is_file()
-            else {},
-        )
+        files = {part: Path(f"{prefix}_{name}") for part, name in FILES.items()}
+        found = {part: file for part, file in files.items() if file.is_file()}
+        if not found:
+            raise ConfigError(f"There is no gold at {prefix}: none of {', '.join(map(str, files.values()))} is a file.")
+        concepts = _read_concepts(found["concepts"]) if "concepts" in found else {}
+        labels, synonyms = (_read_object(found[part]) if part in found else {} for part in ("labels", "synonyms"))
+        others = {header: tuple(names) for header, names in synonyms.items()}
+        return cls(concepts=concepts, labels=labels, synonyms=others)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -50,9 +60,157 @@ class Gold:
         parts = [sorted([*place, concept] for place, concept in self.concepts.items()), self.labels, self.synonyms]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
+    @cached_property
+    def single_tables(self) -> tuple[SingleTable, ...]:
+        """The classes that single tables have."""
+        return tuple(make_single_table(*entry) for entry in self.labels.get(SINGLE_TABLES, {}).items())
+
+    def add_single_tables(self, file: str | Path) -> Gold:
+        """Return gold with a file's `{name: {"table": …, "label": …, "hide": […], …}}`, as `SingleTable` has it."""
+        gold = replace(self, labels={**self.labels, SINGLE_TABLES: _read_object(Path(file))})
+        assert gold.single_tables is not None, "a wrong entry is refused where the file is read"
+        return gold
+
     def lacks(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """Return those of these parts that are empty."""
         return tuple(part for part in parts if not getattr(self, part))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleTable:
+    """A column of one table whose values are classes."""
+
+    name: str
+    """What the classes are called in results."""
+    table: str
+    """The table."""
+    label: str
+    """The header of the column."""
+    hide: tuple[str, ...] = ()
+    """Headers of other columns that give the class away."""
+    separator: str | None = None
+    """What stands behind the first of several classes in a cell; None for one class a cell."""
+    min_rows: int = 20
+    """A class with fewer rows in the pool is left out."""
+    max_classes: int = 10
+    """Classes that are kept, those with the most rows."""
+
+    def __post_init__(self) -> None:
+        for name in ("min_rows", "max_classes"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} of '{self.name}' must be at least 1, got {getattr(self, name)}.")
+
+
+def make_single_table(name: str, entry: Any) -> SingleTable:
+    """Return what an entry of a file of single tables describes."""
+    if not isinstance(entry, dict):
+        raise ConfigError(f"The single table '{name}' must be a JSON object, found a {type(entry).__name__}.")
+    try:
+        return SingleTable(name=name, **{**entry, "hide": tuple(entry.get("hide", ()))})
+    except TypeError as error:
+        raise ConfigError(f"The single table '{name}' has other entries than expected: {error}.") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledRows:
+    """Rows of a corpus with their classes."""
+
+    rows: Ints
+    """(N,) the rows, ascending."""
+    labels: NDArray[np.str_]
+    """(N,) the class of each."""
+
+    def keep(self, kept: Bools) -> LabelledRows:
+        """Return some of the rows."""
+        return LabelledRows(rows=self.rows[kept], labels=self.labels[kept])
+
+
+def read_labels(corpus: Corpus, gold: Mapping[str, Any]) -> LabelledRows:
+    """Return the rows that have one of the gold's classes.
+
+    `gold` has `classes`, `aliases` (text → class), perhaps `strip` (letters cut from both ends), and for each of its
+    `tables` either one `class` for all rows, or the header of a `label` column and a `separator`: then the class is
+    that of the text before the first separator. A row whose text is no alias has no class.
+    """
+    tables = gold.get("tables", {})
+    found = [_read_table(corpus, table, entry, gold) for table, entry in tables.items() if table in corpus.tables]
+    rows = np.concatenate([np.zeros(0, dtype=np.int64), *(each.rows for each in found)])
+    labels = np.concatenate([np.zeros(0, dtype=np.str_), *(each.labels for each in found)])
+    order = np.argsort(rows, kind="stable")
+    return LabelledRows(rows=rows[order], labels=labels[order])
+
+
+def read_single_table(corpus: Corpus, single: SingleTable) -> LabelledRows:
+    """Return the rows of a table that have a label, each text in small letters being a class."""
+    rows, texts = _read_cells(corpus, single.table, single.label)
+    labels = np.array([_parse(text, single.separator, None) for text in texts], dtype=np.str_)
+    return LabelledRows(rows=rows, labels=labels).keep(labels != "")
+
+
+def keep_classes(labelled: LabelledRows, min_rows: int, max_classes: int) -> LabelledRows:
+    """Return the rows of the largest classes that have enough of them."""
+    classes, counts = np.unique(labelled.labels, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:max_classes]
+    return labelled.keep(np.isin(labelled.labels, classes[order[counts[order] >= min_rows]]))
+
+
+def find_revealing_columns(corpus: Corpus, gold: Mapping[str, Any]) -> Bools:
+    """Return which columns hold a label, or give it away, and must be hidden: (K,)."""
+    hide = {
+        table: tuple(name for name in (entry.get("label"), *entry.get("hide", ())) if name is not None)
+        for table, entry in gold.get("tables", {}).items()
+    }
+    return find_headers(corpus, hide)
+
+
+def find_headers(corpus: Corpus, hide: Mapping[str, Sequence[str]]) -> Bools:
+    """Return which columns have one of these headers (table → headers), or one nested in it: (K,).
+
+    `genres` stands for `genres.0.name`, too.
+    """
+    return np.array(
+        [
+            any(header == name or header.startswith(f"{name}.") for name in hide.get(table, ()))
+            for table, header in zip(*name_columns(corpus), strict=True)
+        ],
+        dtype=np.bool_,
+    )
+
+
+def name_columns(corpus: Corpus) -> tuple[list[str], list[str]]:
+    """Return table and header of each column of a corpus: (K,) each."""
+    headers: list[str] = corpus.headers.take(np.asarray(corpus.arrays.column_header)).to_pylist()
+    return [corpus.tables[table] for table in corpus.arrays.column_table], headers
+
+
+def _read_table(corpus: Corpus, table: str, entry: Mapping[str, Any], gold: Mapping[str, Any]) -> LabelledRows:
+    if entry.get("label") is None:
+        rows = np.flatnonzero(corpus.arrays.row_table == corpus.tables.index(table))
+        return LabelledRows(rows=rows, labels=np.full(len(rows), str(entry["class"])))
+    classes, aliases = set(gold.get("classes", ())), gold.get("aliases", {})
+    rows, texts = _read_cells(corpus, table, entry["label"])
+    parsed = [aliases.get(_parse(text, entry.get("separator"), gold.get("strip")), "") for text in texts]
+    labels = np.array([label if label in classes else "" for label in parsed], dtype=np.str_)
+    return LabelledRows(rows=rows, labels=labels).keep(labels != "")
+
+
+def _parse(text: str, separator: str | None, strip: str | None) -> str:
+    first = text.split(separator)[0] if separator is not None else text
+    return first.strip(strip).lower()
+
+
+def _read_cells(corpus: Corpus, table: str, header: str) -> tuple[Ints, list[str]]:
+    """Return the rows of a table that have a cell of this header, ascending, and the texts of these cells."""
+    arrays = corpus.arrays
+    headers: list[str] = corpus.headers.to_pylist()
+    if header not in headers or table not in corpus.tables:
+        return np.zeros(0, dtype=np.int64), []
+    rows = np.flatnonzero(arrays.row_table == corpus.tables.index(table))
+    lengths, cells = gather_ranges(arrays.row_offsets, rows)
+    segments = arrays.row_segments[cells]
+    chosen = arrays.segment_header[segments] == headers.index(header)
+    texts: list[str] = corpus.values.take(np.asarray(arrays.segment_value[segments[chosen]])).to_pylist()
+    return np.repeat(rows, lengths)[chosen], texts
 
 
 def _read_concepts(file: Path) -> dict[tuple[str, str], str]:
@@ -64,11 +222,5 @@ def _read_concepts(file: Path) -> dict[tuple[str, str], str]:
         return {(line["table"], line["header"]): line["concept"] for line in reader}
 
 
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{file} is not valid JSON: {error}.") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{file} must hold a JSON object, found a {type(found).__name__}.")
-    return found
+def _read_object(file: Path) -> dict[str, Any]:
+    return read_json(file, ConfigError, "Expected a JSON object.")

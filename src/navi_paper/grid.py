@@ -1,4 +1,4 @@
-"""The whole evaluation: every task of every model, only what is missing, and no cell stops another."""
+"""The evaluation: train or take the models, measure every task of every model that is missing, write the page."""
 
 from __future__ import annotations
 
@@ -7,32 +7,57 @@ import json
 import logging
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from navi.backbones import WEIGHTS_FILE
+from navi.errors import ConfigError, MissingExtraError
+from navi.files import digest_file
+from navi.report import write_report
 from navi.training import PretrainConfig, StepReport
+from navi.training.run import open_corpus
 from navi.verbs.loading import CONFIG_FILE, TOKENIZER_FILE
-from navi_paper.baselines.baseline import CONFIG_FILE as BASELINE_FILE
-from navi_paper.bench import Bench
+from navi_paper.baselines.base import CONFIG_FILE as BASELINE_FILE
+from navi_paper.classification import CLASSIFICATION
+from navi_paper.data import EvaluationConfig, EvaluationData, Task, TaskResult
 from navi_paper.encoder import TableEncoder
-from navi_paper.models import ModelSpec, describe_model, load_model, make_config, train_model
-from navi_paper.results import Cell, Record, Results
-from navi_paper.task import Outcome, Sequel, Task
+from navi_paper.gold import Gold
+from navi_paper.models import ModelSpec, describe_model, find_model, load_model, make_config, train_model
+from navi_paper.page import make_page
+from navi_paper.results import MODELS_FOLDER, Cell, Record, Results
+from navi_paper.tasks import TASKS
+
+if TYPE_CHECKING:
+    from navi.corpus import Corpus
 
 logger = logging.getLogger(__name__)
-MODELS_FOLDER = "models"
+MODELS = (
+    "bert",
+    "tapas",
+    "haetae",
+    "cm2",
+    "navi-paper",
+    "navi",
+    "navi-paper-without_attributes",
+    "navi-paper-without_segment_masking",
+    "navi-paper-without_alignment",
+    "navi-paper-random_routing",
+    "navi-without_alignment",
+)
+"""What is compared by default."""
+ALL_TASKS = (*TASKS, *CLASSIFICATION)
+"""Everything that is measured, in the order it is run."""
 MODEL_FILES = (CONFIG_FILE, BASELINE_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
 """Files of a NAVI or a baseline that decide what it answers."""
 VERSIONS = ("navi-tables", "torch", "transformers", "tokenizers", "numpy", "scikit-learn")
+"""Packages whose versions stand beside each figure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +70,11 @@ class GridConfig:
     """The models."""
     tasks: tuple[Task, ...]
     """What is measured of each."""
-    sequels: tuple[Sequel, ...] = ()
-    """What is measured of what tasks kept."""
     seeds: tuple[int, ...] = (0,)
     """Each model is trained once with each of these."""
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
     """Backbone, batches and optimiser of all models."""
-    taken: dict[str, Path] = field(default_factory=dict)
+    taken: Mapping[str, Path] = field(default_factory=dict)
     """Folders of models that are taken as they are, by name."""
     device: str | None = None
     """Where models run; None for a GPU if there is one."""
@@ -85,138 +108,195 @@ class GridSummary:
     """Tasks that were not done, and what would make them possible."""
 
 
+def evaluate(
+    corpus: Corpus | str | Path,
+    out: str | Path,
+    *,
+    gold: Gold | str | Path | None = None,
+    single_tables: str | Path | None = None,
+    name: str | None = None,
+    models: Sequence[str] = MODELS,
+    tasks: Sequence[str] | None = None,
+    seeds: Sequence[int] = (0,),
+    pretrain: PretrainConfig | None = None,
+    config: EvaluationConfig | None = None,
+    taken: Mapping[str, Path] | None = None,
+    device: str | None = None,
+    precision: str | None = None,
+    progress: Callable[[GridReport], None] | None = None,
+) -> GridSummary:
+    """Measure models on a corpus, beside every baseline; cells that are done in `out` are taken from there.
+
+    `gold` is what people know of the corpus, or the prefix of its files; tasks that need gold are left out without it.
+    `single_tables` is a file of further classifications, each of the rows of one table.
+    `taken` names folders of models that are not to be trained. The page is written again from all results in `out`.
+    """
+    unknown = set(taken or {}) - set(models)
+    if unknown:
+        raise ConfigError(
+            f"The model '{sorted(unknown)[0]}' is taken, but not among those compared: {', '.join(models)}."
+        )
+    opened = open_corpus(corpus)
+    results = Results.open(out)
+    grid_config = GridConfig(
+        name=name or opened.path.name,
+        models=tuple(find_model(each) for each in models),
+        tasks=ALL_TASKS if tasks is None else choose_tasks(tasks),
+        seeds=tuple(seeds),
+        pretrain=pretrain or PretrainConfig(backbone=str(opened.config.backbone)),
+        taken=dict(taken or {}),
+        device=device,
+        precision=precision,
+    )
+    known = gold if isinstance(gold, Gold) else Gold.find(gold) if gold is not None else Gold()
+    if single_tables is not None:
+        known = known.add_single_tables(single_tables)
+    data = EvaluationData(corpus=opened, gold=known, config=config or EvaluationConfig())
+    summary = Grid(data, results, grid_config, progress).run()
+    try:
+        write_report(make_page(results, summary.left_out), results.folder)
+    except MissingExtraError as error:
+        # The figures are kept: `navi report` draws them where the extra is there.
+        summary.left_out["report.html"] = str(error)
+    return summary
+
+
+def choose_tasks(names: Sequence[str]) -> tuple[Task, ...]:
+    """Return the tasks of these names, in the order they are run."""
+    known = [task.name for task in ALL_TASKS]
+    missing = set(names) - set(known)
+    if missing:
+        raise ConfigError(f"Unknown task '{sorted(missing)[0]}'. Expected some of {', '.join(known)}.")
+    return tuple(task for task in ALL_TASKS if task.name in names)
+
+
 class Grid:
-    """Fills the cells of an evaluation."""
+    """Fills the cells of an evaluation, only those that are missing; no cell stops another."""
 
     def __init__(
-        self, bench: Bench, results: Results, config: GridConfig, progress: Callable[[GridReport], None] | None = None
+        self,
+        data: EvaluationData,
+        results: Results,
+        config: GridConfig,
+        progress: Callable[[GridReport], None] | None = None,
     ) -> None:
-        self.bench, self.results, self.config = bench, results, config
+        self.data, self.results, self.config = data, results, config
         self._progress = progress
         self.left_out: dict[str, str] = {}
-        self._tasks = [task for task in config.tasks if self._can_do(task)]
-        kept = {task.name for task in self._tasks}
-        self._sequels = [each for each in config.sequels if self._can_do(each) and each.after in kept]
-        self._about = describe_surroundings(bench, config)
+        possible = [task for task in config.tasks if self._is_possible(task)]
+        names = {task.name for task in possible}
+        self._tasks = [task for task in possible if task.after is None or task.after in names]
+        self._about = describe_origin(data, config)
         self._taken = {name: fingerprint_taken(folder) for name, folder in config.taken.items()}
 
     def run(self) -> GridSummary:
-        """Do all that is missing."""
-        for seed in self.config.seeds:
-            for spec in self.config.models:
-                self._do_model(spec, seed)
-        for seed in self.config.seeds:
-            for spec in self.config.models:
-                self._do_sequels(spec, seed)
-        records = [record for cell in self._list_cells() if (record := self._record_of(cell)) is not None]
+        """Measure all that is missing: first every encoder, then what was kept of them."""
+        for fill in (self._measure_model, self._measure_arrays):
+            for seed in self.config.seeds:
+                for spec in self.config.models:
+                    fill(spec, seed)
+        known = {record.cell: record for record in self.results}
+        records = [known[cell] for cell in self._list_cells() if cell in known]
         failed = tuple(record for record in records if record.error is not None)
         return GridSummary(len(records) - len(failed), failed, self.left_out)
 
-    def _do_model(self, spec: ModelSpec, seed: int) -> None:
-        missing = [task for task in self._list_tasks(spec) if self._is_missing(task, spec, seed)]
+    def _measure_model(self, spec: ModelSpec, seed: int) -> None:
+        missing = [task for task in self._list_missing(spec, seed) if task.after is None]
         if not missing:
             return
         started = monotonic()
         try:
             encoder = self._obtain(spec, seed)
-        except Exception as error:  # noqa: BLE001 - a model that fails must not stop the others
+        except Exception as error:
+            logger.exception("%s cannot be had", spec.name)
             for task in missing:
-                self._keep(self._cell(task, spec, seed), spec, seed, error, monotonic() - started)
+                self._keep(task, spec, seed, error, monotonic() - started)
             return
         for task in missing:
-            self._tell(f"{spec.name}: {task.name}")
-            self._measure(self._cell(task, spec, seed), spec, seed, partial(task.run, encoder, self.bench))
+            self._measure(task, spec, seed, encoder)
 
-    def _do_sequels(self, spec: ModelSpec, seed: int) -> None:
-        for sequel in self._sequels:
-            if not self._is_missing(sequel, spec, seed):
+    def _measure_arrays(self, spec: ModelSpec, seed: int) -> None:
+        for task in self._list_missing(spec, seed):
+            if task.after is None:
                 continue
-            before = Cell(corpus=self.config.name, task=sequel.after, model=spec.name, seed=seed)
+            before = self._name_cell(task.after, spec, seed)
             if self.results.find(before) is None:
                 continue
             arrays = self.results.load_arrays(before)
             if arrays is None:
-                self.left_out[f"{sequel.name} of {spec.name}"] = f"the arrays of {before} are not in the results folder"
+                self.left_out[f"{task.name} of {spec.name}"] = f"the arrays of {before} are not in the results folder"
                 continue
-            self._tell(f"{spec.name}: {sequel.name}")
-            self._measure(self._cell(sequel, spec, seed), spec, seed, partial(sequel.run, arrays, self.bench))
+            self._measure(task, spec, seed, arrays)
 
     def _obtain(self, spec: ModelSpec, seed: int) -> TableEncoder:
         folder = self.config.taken.get(spec.name)
         if folder is None:
             folder = self.results.folder / MODELS_FOLDER / self.config.name / f"{spec.name}-{seed}"
-            self._tell(f"{spec.name}: training")
+            report = partial(self._report, f"{spec.name}: training")
+            report()
             config = make_config(spec, self.config.pretrain, seed)
-            doing = f"{spec.name}: training"
-            train_model(spec, self.bench.corpus, folder, config, lambda report: self._tell(doing, report))
+            train_model(spec, self.data.corpus, folder, config, report)
         return load_model(spec, folder, device=self.config.device, precision=self.config.precision)
 
-    def _measure(self, cell: Cell, spec: ModelSpec, seed: int, run: Callable[[], Outcome]) -> None:
+    def _measure(self, task: Task, spec: ModelSpec, seed: int, measured: Any) -> None:
+        self._report(f"{spec.name}: {task.name}")
         started = monotonic()
         try:
-            outcome: Outcome | Exception = run()
+            found: TaskResult | Exception = task(measured, self.data)
         except Exception as error:
-            logger.exception("%s failed", cell)
-            outcome = error
-        self._keep(cell, spec, seed, outcome, monotonic() - started)
+            logger.exception("%s of %s failed", task.name, spec.name)
+            found = error
+        self._keep(task, spec, seed, found, monotonic() - started)
 
-    def _keep(self, cell: Cell, spec: ModelSpec, seed: int, outcome: Outcome | Exception, seconds: float) -> None:
-        failed = isinstance(outcome, Exception)
+    def _keep(self, task: Task, spec: ModelSpec, seed: int, found: TaskResult | Exception, seconds: float) -> None:
+        result = found if isinstance(found, TaskResult) else TaskResult({})
         record = Record(
-            **asdict(cell),
+            **asdict(self._name_cell(task.name, spec, seed)),
             digest=self._digest(spec, seed),
-            measures={} if isinstance(outcome, Exception) else outcome.measures,
-            error=f"{type(outcome).__name__}: {outcome}" if failed else None,
+            measures=result.measures,
+            error=f"{type(found).__name__}: {found}" if isinstance(found, Exception) else None,
             seconds=round(seconds, 3),
             about=self._about,
         )
-        self.results.add(record, None if isinstance(outcome, Exception) else outcome.arrays)
+        self.results.add(record, result.arrays)
 
-    def _can_do(self, task: Task | Sequel) -> bool:
-        lacking = self.bench.gold.lacks(task.needs)
+    def _is_possible(self, task: Task) -> bool:
+        lacking = self.data.gold.lacks(task.needs)
         if lacking:
             self.left_out[task.name] = f"there is no gold for {', '.join(lacking)} (--gold)"
-        elif isinstance(task, Sequel) and task.module is not None and find_spec(task.module) is None:
-            self.left_out[task.name] = f"install the extra: pip install 'navi-tables[{task.extra}]'"
+        elif missing := task.missing():
+            self.left_out[task.name] = missing
         return task.name not in self.left_out
 
     def _list_tasks(self, spec: ModelSpec) -> list[Task]:
-        return [
-            task
-            for task in self._tasks
-            if (task.only is None or spec.name in task.only) and (spec.predicts_tokens or not task.tokens)
-        ]
+        able = [task for task in self._tasks if task.requires <= spec.abilities]
+        names = {task.name for task in able}
+        return [task for task in able if task.after is None or task.after in names]
+
+    def _list_missing(self, spec: ModelSpec, seed: int) -> list[Task]:
+        digest = self._digest(spec, seed)
+        tasks = self._list_tasks(spec)
+        return [task for task in tasks if self.results.find(self._name_cell(task.name, spec, seed), digest) is None]
 
     def _list_cells(self) -> list[Cell]:
         return [
-            self._cell(task, spec, seed)
+            self._name_cell(task.name, spec, seed)
             for seed in self.config.seeds
             for spec in self.config.models
-            for task in self._list_all(spec)
+            for task in self._list_tasks(spec)
         ]
 
-    def _list_all(self, spec: ModelSpec) -> list[Task | Sequel]:
-        tasks = self._list_tasks(spec)
-        kept = {task.name for task in tasks}
-        return [*tasks, *(sequel for sequel in self._sequels if sequel.after in kept)]
-
-    def _cell(self, task: Task | Sequel, spec: ModelSpec, seed: int) -> Cell:
-        return Cell(corpus=self.config.name, task=task.name, model=spec.name, seed=seed)
-
-    def _record_of(self, cell: Cell) -> Record | None:
-        return next((record for record in self.results if record.cell == cell), None)
-
-    def _is_missing(self, task: Task | Sequel, spec: ModelSpec, seed: int) -> bool:
-        return self.results.find(self._cell(task, spec, seed), self._digest(spec, seed)) is None
+    def _name_cell(self, task: str, spec: ModelSpec, seed: int) -> Cell:
+        return Cell(corpus=self.config.name, task=task, model=spec.name, seed=seed)
 
     def _digest(self, spec: ModelSpec, seed: int) -> str:
         """Return what stands for a model's settings, the corpus, its gold and the amounts looked at."""
         config = make_config(spec, self.config.pretrain, seed)
-        training = self._taken.get(spec.name) or describe_model(spec, self.bench.corpus, config)
-        parts = [self.bench.gold.fingerprint, asdict(self.bench.config), training]
+        training = self._taken.get(spec.name) or describe_model(spec, self.data.corpus, config)
+        parts = [self.data.gold.fingerprint, asdict(self.data.config), training]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
-    def _tell(self, doing: str, training: StepReport | None = None) -> None:
+    def _report(self, doing: str, training: StepReport | None = None) -> None:
         if self._progress is None:
             return
         cells = self._list_cells()
@@ -225,33 +305,27 @@ class Grid:
 
 
 def fingerprint_taken(folder: Path) -> str:
-    """Return what stands for a model that is taken: its files, so that one trained anew in its place is another.
+    """Return what stands for a model that is taken: its files, so that another one in its place is noticed.
 
-    A folder that holds no model stands for itself: opening it is what fails, and is told with the cell.
+    A folder that holds no model stands for itself: opening it is what fails, and the cell says so.
     """
     files = [folder / name for name in MODEL_FILES if (folder / name).is_file()]
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as opened:
-            digest.update(hashlib.file_digest(opened, "sha256").digest())
-    return digest.hexdigest() if files else str(folder)
+    digests = b"".join(bytes.fromhex(digest_file(file)) for file in files)
+    return hashlib.sha256(digests).hexdigest() if files else str(folder)
 
 
-def describe_surroundings(bench: Bench, config: GridConfig) -> dict[str, Any]:
-    """Return what a figure must be able to tell of where it comes from."""
+def describe_origin(data: EvaluationData, config: GridConfig) -> dict[str, Any]:
+    """Return where a figure comes from: command, versions, device and corpus."""
     device = config.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    versions = {}
+    for name in VERSIONS:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
     return {
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "versions": {name: version(name) for name in VERSIONS if _is_installed(name)}
-        | {"python": platform.python_version()},
+        "versions": {**versions, "python": platform.python_version()},
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
-        "fingerprint": bench.corpus.fingerprint,
+        "fingerprint": data.corpus.fingerprint,
     }
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    return True

@@ -12,8 +12,7 @@ from navi.training import ABLATIONS, PretrainConfig, StepReport, make_preset, pr
 from navi.training.checkpoint import RunIdentity
 from navi_paper.baselines import BASELINES, load_baseline, train_baseline
 from navi_paper.baselines.training import describe_baseline
-from navi_paper.encoder import TableEncoder
-from navi_paper.navi_encoder import NaviTables
+from navi_paper.encoder import PREDICTS_TOKENS, NaviTableEncoder, TableEncoder
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
@@ -33,16 +32,18 @@ class ModelSpec:
     """The preset of a NAVI; None for a baseline."""
     ablation: str | None = None
     """What is taken from it."""
-    predicts_tokens: bool = True
-    """Whether it can be asked for hidden tokens."""
+    abilities: frozenset[str] = NaviTableEncoder.abilities
+    """What tasks may ask of it; of an ablation, only what the paper asks of it."""
 
 
 def list_models() -> dict[str, ModelSpec]:
     """Return all that can be compared, by name."""
-    specs = [ModelSpec(name=name, predicts_tokens=kind.predicts_tokens) for name, kind in BASELINES.items()]
+    specs = [ModelSpec(name=name, abilities=kind.abilities) for name, kind in BASELINES.items()]
+    ablated = frozenset({PREDICTS_TOKENS})
     for name, preset in NAVI_PRESETS.items():
         specs.append(ModelSpec(name=name, preset=preset))
-        specs += [ModelSpec(name=f"{name}-{each}", preset=preset, ablation=each) for each in ABLATIONS]
+        for each in ABLATIONS:
+            specs.append(ModelSpec(name=f"{name}-{each}", preset=preset, ablation=each, abilities=ablated))
     return {spec.name: spec for spec in specs}
 
 
@@ -57,12 +58,8 @@ def find_model(name: str) -> ModelSpec:
 def make_config(spec: ModelSpec, shared: PretrainConfig, seed: int) -> PretrainConfig:
     """Return a model's settings: its own model, masking and losses; backbone, batches and optimiser as for all."""
     own = make_preset(spec.preset, spec.ablation) if spec.preset else shared
-    return replace(
-        own,
-        backbone=shared.backbone,
-        sampler=shared.sampler,
-        training=replace(shared.training, seed=seed),
-    )
+    training = replace(shared.training, seed=seed)
+    return replace(own, backbone=shared.backbone, sampler=shared.sampler, training=training)
 
 
 def describe_model(spec: ModelSpec, corpus: Corpus, config: PretrainConfig) -> dict[str, Any]:
@@ -84,7 +81,7 @@ def train_model(
 
 def load_model(spec: ModelSpec, folder: Path, *, device: str | None, precision: str | None) -> TableEncoder:
     """Return a trained model, ready to be asked."""
-    load = load_baseline if spec.preset is None else NaviTables.from_folder
+    load = load_baseline if spec.preset is None else NaviTableEncoder.from_folder
     encoder: TableEncoder = load(folder, device=device, precision=precision)
-    encoder.name = spec.name
+    encoder.name, encoder.abilities = spec.name, spec.abilities
     return encoder

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.errors import ConfigError
+from navi.files import write_file
 
 RESULTS_FILE = "results.jsonl"
-ARRAYS_FOLDER = "arrays"
+ARRAYS_FOLDER, MODELS_FOLDER = "arrays", "models"
+"""What tasks kept, and the models that were trained here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +94,8 @@ class Results:
         if arrays:
             file = self._name_arrays(record.cell)
             file.parent.mkdir(exist_ok=True)
-            unfinished = file.with_suffix(".tmp.npz")
-            np.savez_compressed(unfinished, allow_pickle=False, **arrays)
-            unfinished.replace(file)
+            with write_file(file) as aside, aside.open("wb") as opened:
+                np.savez_compressed(opened, allow_pickle=False, **arrays)
         with (self.folder / RESULTS_FILE).open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
             lines.flush()

@@ -1,30 +1,33 @@
-"""The same rows seen otherwise: columns in another order, under other headers, or left out.
+"""The same rows in another shape: columns in another order, under other headers (synonyms, typos), or left out.
 
 Every view is a pure function from `SegmentArrays` to `SegmentArrays`; rows keep their numbers. Views that leave columns
-out or rename them number the columns anew, sorted by table and header as ever, each with its role.
+out or rename them number the columns again, sorted by table and header as ever, each with its role.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.corpus import load_attributes
+from navi.corpus import canonicalise, load_attributes
 from navi.corpus.arrays import SegmentArrays, count_up
 from navi.corpus.tokens import TextTokenizer
 from navi.randomness import fold, make_key, order_keys
+from navi_paper.gold import Bools, Ints, name_columns
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
 
 # Shape suffixes: R rows, C cells, S distinct segments, K columns.
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_SYNONYMS, _TYPOS, _EDITS = range(3)
+_BITS = (1 << 64) - 1
+"""Makes a key unsigned, so that its remainders are those of its bits."""
 
 
 def permute_columns(arrays: SegmentArrays, *, seed: int = 0) -> SegmentArrays:
@@ -55,8 +58,8 @@ def rename_columns(
     """Return the rows with other headers in some columns (column of `arrays` → new header).
 
     A column's attribute becomes what the corpus would have made of the new header: who meets an unseen header knows
-    nothing else of it. The cells that `spelled` (C,) tells of keep the tokens of the old header, but not its attribute:
-    so a header that is to be guessed is guessed as it was written, while an encoder that is told attributes is told
+    nothing else of it. The cells in `spelled` (C,) keep the tokens of the old header, but not its attribute:
+    so a header that is to be guessed is guessed as it was written, while an encoder that is given attributes is given
     that of the new one.
     """
     assert len(arrays.header_offsets) == len(corpus.headers) + 1, "the headers are not the corpus's own"
@@ -112,7 +115,7 @@ def _append_texts(
 def _change_cells(
     arrays: SegmentArrays, changed_C: Bools, header: NDArray[np.integer], attribute: NDArray[np.integer]
 ) -> SegmentArrays:
-    """Give some cells another header and attribute, each distinct segment once, and number the columns anew."""
+    """Give some cells another header and attribute, each distinct segment once, and number the columns again."""
     # A header made for this view has no column yet, so roles are looked up before the cells change.
     role_C = arrays.column_role[arrays.cell_column]
     value = arrays.segment_value[arrays.row_segments[changed_C]]
@@ -141,3 +144,88 @@ def _number_columns(arrays: SegmentArrays, role_C: NDArray[np.int8]) -> SegmentA
         column_attribute=arrays.segment_attribute[arrays.row_segments[first]],
         column_role=role_C[first],
     )
+
+
+def draw_synonyms(
+    corpus: Corpus,
+    synonyms: Mapping[str, Sequence[str]],
+    eligible_K: Bools,
+    *,
+    share: float = 0.5,
+    seed: int = 0,
+) -> dict[int, str]:
+    """Return unseen synonyms for a share of the eligible columns, or for as many of them as have any.
+
+    A synonym belongs to a header by its canonical words, so that of `release_year` serves `Release Year` too. One that
+    the corpus has, or another column of the table got, is not taken.
+    """
+    known = {canonicalise(header): tuple(others) for header, others in synonyms.items()}
+    taken = {canonicalise(header) for header in corpus.headers.to_pylist()}
+    _, headers = name_columns(corpus)
+    used: set[tuple[int, str]] = set()
+    drawn: dict[int, str] = {}
+    limit = int(np.ceil(share * eligible_K.sum()))
+    for column, key in _shuffle(eligible_K, seed, _SYNONYMS):
+        table = int(corpus.arrays.column_table[column])
+        others = [
+            other
+            for other in known.get(canonicalise(headers[column]), ())
+            if canonicalise(other) not in taken and (table, other) not in used
+        ]
+        if others and len(drawn) < limit:
+            drawn[column] = others[key % len(others)]
+            used.add((table, drawn[column]))
+    return drawn
+
+
+def draw_typos(corpus: Corpus, eligible_K: Bools, *, share: float = 0.5, seed: int = 0) -> dict[int, str]:
+    """Return misspelled headers, each one or two edits away, for a share of the eligible columns."""
+    _, headers = name_columns(corpus)
+    taken = {canonicalise(header) for header in corpus.headers.to_pylist()}
+    limit = int(np.ceil(share * eligible_K.sum()))
+    chosen = list(_shuffle(eligible_K, seed, _TYPOS))[:limit]
+    return {column: misspell(headers[column], key, taken) for column, key in chosen}
+
+
+def misspell(text: str, key: int, taken: set[str]) -> str:
+    """Return a text one or two edits away whose canonical words are not among those taken; the key decides which.
+
+    An edit drops, doubles or replaces a letter, or swaps it with the next.
+    """
+    taken = taken | {canonicalise(text), ""}
+    draws = _draw(key)
+    while True:
+        found = text
+        for _ in range(1 + next(draws) % 2):
+            found = _edit(found, next(draws) % 4, next(draws), next(draws))
+        if canonicalise(found) not in taken:
+            return found
+
+
+def _edit(text: str, kind: int, where: int, what: int) -> str:
+    place = where % len(text) if text else 0
+    before, letter, after = text[:place], text[place : place + 1], text[place + 1 :]
+    if kind == 0:
+        return before + after
+    if kind == 1:
+        return before + letter + letter + after
+    if kind == 2:
+        return before + LETTERS[what % len(LETTERS)] + after
+    return before + after[:1] + letter + after[1:]
+
+
+def _draw(key: int) -> Iterator[int]:
+    """Yield numbers without end that the key decides."""
+    stream = make_key(key, _EDITS)
+    count = 0
+    while True:
+        yield int(fold(stream, np.array([count]))[0]) & _BITS
+        count += 1
+
+
+def _shuffle(eligible_K: Bools, seed: int, purpose: int) -> Iterator[tuple[int, int]]:
+    """Yield the eligible columns in an order that the seed decides, each with a key of its own."""
+    columns = np.flatnonzero(eligible_K)
+    keys = fold(make_key(seed, purpose), columns)
+    for place in np.argsort(order_keys(keys), kind="stable"):
+        yield int(columns[place]), int(keys[place]) & _BITS

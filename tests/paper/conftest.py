@@ -1,4 +1,4 @@
-"""Fixtures of the evaluation stage: a small corpus of films with gold, and encoders whose answers are known."""
+"""Fixtures of the evaluation: a small corpus of films with gold, and encoders whose answers are known."""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ import pytest
 from hypothesis import settings
 
 from navi.corpus import Corpus, PrepareConfig, prepare
-from navi_paper.bench import Bench, BenchConfig
-from navi_paper.encoder import Hidden, TableEncoder, list_cells, list_hidden_tokens
-from navi_paper.gold import Gold
+from navi_paper import EvaluationConfig, EvaluationData, Gold
+from navi_paper.encoder import (
+    IN_VARIANTS,
+    PREDICTS_TOKENS,
+    Hidden,
+    TableEncoder,
+    list_cells,
+    list_hidden_tokens,
+)
 
 # A machine busy with something else must not fail a law.
 settings.register_profile("patient", deadline=None)
@@ -80,16 +86,17 @@ def corpus(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Cor
 
 
 @pytest.fixture(scope="session")
-def bench(corpus: Corpus) -> Bench:
+def data(corpus: Corpus) -> EvaluationData:
     """The films with all their gold."""
     gold = Gold(concepts=CONCEPTS, labels=LABELS, synonyms=SYNONYMS)
-    return Bench(corpus=corpus, gold=gold, config=BenchConfig(rows=30, column_rows=8))
+    return EvaluationData(corpus=corpus, gold=gold, config=EvaluationConfig(rows=30, column_rows=8))
 
 
 class Oracle(TableEncoder):
     """Knows what is hidden; embeds a cell as its header, so that equal headers lie together."""
 
     name = "oracle"
+    abilities = frozenset({PREDICTS_TOKENS, IN_VARIANTS})
     WIDTH = 64
 
     def embed(self, arrays, rows, *, parts=("rows",), hidden=None):
@@ -146,7 +153,7 @@ def navi_tables(tiny_backbone: Path, corpus: Corpus):
     from navi.batches import SpecialTokens
     from navi.model import load_backbone
     from navi.model.runner import Runner
-    from navi_paper.navi_encoder import NaviTables
+    from navi_paper.encoder import NaviTableEncoder
 
     with torch.random.fork_rng():
         torch.manual_seed(3)
@@ -154,4 +161,4 @@ def navi_tables(tiny_backbone: Path, corpus: Corpus):
         torch.nn.init.normal_(model.unknown_attribute)
     special = SpecialTokens.of(corpus.tokenizer)
     # Few tokens a batch: rows of one call are spread over several, in order of length.
-    return NaviTables(Runner(model, special, device="cpu", tokens_per_batch=120))
+    return NaviTableEncoder(Runner(model, special, device="cpu", tokens_per_batch=120))

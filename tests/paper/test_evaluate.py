@@ -1,14 +1,35 @@
-"""Tests of the whole evaluation on a corpus of a few films."""
+"""Tests of the whole evaluation: every cell once, only what is missing, no cell stops another; results are kept."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from navi.errors import ConfigError, MissingExtraError
-from navi.training import PretrainConfig
-from navi_paper import BenchConfig, Results, evaluate
+from navi.training import PretrainConfig, make_preset
+from navi_paper import (
+    Cell,
+    EvaluationConfig,
+    EvaluationData,
+    Gold,
+    Grid,
+    GridConfig,
+    Record,
+    Results,
+    Task,
+    TaskResult,
+    evaluate,
+)
+from navi_paper import grid as grids
+from navi_paper.encoder import PREDICTS_TOKENS
+from navi_paper.models import ModelSpec, find_model, make_config
+from navi_paper.results import RESULTS_FILE
 
-BENCH = BenchConfig(rows=20, runs=2, column_rows=4)
+SMALL = EvaluationConfig(rows=20, runs=2, column_rows=4)
+ABILITIES = frozenset({PREDICTS_TOKENS})
+CELL = Cell(corpus="films", task="generative", model="bert", seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +44,11 @@ def settings(tiny_backbone):
 
 
 @pytest.fixture(scope="module")
-def evaluated(bench, settings, tmp_path_factory):
+def evaluated(data, settings, tmp_path_factory):
     out = tmp_path_factory.mktemp("evaluated")
     models = ("bert", "navi")
     summary = evaluate(
-        bench.corpus, out, gold=bench.gold, name="films", models=models, pretrain=settings, bench=BENCH, device="cpu"
+        data.corpus, out, gold=data.gold, name="films", models=models, pretrain=settings, config=SMALL, device="cpu"
     )
     return out, summary
 
@@ -46,16 +67,16 @@ def test_the_page_is_written(evaluated):
     assert "Header prediction and value imputation" in page
 
 
-def test_the_same_again_trains_nothing(evaluated, bench, settings, monkeypatch):
+def test_the_same_again_trains_nothing(evaluated, data, settings, monkeypatch):
     out, summary = evaluated
-    monkeypatch.setattr("navi_paper.grid.train_model", None)
+    monkeypatch.setattr(grids, "train_model", None)
     again = evaluate(
-        bench.corpus, out, gold=bench.gold, name="films", models=("bert", "navi"), pretrain=settings, bench=BENCH
+        data.corpus, out, gold=data.gold, name="films", models=("bert", "navi"), pretrain=settings, config=SMALL
     )
     assert again.done == summary.done
 
 
-def test_without_what_draws_the_page_its_content_is_kept(evaluated, bench, settings, monkeypatch):
+def test_without_what_draws_the_page_its_content_is_kept(evaluated, data, settings, monkeypatch):
     def draw(page, folder):
         raise MissingExtraError("Drawing the figures", "report")
 
@@ -63,21 +84,271 @@ def test_without_what_draws_the_page_its_content_is_kept(evaluated, bench, setti
     before = (out / "report.html").read_bytes()
     monkeypatch.setattr("navi.report.writing.write_html", draw)
     again = evaluate(
-        bench.corpus, out, gold=bench.gold, name="films", models=("bert", "navi"), pretrain=settings, bench=BENCH
+        data.corpus, out, gold=data.gold, name="films", models=("bert", "navi"), pretrain=settings, config=SMALL
     )
     assert again.done == summary.done
     assert "navi-tables[report]" in again.left_out["report.html"]
     assert (out / "report.html").read_bytes() == before
 
 
-def test_without_gold_what_needs_none_is_measured(bench, settings, tmp_path):
+def test_without_gold_what_needs_none_is_measured(data, settings, tmp_path):
     summary = evaluate(
-        bench.corpus, tmp_path, name="films", models=("bert",), tasks=("generative", "clustering"), pretrain=settings,
-        bench=BENCH, device="cpu",
+        data.corpus, tmp_path, name="films", models=("bert",), tasks=("generative", "clustering"), pretrain=settings,
+        config=SMALL, device="cpu",
     )  # fmt: skip
     assert (summary.done, list(summary.left_out)) == (1, ["clustering"])
 
 
-def test_a_task_that_is_none_is_one_clear_error(bench, tmp_path):
+def test_a_task_that_is_none_is_one_clear_error(data, tmp_path):
     with pytest.raises(ConfigError, match=r"Unknown task 'tidying'\. Expected some of generative"):
-        evaluate(bench.corpus, tmp_path, tasks=("tidying",))
+        evaluate(data.corpus, tmp_path, tasks=("tidying",))
+
+
+class Trained:
+    """A model of which nothing is asked."""
+
+    name = ""
+
+
+class Journal(list):
+    """What was done, in order."""
+
+    def note(self, *entry):
+        self.append(entry)
+
+
+@pytest.fixture
+def journal(monkeypatch):
+    kept = Journal()
+
+    def load(spec, folder, **_):
+        kept.note("load", spec.name)
+        encoder = Trained()
+        encoder.name = spec.name
+        return encoder
+
+    def train(spec, *_):
+        kept.note("train", spec.name)
+        if spec.name == "broken":
+            raise RuntimeError("no such weights")
+
+    monkeypatch.setattr(grids, "load_model", load)
+    monkeypatch.setattr(grids, "train_model", train)
+    return kept
+
+
+@pytest.fixture
+def make_grid(corpus, tmp_path, journal):
+    def ask(encoder, data):
+        journal.note("task", encoder.name)
+        return TaskResult({"seen": 1.0}, {"vectors": np.ones((2, 3), np.float16)})
+
+    def follow(arrays, data):
+        journal.note("arrays")
+        return TaskResult({"size": float(arrays["vectors"].size)})
+
+    def make(*models, tasks=None, gold=None, **settings):
+        config = GridConfig(
+            name="films",
+            models=tuple(
+                ModelSpec(name=name, abilities=frozenset({PREDICTS_TOKENS} if name != "dumb" else ()))
+                for name in models
+            ),
+            tasks=tasks or (Task(name="asked", run=ask), Task(name="followed", after="asked", run=follow)),
+            **settings,
+        )
+        return Grid(EvaluationData(corpus=corpus, gold=gold or Gold()), Results.open(tmp_path / "results"), config)
+
+    make.ask = ask
+    return make
+
+
+def find(grid, task, model="one"):
+    return grid.results.find(Cell(corpus="films", task=task, model=model, seed=0))
+
+
+def test_every_model_is_asked_everything(make_grid):
+    grid = make_grid("one", "two")
+    summary = grid.run()
+    assert (summary.done, summary.failed, summary.left_out) == (4, (), {})
+    assert find(grid, "asked", "two").measures == {"seen": 1.0}
+    assert find(grid, "followed").measures == {"size": 6.0}
+
+
+def test_a_second_run_does_nothing_again(make_grid, journal):
+    make_grid("one").run()
+    journal.clear()
+    assert make_grid("one").run().done == 2
+    assert journal == []
+
+
+def test_a_new_model_alone_is_trained(make_grid, journal):
+    make_grid("one").run()
+    journal.clear()
+    make_grid("one", "two").run()
+    assert [entry for entry in journal if entry[0] == "train"] == [("train", "two")]
+
+
+def test_other_amounts_are_other_cells(make_grid, journal):
+    make_grid("one").run()
+    journal.clear()
+    grid = make_grid("one")
+    grid.data = replace(grid.data, config=replace(grid.data.config, rows=7))
+    grid.run()
+    assert ("task", "one") in journal
+
+
+def test_workers_and_checkpoints_make_no_other_cells(make_grid, journal):
+    make_grid("one").run()
+    journal.clear()
+    grid = make_grid("one")
+    training = replace(grid.config.pretrain.training, workers=7, checkpoint_minutes=None)
+    grid.config = replace(grid.config, pretrain=replace(grid.config.pretrain, training=training))
+    grid.run()
+    assert journal == []
+
+
+def test_a_failing_task_stops_no_other(make_grid):
+    def fail(encoder, data):
+        raise ValueError("odd rows")
+
+    grid = make_grid("one", tasks=(Task(name="bad", run=fail), Task(name="asked", run=make_grid.ask)))
+    summary = grid.run()
+    assert [record.error for record in summary.failed] == ["ValueError: odd rows"]
+    assert find(grid, "asked") is not None
+
+
+def test_a_cell_that_failed_is_tried_again(make_grid):
+    def fail(encoder, data):
+        raise ValueError("odd rows")
+
+    make_grid("one", tasks=(Task(name="asked", run=fail),)).run()
+    assert make_grid("one").run().failed == ()
+
+
+def test_a_model_that_cannot_be_trained_stops_no_other(make_grid):
+    summary = make_grid("broken", "one").run()
+    assert [(record.model, record.error) for record in summary.failed] == [("broken", "RuntimeError: no such weights")]
+    assert summary.done == 2
+
+
+def test_models_that_predict_no_tokens_are_spared_tasks_that_want_them(make_grid):
+    grid = make_grid("dumb", "one", tasks=(Task(name="asked", run=make_grid.ask, requires=ABILITIES),))
+    grid.run()
+    assert find(grid, "asked", "dumb") is None
+    assert find(grid, "asked", "one") is not None
+
+
+def test_what_lacks_gold_is_left_out_and_said(make_grid):
+    summary = make_grid("one", tasks=(Task(name="asked", run=make_grid.ask, needs=("concepts", "labels")),)).run()
+    assert summary.left_out == {"asked": "there is no gold for concepts, labels (--gold)"}
+    assert summary.done == 0
+
+
+def test_what_lacks_a_package_is_left_out_and_said(make_grid):
+    lacking = Task(name="lacking", run=make_grid.ask, missing=lambda: "install it")
+    summary = make_grid("one", tasks=(lacking,)).run()
+    assert (summary.done, summary.left_out) == (0, {"lacking": "install it"})
+
+
+@pytest.mark.parametrize("shape", ["config.json", "baseline.json"])
+def test_a_taken_model_that_was_trained_anew_in_its_place_is_measured_again(shape, make_grid, journal, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in (shape, "tokenizer.json", "model.safetensors"):
+        (folder / name).write_text("first")
+    for content in ("first", "second"):
+        (folder / "model.safetensors").write_text(content)
+        for _ in range(2):
+            make_grid("one", taken={"one": folder}).run()
+    assert journal.count(("task", "one")) == 2
+
+
+def test_a_taken_model_that_was_moved_is_not_measured_again(make_grid, journal, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        (folder / name).write_text("first")
+    make_grid("one", taken={"one": folder}).run()
+    make_grid("one", taken={"one": folder.rename(tmp_path / "moved")}).run()
+    assert journal.count(("task", "one")) == 1
+
+
+def test_progress_counts_all_cells(make_grid):
+    told = []
+    grid = make_grid("one", "two")
+    grid._progress = told.append
+    grid.run()
+    assert {report.total for report in told} == {4}
+    assert told[-1].done == 3
+
+
+def test_results_say_where_they_come_from(make_grid, corpus):
+    grid = make_grid("one")
+    grid.run()
+    about = find(grid, "asked").about
+    assert about["fingerprint"] == corpus.fingerprint
+    assert about["device"] == "cpu"
+    assert {"python", "torch", "navi-tables"} <= set(about["versions"])
+
+
+def test_a_name_that_is_none_is_one_clear_error():
+    with pytest.raises(ConfigError, match=r"Unknown model 'gpt'\. Expected some of bert, tapas"):
+        find_model("gpt")
+
+
+@pytest.mark.parametrize("name", ["bert", "navi", "navi-paper", "navi-paper-without_alignment"])
+def test_all_models_share_backbone_batches_and_optimiser(name):
+    shared = PretrainConfig.from_dict({"backbone": "some", "sampler": {"rows_per_batch": 7}, "training": {"epochs": 3}})
+    config = make_config(find_model(name), shared, seed=5)
+    assert (config.backbone, config.sampler) == ("some", shared.sampler)
+    assert config.training == replace(shared.training, seed=5)
+
+
+def test_what_is_a_models_own_is_its_presets():
+    config = make_config(find_model("navi-paper-without_alignment"), PretrainConfig(), seed=0)
+    preset = make_preset("paper", "without_alignment")
+    assert (config.model, config.masking, config.alignment) == (preset.model, preset.masking, preset.alignment)
+
+
+def make_record(**changes):
+    return Record(**({**vars(CELL), "digest": "a", "measures": {"accuracy": 0.5}} | changes))
+
+
+def test_what_was_kept_is_found_again(tmp_path):
+    Results(tmp_path).add(make_record(), {"vectors": np.arange(6).reshape(2, 3), "names": np.array(["a", "b"])})
+    found = Results.open(tmp_path)
+    assert found.find(CELL) == make_record()
+    arrays = found.load_arrays(CELL)
+    assert arrays["vectors"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert arrays["names"].tolist() == ["a", "b"]
+
+
+def test_a_later_line_takes_the_place_of_an_earlier_one(tmp_path):
+    results = Results(tmp_path)
+    results.add(make_record(error="broke", measures={}))
+    results.add(make_record())
+    assert list(Results.open(tmp_path)) == [make_record()]
+
+
+@pytest.mark.parametrize("changes", [{"error": "broke"}, {"digest": "b"}])
+def test_a_cell_that_failed_or_had_other_settings_is_not_done(tmp_path, changes):
+    results = Results(tmp_path)
+    results.add(make_record(**changes))
+    assert results.find(CELL, "a") is None
+
+
+def test_a_line_cut_off_while_it_was_written_is_left_out_and_writing_goes_on(tmp_path):
+    Results(tmp_path).add(make_record())
+    file = tmp_path / RESULTS_FILE
+    with file.open("a") as lines:
+        lines.write('{"corpus": "fil')
+    results = Results.open(tmp_path)
+    results.add(make_record(model="navi"))
+    assert [record.model for record in Results.open(tmp_path)] == ["bert", "navi"]
+
+
+def test_a_line_that_is_no_result_is_one_clear_error(tmp_path):
+    (tmp_path / RESULTS_FILE).write_text('{"surprise": 1}\n')
+    with pytest.raises(ConfigError, match=r"results.jsonl:1 is no result: .*Remove the line to go on"):
+        Results.open(tmp_path)

@@ -63,7 +63,7 @@ def evaluate(
 ) -> None:
     """Train (or take) NAVI, its ablations and the baselines, and measure all of them; go on where it stopped."""
     from navi.corpus import Corpus
-    from navi_paper import MODELS, BenchConfig
+    from navi_paper import MODELS, EvaluationConfig
     from navi_paper import evaluate as evaluate_models
 
     screen, opened = Screen(quiet=quiet, as_json=as_json), Corpus.open(corpus)
@@ -82,7 +82,7 @@ def evaluate(
             tasks=split_names(tasks),
             seeds=read_seeds(seeds),
             pretrain=settings,
-            bench=BenchConfig(**amounts),
+            config=EvaluationConfig(**amounts),
             taken=read_pairs(take or []),
             device=device,
             progress=follow_grid(meter),

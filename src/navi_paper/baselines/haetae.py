@@ -9,11 +9,9 @@ from torch import Tensor, nn
 from transformers import BertConfig
 
 from navi.corpus.arrays import SegmentArrays
-from navi_paper.baselines.backbone import Backbone
-from navi_paper.baselines.baseline import Batch, to_tensors
-from navi_paper.baselines.bert import Bert
-from navi_paper.baselines.text import Template, Text
-from navi_paper.encoder import Ints
+from navi_paper.baselines.base import Backbone, Batch, to_tensors
+from navi_paper.baselines.text import Bert, Template, Text
+from navi_paper.encoder import PREDICTS_TOKENS, Ints
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -34,6 +32,7 @@ class Haetae(Bert):
     """
 
     name = "haetae"
+    abilities = frozenset({PREDICTS_TOKENS})
     header_sums: Tensor
     """(V, D) sum of the contextual embeddings of each header token since the centroids were taken."""
     header_counts: Tensor
@@ -70,7 +69,7 @@ class Haetae(Bert):
             self.anchors.weight.copy_(backbone.weights["embeddings.word_embeddings.weight"])
 
     def is_new(self, parameter: str) -> bool:
-        """Tell whether a parameter is the blend, or part of a head that was made anew."""
+        """Return whether a parameter is the blend, or part of a head that started at random."""
         return parameter == "blend_logit" or super().is_new(parameter)
 
     @property

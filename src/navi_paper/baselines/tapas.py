@@ -11,16 +11,14 @@ from torch import Tensor, nn
 from transformers import BertConfig, TapasConfig, TapasForMaskedLM
 
 from navi.corpus.arrays import SegmentArrays, count_up
-from navi_paper.baselines.backbone import Backbone
-from navi_paper.baselines.baseline import Batch, to_tensors
-from navi_paper.baselines.text import Text, list_row_cells, place_words
-from navi_paper.baselines.tokens import TokenBaseline
+from navi_paper.baselines.base import Backbone, Batch, to_tensors
+from navi_paper.baselines.text import Text, TokenBaseline, list_row_cells, place_words
 from navi_paper.encoder import Ints
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Shape suffixes: C cells, T tokens (packed), N rows of a shelf, P padded length, D hidden size.
+# Shape suffixes: C cells, T tokens (packed), N rows of a bucket, P padded length, D hidden size.
 
 SEGMENT, COLUMN, ROW, NUM_TYPES = 0, 1, 2, 7
 """Places of the type ids that differ here; the others are labels, ranks and relations to a question, all 0."""
@@ -47,7 +45,7 @@ class Tapas(TokenBaseline):
     """Transformers' TAPAS over `[CLS] [SEP] headers … values …`: an empty question and a table of one row.
 
     Positions restart in each cell, as its configuration has it. Its layers know no packed attention, so that rows are
-    padded, on shelves of like length.
+    padded, in buckets of like length.
     """
 
     name = "tapas"
@@ -57,14 +55,14 @@ class Tapas(TokenBaseline):
         self.model = TapasForMaskedLM(TapasConfig(**{key: getattr(config, key) for key in SHAPE}))
 
     def start_from(self, backbone: Backbone) -> None:
-        """Take over the weights of a backbone; the segment type starts as its only type, the other types anew."""
+        """Take over the weights of a backbone; the segment type starts as its only type, the other types at random."""
         backbone.copy_to(self.model, "tapas.")
         with torch.no_grad():
             segment: Tensor = self.model.tapas.embeddings.token_type_embeddings_0.weight
             segment.copy_(backbone.weights["embeddings.token_type_embeddings.weight"][:1].expand_as(segment))
 
     def is_new(self, parameter: str) -> bool:
-        """Tell whether a parameter is an embedding of column, row or rank, or part of a head that was made anew."""
+        """Return whether a parameter is an embedding of column, row or rank, or part of a random head."""
         if parameter.startswith(f"model.{TYPES}"):
             return f"{TYPES}{SEGMENT}" not in parameter
         return self.cold_head and parameter.startswith("model.cls.")
@@ -92,20 +90,20 @@ class Tapas(TokenBaseline):
         return text
 
     def pack(self, text: Text, token_ids: Ints) -> Batch:
-        """Return what `encode` takes: tokens, type ids, positions within cells, and the shelves."""
-        shelves, order = shelve(text.row_starts)
+        """Return what `encode` takes: tokens, type ids, positions within cells, and the buckets."""
+        buckets, order = pad_rows(text.row_starts)
         packed = super().pack(text, token_ids)
         packed |= to_tensors(token_types=make_types(text), token_position=make_positions(text), order=order)
-        return packed | to_tensors(**{f"shelf{number}": places for number, places in enumerate(shelves)})
+        return packed | to_tensors(**{f"bucket{number}": places for number, places in enumerate(buckets)})
 
     def encode(self, batch: Batch) -> Tensor:
         """Return contextual token embeddings: (T, D)."""
         encoded: list[Tensor] = []
-        while (places_NP := batch.get(f"shelf{len(encoded)}")) is not None:
-            encoded.append(self._encode_shelf(batch, places_NP))
+        while (places_NP := batch.get(f"bucket{len(encoded)}")) is not None:
+            encoded.append(self._encode_bucket(batch, places_NP))
         return torch.cat(encoded).index_select(0, batch["order"])
 
-    def _encode_shelf(self, batch: Batch, places_NP: Tensor) -> Tensor:
+    def _encode_bucket(self, batch: Batch, places_NP: Tensor) -> Tensor:
         real_NP = places_NP >= 0
         flat = places_NP.clamp(min=0).flatten()
         token_ids, positions, types = (
@@ -145,20 +143,20 @@ def make_positions(text: Text) -> Ints:
     return count_up(np.diff(np.append(begins, len(first))))
 
 
-def shelve(row_starts: Ints) -> tuple[list[Ints], Ints]:
-    """Return rows of like length padded together, and where each token stands when the shelves are laid end to end.
+def pad_rows(row_starts: Ints) -> tuple[list[Ints], Ints]:
+    """Return rows of like length padded together, and where each token stands when the buckets are laid end to end.
 
-    A shelf is (N, P) places on the token axis, -1 for padding; lengths are those up to a power of two.
+    A bucket is (N, P) places on the token axis, -1 for padding; lengths are those up to a power of two.
     """
     lengths = np.diff(row_starts)
-    shelf_R = np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
-    shelves, before, order = [], 0, np.zeros(row_starts[-1], dtype=np.int64)
-    for shelf in np.unique(shelf_R):
-        chosen = np.flatnonzero(shelf_R == shelf)
+    bucket_R = np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
+    buckets, before, order = [], 0, np.zeros(row_starts[-1], dtype=np.int64)
+    for bucket in np.unique(bucket_R):
+        chosen = np.flatnonzero(bucket_R == bucket)
         step_P = np.arange(lengths[chosen].max())
         places = np.where(step_P < lengths[chosen, None], row_starts[chosen, None] + step_P, -1)
         flat = places.ravel()
         order[flat[flat >= 0]] = before + np.flatnonzero(flat >= 0)
-        shelves.append(places)
+        buckets.append(places)
         before += len(flat)
-    return shelves, order
+    return buckets, order

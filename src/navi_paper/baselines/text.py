@@ -1,21 +1,39 @@
-"""Rows as one text of tokens each: where every token stands and what it belongs to."""
+"""BERT over a row as plain text; and what every baseline does that reads rows as texts and predicts masked tokens."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import BertConfig, BertForMaskedLM
 
 from navi.batches import SpecialTokens
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
+from navi.model.attention import PACKED_ATTENTION, Boundaries, Packing
+from navi.model.encoder import embed_tokens
+from navi.model.pooling import pool_spans
 from navi.randomness import choose_below, fold, make_key, uniform
-from navi_paper.encoder import Hidden
+from navi_paper.baselines.base import Backbone, Baseline, Batch, to_tensors
+from navi_paper.encoder import (
+    IN_VARIANTS,
+    PREDICTS_TOKENS,
+    Bools,
+    Floats,
+    Hidden,
+    Ints,
+    list_hidden_tokens,
+    scatter,
+)
 
-# Shape suffixes: R rows, C cells, T tokens (packed), M masked tokens.
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+# Shape suffixes: R rows, C cells, T tokens (packed), M masked tokens, D hidden size, V vocabulary.
 
 TOKEN_SHARE, MASK_RATE, RANDOM_RATE = 0.15, 0.8, 0.1
 """BERT's own masking: of the tokens that are to be predicted, most become [MASK], some another word."""
@@ -200,3 +218,150 @@ def _count_rows(cells: Cells, length_C: Ints, kept: Bools, template: Template) -
 def _fill(token_ids: Ints, places: Ints, tokens: tuple[int, ...]) -> None:
     for offset, token in enumerate(tokens):
         token_ids[places + offset] = token
+
+
+class TokenBaseline(Baseline):
+    """Writes a row as a text, masks 15 % of its header and value tokens, and guesses them."""
+
+    @abstractmethod
+    def write(self, arrays: SegmentArrays, rows: Ints) -> Text:
+        """Return rows as texts, each cut to what the encoder takes."""
+
+    @abstractmethod
+    def encode(self, batch: Batch) -> Tensor:
+        """Return contextual token embeddings: (T, D)."""
+
+    @abstractmethod
+    def score_tokens(self, states_MD: Tensor) -> Tensor:
+        """Return the logits of every token: (M, V)."""
+
+    def pack(self, text: Text, token_ids: Ints) -> Batch:
+        """Return what `encode` and `read_states` take."""
+        return to_tensors(
+            token_ids=token_ids,
+            token_position=text.token_position,
+            token_span=text.token_span,
+            row_starts=text.row_starts,
+            cell_row=text.cells.row,
+        )
+
+    def make_batch(self, arrays: SegmentArrays, rows: Ints, *, seed: int, epoch: int) -> Batch:
+        """Return rows with some tokens masked, where those stand, and what they were."""
+        text = self.write(arrays, rows)
+        token_ids, target_M = mask_tokens(text, self.special, seed=seed, epoch=epoch)
+        return self.pack(text, token_ids) | to_tensors(target_position=target_M, target_token=text.token_ids[target_M])
+
+    def count_targets(self, batch: Batch) -> int:
+        """Return the number of masked tokens."""
+        return len(batch["target_token"])
+
+    def compute_loss(self, batch: Batch) -> Tensor:
+        """Return the mean cross-entropy of the masked tokens."""
+        return self.score_targets(self.encode(batch), batch)
+
+    def score_targets(self, states_TD: Tensor, batch: Batch) -> Tensor:
+        """Return the mean cross-entropy of the masked tokens, given the states of all."""
+        logits_MV = self.score_tokens(states_TD.index_select(0, batch["target_position"]))
+        total = F.cross_entropy(logits_MV.float(), batch["target_token"], reduction="sum")
+        return total / max(1, self.count_targets(batch))
+
+    def make_input(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None) -> Batch:
+        """Return rows with the hidden tokens masked, one [MASK] each, and where those stand."""
+        text = self.write(arrays, rows)
+        hidden_M = find_hidden(text, hidden)
+        token_ids = text.token_ids.copy()
+        token_ids[hidden_M] = self.special.mask
+        return self.pack(text, token_ids) | to_tensors(hidden_position=hidden_M)
+
+    def read_states(self, batch: Batch) -> Batch:
+        """Return [CLS] states, and means over the tokens of headers, values, and both together."""
+        states_TD, span_T = self.encode(batch), batch["token_span"]
+        num_cells = len(batch["cell_row"])
+        spans = pool_spans(states_TD, span_T, 2 * num_cells)
+        # Half of the highest span is the number of cells: what belongs to no cell stays so.
+        segments_CD = pool_spans(states_TD, span_T // 2, num_cells)
+        kept = span_T.new_zeros(num_cells + 1).index_fill(0, span_T // 2, 1)[:num_cells]
+        return {
+            "rows": states_TD.index_select(0, batch["row_starts"][:-1]),
+            "headers": spans[0::2],
+            "values": spans[1::2],
+            "segments": segments_CD,
+            "kept": kept,
+        }
+
+    def read_logits(
+        self, arrays: SegmentArrays, rows: Ints, hidden: Hidden, read: Callable[[Tensor], Tensor]
+    ) -> Floats:
+        """Return what `read` makes of the logits at each hidden token: (T, …), NaN where the cell was cut."""
+        true, lengths = list_hidden_tokens(arrays, rows, hidden)
+        first_C = np.zeros(len(hidden.cells), dtype=np.int64)
+        first_C[hidden.cells] = np.cumsum(lengths) - lengths
+
+        def read_batch(batch: Batch) -> Batch:
+            return {"found": read(self.score_tokens(self.encode(batch).index_select(0, batch["hidden_position"])))}
+
+        pieces = []
+        for _, cells, batch, found in self.run(arrays, rows, hidden, read_batch):
+            spans, counts = np.unique(batch["token_span"][batch["hidden_position"]].numpy(), return_counts=True)
+            places = np.repeat(first_C[cells[spans // 2]], counts) + count_up(counts)
+            pieces.append((places, found["found"].float().cpu().numpy()))
+        return scatter(len(true), pieces)
+
+
+class Bert(TokenBaseline):
+    """Transformers' BERT over `[CLS] header : value , header : value … [SEP]`.
+
+    Rows are packed on one axis rather than padded, which changes nothing but the time it takes.
+    """
+
+    name = "bert"
+    abilities = frozenset({PREDICTS_TOKENS, IN_VARIANTS})
+
+    def __init__(self, config: BertConfig, tokenizer: Tokenizer) -> None:
+        super().__init__(config, tokenizer)
+        config._attn_implementation = PACKED_ATTENTION
+        self.model = BertForMaskedLM(config)
+        self.template = self.make_template()
+
+    def make_template(self) -> Template:
+        """Return what stands around headers and values."""
+        special = self.special
+        return Template(
+            begin=(special.cls,), between=(special.colon,), separator=(self.find_sign(","),), end=(special.sep,)
+        )
+
+    def find_sign(self, sign: str) -> int:
+        """Return the token of a sign, or that of unknown words."""
+        vocabulary: dict[str, int] = self.tokenizer.get_vocab()
+        return vocabulary.get(sign, vocabulary["[UNK]"])
+
+    def start_from(self, backbone: Backbone) -> None:
+        """Take over the weights of a backbone."""
+        backbone.copy_to(self.model, "bert.")
+
+    def is_new(self, parameter: str) -> bool:
+        """Return whether a parameter is part of a head that started at random."""
+        return self.cold_head and parameter.startswith("model.cls.")
+
+    @property
+    def layers(self) -> Sequence[nn.Module]:
+        """The layers of the encoder."""
+        return list(self.model.bert.encoder.layer)
+
+    def write(self, arrays: SegmentArrays, rows: Ints) -> Text:
+        """Return rows as plain text, each cut to as many tokens as there are positions."""
+        return write_text(arrays, rows, self.template, self.config.max_position_embeddings)
+
+    def encode(self, batch: Batch) -> Tensor:
+        """Return contextual token embeddings: (T, D)."""
+        token_ids = batch["token_ids"]
+        packing = Packing(self.config.num_attention_heads, Boundaries(batch["row_starts"], len(token_ids)))
+        hidden = embed_tokens(self.model.bert.embeddings, token_ids, batch["token_position"]).unsqueeze(0)
+        for layer in self.layers:
+            hidden = layer(hidden, packing=packing)
+        return hidden.squeeze(0)
+
+    def score_tokens(self, states_MD: Tensor) -> Tensor:
+        """Return the logits of every token: (M, V)."""
+        logits: Tensor = self.model.cls(states_MD)
+        return logits

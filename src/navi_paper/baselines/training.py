@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,14 +14,14 @@ from torch import Tensor, nn
 
 from navi.batches import prefetch
 from navi.errors import ConfigError, ModelError, TrainingError
+from navi.files import read_json, write_folder, write_json
 from navi.randomness import make_key
 from navi.training.checkpoint import writing
 from navi.training.config import PretrainConfig
 from navi.training.log import MetricsLog, SkippedSteps, StepReport, Throughput
 from navi.training.plan import Parts, RunPlan, split_rows
 from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, take_step
-from navi_paper.baselines.baseline import CONFIG_FILE, Baseline, Batch
-from navi_paper.baselines.catalogue import find_baseline
+from navi_paper.baselines.base import CONFIG_FILE, Baseline, Batch
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
@@ -45,42 +43,33 @@ MATTERING = (
 )
 """Settings of `TrainingConfig` that change what a baseline learns."""
 MAX_TOKENS = {"cuda": 131072, "cpu": 16384}
-"""A step of more tokens is taken in parts."""
+"""A step of more tokens is taken in parts: bounds memory."""
 
 
-def train_baseline(
-    name: str, corpus: Corpus, out: str | Path, config: PretrainConfig, progress: Progress | None = None
+def train(
+    kind: type[Baseline], corpus: Corpus, folder: Path, config: PretrainConfig, progress: Progress | None = None
 ) -> Path:
-    """Train a baseline on a corpus's training rows and return its folder `out`, at once if it is there already.
+    """Train a baseline on a corpus's training rows and return its folder, at once if it is there already.
 
-    Everything is written beside `out` first and renamed when it is done: a folder of that name is always whole. The
-    sections of the configuration that are NAVI's own (model, masking, alignment) have no bearing here.
+    Everything is written beside the folder first and renamed when it is done: a folder of that name is always whole.
+    The sections of the configuration that are NAVI's own (model, masking, alignment) have no bearing here.
     """
-    kind, folder = find_baseline(name), Path(out)
-    identity = describe_baseline(name, corpus, config)
+    identity = describe_baseline(kind.name, corpus, config)
     if folder.exists() and any(folder.iterdir()):
         _check_finished(folder, identity)
         return folder
-    scratch = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(scratch, ignore_errors=True)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     with torch.random.fork_rng(list(range(torch.cuda.device_count()))):
         torch.manual_seed(make_key(config.training.seed))
         baseline = kind.from_backbone(config.backbone, corpus.tokenizer).to(device)
-        with writing(scratch):
-            scratch.mkdir(parents=True)
-        run = BaselineRun(baseline, corpus, config, scratch, progress)
-        run.finish()
-    with writing(folder):
-        baseline.save(scratch)
-        record = {
-            "identity": identity,
-            "steps": run.step,
-            "skipped": run.skipped.fetch()[0],
-            **run.measure_throughput(),
-        }
-        (scratch / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        scratch.rename(folder)
+        with writing(folder), write_folder(folder) as aside:
+            run = BaselineTrainer(baseline, corpus, config, aside, progress)
+            run.finish()
+            baseline.save(aside)
+            record = {"identity": identity, "steps": run.step, "skipped": run.skipped.fetch()[0]}
+            seconds = run.throughput.seconds
+            speed = {"seconds": seconds, "rows_per_second": run.throughput.num_rows / max(seconds, 1e-9)}
+            write_json(aside / RECORD_FILE, record | speed)
     return folder
 
 
@@ -97,7 +86,7 @@ def describe_baseline(name: str, corpus: Corpus, config: PretrainConfig) -> dict
 
 
 @dataclass(frozen=True)
-class StepBatches:
+class BaselineStep:
     """The batches of one step."""
 
     batches: list[Batch]
@@ -110,7 +99,7 @@ class StepBatches:
     """Tokens of the step."""
 
 
-class BaselineRun:
+class BaselineTrainer:
     """The steps of one run, from the first to the last."""
 
     def __init__(
@@ -127,8 +116,7 @@ class BaselineRun:
         self.step = 0
         self.latest: dict[str, Any] = {}
         self._row_tokens = corpus.arrays.count_row_tokens()
-        self._loss = torch.zeros((), device=self.device)
-        self._num_losses = 0
+        self._losses: list[Tensor] = []
         if self.config.compile:
             for layer in baseline.layers:
                 layer.compile(dynamic=True)
@@ -137,20 +125,15 @@ class BaselineRun:
         """Take all steps."""
         self.baseline.train()
         while self.step < self.plan.num_steps:
-            epoch = self.plan.find_epoch(self.step)
-            workers = self.config.workers
-            ready = prefetch(
-                self.plan.list_steps(epoch, self.step),
-                partial(self.build, epoch=epoch),
-                workers=workers,
-                ahead=2 * workers + 2,
-            )
-            with closing(cast("Generator[StepBatches]", ready)):
+            epoch, workers = self.plan.find_epoch(self.step), self.config.workers
+            steps = self.plan.list_steps(epoch, self.step)
+            ready = prefetch(steps, partial(self.build, epoch=epoch), workers=workers, ahead=2 * workers + 2)
+            with closing(cast("Generator[BaselineStep]", ready)):
                 for made in ready:
                     self.take(made)
         self.baseline.eval()
 
-    def build(self, parts: Parts, *, epoch: int) -> StepBatches:
+    def build(self, parts: Parts, *, epoch: int) -> BaselineStep:
         """Make the batches of a step; threads may call this side by side."""
         arrays, limit = self.corpus.arrays, MAX_TOKENS[self.device.type]
         pieces = [piece for rows in parts for piece in split_rows(rows, arrays.row_table, self._row_tokens, limit)]
@@ -158,15 +141,15 @@ class BaselineRun:
         counts = [self.baseline.count_targets(batch) for batch in batches]
         if self.device.type == "cuda":
             batches = [{name: tensor.pin_memory() for name, tensor in batch.items()} for batch in batches]
-        return StepBatches(
+        return BaselineStep(
             batches=batches,
             shares=[count / max(1, sum(counts)) for count in counts],
             num_rows=sum(map(len, pieces)),
             num_tokens=sum(int(self._row_tokens[rows].sum()) for rows in pieces),
         )
 
-    def take(self, made: StepBatches) -> None:
-        """Take a step, and say so; a step whose loss or gradient is not finite changes nothing."""
+    def take(self, made: BaselineStep) -> None:
+        """Take a step and report it; a step whose loss or gradient is not finite changes nothing."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = torch.zeros((), device=self.device)
         for number, (batch, share) in enumerate(zip(made.batches, made.shares, strict=True)):
@@ -177,19 +160,12 @@ class BaselineRun:
         self.step += 1
         self.baseline.after_step(self.step)
         self.skipped.add(finite)
-        self._loss += torch.where(finite, loss, 0.0)
-        self._num_losses += 1
+        self._losses.append(torch.where(finite, loss, 0.0))
         self.throughput.add(made.num_rows, made.num_tokens)
         if self.step % self.config.log_every == 0 or self.step == self.plan.num_steps:
             self._log()
-        self._tell()
-
-    def measure_throughput(self) -> dict[str, float]:
-        """Return how long the run took, and its rows a second over all of it."""
-        return {
-            "seconds": self.throughput.seconds,
-            "rows_per_second": self.throughput.num_rows / max(self.throughput.seconds, 1e-9),
-        }
+        if self.progress is not None:
+            self.progress(self._report())
 
     def _learn(self, batch: Batch, share: float, number: int) -> Tensor:
         """Add one part's gradients; return its share of the loss, still on the device."""
@@ -211,29 +187,23 @@ class BaselineRun:
         self.throughput.mark()
         self.latest = {
             "epoch": self.plan.find_epoch(self.step - 1) + 1,
-            "loss": float(self._loss) / self._num_losses,
+            "loss": float(torch.stack(self._losses).mean()),
             "skipped": skipped,
             "seconds": self.throughput.seconds,
             "rows_per_second": self.throughput.rows_per_second,
         }
-        with writing(self.metrics.folder):
-            self.metrics.write("train", self.step, self.latest)
-        self._loss.zero_()
-        self._num_losses = 0
+        self.metrics.write("train", self.step, self.latest)
+        self._losses.clear()
 
-    def _tell(self) -> None:
-        if self.progress is None:
-            return
-        self.progress(
-            StepReport(
-                step=self.step,
-                num_steps=self.plan.num_steps,
-                epoch=self.plan.find_epoch(self.step - 1) + 1,
-                rows_per_second=self.throughput.rows_per_second,
-                tokens_per_second=self.throughput.tokens_per_second,
-                seconds_left=self.throughput.estimate(self.plan.num_steps - self.step),
-                metrics=self.latest,
-            )
+    def _report(self) -> StepReport:
+        return StepReport(
+            step=self.step,
+            num_steps=self.plan.num_steps,
+            epoch=self.plan.find_epoch(self.step - 1) + 1,
+            rows_per_second=self.throughput.rows_per_second,
+            tokens_per_second=self.throughput.tokens_per_second,
+            seconds_left=self.throughput.estimate(self.plan.num_steps - self.step),
+            metrics=self.latest,
         )
 
 
@@ -241,13 +211,8 @@ def _check_finished(folder: Path, identity: dict[str, Any]) -> None:
     """Raise unless a folder holds the baseline that is asked for."""
     if not (folder / CONFIG_FILE).is_file():
         raise ConfigError(f"{folder} holds files that are not a baseline's. Give a new or an empty directory.")
-    file = folder / RECORD_FILE
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))["identity"]
-    except (OSError, json.JSONDecodeError, KeyError) as error:
-        raise ModelError(
-            f"Cannot read {file}: {error}. Remove the folder, and the baseline is trained anew."
-        ) from error
+    remedy = "Remove the folder, and the baseline is trained again."
+    found = read_json(folder / RECORD_FILE, ModelError, remedy).get("identity", {})
     differing = [key for key, entry in identity.items() if found.get(key) != entry]
     if differing:
         raise ConfigError(

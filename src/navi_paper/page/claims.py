@@ -6,25 +6,29 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from navi.report import Cell, Column, Number, Section, Table
-from navi_paper.page import paper
-from navi_paper.page.averages import Averages
-from navi_paper.page.contents import (
-    CLASSIFICATION,
-    CLUSTERING,
+from navi_paper.page.tables import (
+    ABLATIONS,
+    BASELINES,
+    BERT,
     COMPARED,
-    GENERATIVE,
+    NAVI,
     NAVI_FE,
-    ROBUSTNESS,
-    ROUTING,
+    PAPER,
     SECTIONS,
+    TABLE_VECTORIZER,
+    Averages,
+    MeasureColumn,
+    TableLayout,
+    find_figure,
+    find_quoted,
+    name_model,
 )
-from navi_paper.page.layout import ABLATIONS, BASELINES, BERT, NAVI, PAPER, Shown, TableLayout, name_model
-from navi_paper.page.tabulate import find_figure, find_quoted
 
 SAME = 0.001
 """How much an accuracy may change and still be called unchanged."""
-ENCODERS, _, FEATURES = CLASSIFICATION.tables
-Place = tuple[TableLayout, Shown]
+GENERATIVE, CLUSTERING, ROBUSTNESS = (SECTIONS[name].tables[0] for name in ("generative", "clustering", "robustness"))
+ENCODERS, _, FEATURES = SECTIONS["classification"].tables
+Place = tuple[TableLayout, MeasureColumn]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +41,7 @@ class Claim:
     """By how much it holds in each cell; not above 0 where it does not."""
 
     @property
-    def holding(self) -> int:
+    def num_holding(self) -> int:
         """In how many cells it holds."""
         return sum(margin > 0 for margin in self.margins)
 
@@ -46,7 +50,7 @@ def show_claims(averages: Averages) -> Section | None:
     """Return the section: NAVI against BERT, measure by measure, and the paper's other claims."""
     tables = [table for corpus in averages.corpora for table in (compare_with_bert(averages, corpus),) if table]
     rows = [
-        (claim.text, corpus, f"{claim.holding} of {len(claim.margins)}", min(claim.margins), _holds(claim))
+        (claim.text, corpus, f"{claim.num_holding} of {len(claim.margins)}", min(claim.margins), min(claim.margins) > 0)
         for corpus in averages.corpora
         for claim in list_claims(averages, corpus)
     ]
@@ -80,10 +84,10 @@ def compare_with_bert(averages: Averages, corpus: str) -> Table | None:
 
 def list_claims(averages: Averages, corpus: str) -> list[Claim]:
     """Return the claims that these results can say something of."""
-    quoted = list(_list_places((GENERATIVE.tables[0], CLUSTERING.tables[0]), quoted=True))
+    quoted = list(_list_quoted((GENERATIVE, CLUSTERING)))
     claims = [
         *(_order(averages, corpus, quoted, NAVI, other, "in predicting and clustering") for other in BASELINES),
-        _order(averages, corpus, list(_list_places((FEATURES,), quoted=True)), NAVI_FE, paper.TABLE_VECTORIZER),
+        _order(averages, corpus, list(_list_quoted((FEATURES,))), NAVI_FE, TABLE_VECTORIZER),
         *_list_losses(averages, corpus),
         *_list_ablations(averages, corpus),
     ]
@@ -97,9 +101,9 @@ def subtract(first: Number | None, second: Number | None) -> float | None:
 
 def _list_compared() -> Iterator[tuple[str, Place]]:
     """Yield what is compared with BERT: a title, and the column that has it."""
-    places = [(layout, shown) for section in SECTIONS for layout in section.tables for shown in layout.columns]
+    places = [(layout, shown) for section in SECTIONS.values() for layout in section.tables for shown in layout.columns]
     # A measure that stands in several tables is taken from the first, which has all models.
-    columns = {shown.key: (layout, shown) for layout, shown in reversed(places)}
+    columns = {f"{shown.task}/{shown.measure}": (layout, shown) for layout, shown in reversed(places)}
     return ((title, columns[key]) for key, title in COMPARED.items())
 
 
@@ -114,9 +118,9 @@ def _compare(averages: Averages, corpus: str, title: str, place: Place) -> tuple
     return title, bert, published, navi, margin, quoted, holds
 
 
-def _list_places(tables: Iterable[TableLayout], *, quoted: bool = False) -> Iterator[Place]:
-    """Yield the columns of some tables; only those that the paper has, if asked."""
-    return ((table, shown) for table in tables for shown in table.columns if shown.paper or not quoted)
+def _list_quoted(tables: Iterable[TableLayout]) -> Iterator[Place]:
+    """Yield the columns of some tables that the paper has figures for."""
+    return ((table, shown) for table in tables for shown in table.columns if shown.paper)
 
 
 def _order(averages: Averages, corpus: str, places: Iterable[Place], first: str, second: str, where: str = "") -> Claim:
@@ -131,8 +135,7 @@ def _order(averages: Averages, corpus: str, places: Iterable[Place], first: str,
 
 def _list_losses(averages: Averages, corpus: str) -> list[Claim]:
     """Return what is claimed of changed schemas."""
-    layout = ROBUSTNESS.tables[0]
-    default, permuted, *renamed = layout.columns[:4]
+    default, permuted, *renamed = ROBUSTNESS.columns[:4]
     changed = subtract(*(find_figure(averages, shown, corpus, NAVI) for shown in (permuted, default)))
     losses = []
     for shown in renamed:
@@ -150,20 +153,16 @@ def _list_losses(averages: Averages, corpus: str) -> list[Claim]:
 
 def _list_ablations(averages: Averages, corpus: str) -> list[Claim]:
     """Return that each ablation is worse than the whole wherever it is in the paper."""
-    tables = (GENERATIVE.tables[0], ENCODERS)
+    tables = (GENERATIVE, ENCODERS)
     claims = []
     for ablation in ABLATIONS:
         ablated = f"{PAPER}-{ablation}"
         places = [
             (layout, shown)
-            for layout, shown in _list_places(tables, quoted=True)
+            for layout, shown in _list_quoted(tables)
             if (subtract(*(find_quoted(layout, shown, corpus, model) for model in (PAPER, ablated))) or 0.0) > 0
         ]
         claims.append(_order(averages, corpus, places, PAPER, ablated, "where the paper says so"))
-    routed = list(_list_places(ROUTING.tables, quoted=True))
+    routed = list(_list_quoted(SECTIONS["routing"].tables))
     claims.append(_order(averages, corpus, routed, PAPER, f"{PAPER}-random_routing"))
     return claims
-
-
-def _holds(claim: Claim) -> bool:
-    return claim.holding == len(claim.margins)

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from navi.files import write_file
 from navi.report import Distribution, Item, Lines, Map, Reliability
-from navi_paper.grid import MODELS_FOLDER
-from navi_paper.page.averages import Averages
-from navi_paper.page.layout import BERT, NAVI, PAPER, name_model
-from navi_paper.page.placing import Placed, place
-from navi_paper.page.runs import list_runs
+from navi_paper.page.tables import BERT, NAVI, PAPER, Averages, name_model
+from navi_paper.results import MODELS_FOLDER
+from navi_paper.tasks.clustering import normalise
+
+# Shape suffixes: N points, D hidden size.
 
 Arrays = Mapping[str, NDArray[Any]]
-MOST_SEGMENTS, MOST_COLUMNS = 800, 1500
-"""Points that a map has at most: more are not told apart."""
-MOST_STEPS = 100
+Floats = NDArray[np.floating[Any]]
+Setting = str | int | float | bool | None
+MAX_SEGMENTS, MAX_COLUMNS = 800, 1500
+"""Points that a map has at most: more cannot be distinguished."""
+MAX_STEPS = 100
 """Points that a line has at most."""
 REST = "other concepts"
-CHANCE = "Near means alike, far means little. Point at one to read it."
+PLACES_FOLDER = "places"
+"""Where a folder of results keeps projections, so that a page is soon drawn again."""
+FEWEST = 12
+"""Points below which there are no neighbourhoods to keep."""
+PERPLEXITY, ITERATIONS, NEIGHBOURS = 30, 600, 15
+"""Settings of t-SNE and UMAP: the usual ones."""
+RECORDS = {"pretrain.json": "config", "training.json": "identity"}
+"""What a model's folder holds of its run, NAVI's and a baseline's, and where the settings are in it."""
+WITHOUT_MEANING = ("workers", "checkpoint_", "keep_checkpoints", "curves", "log_every", "sample_rows", "graphs")
+"""Settings of a run that change nothing of what a model learns."""
 
 
 def draw_similarities(averages: Averages, corpus: str) -> list[Item]:
@@ -40,55 +58,70 @@ def draw_similarities(averages: Averages, corpus: str) -> list[Item]:
 def map_headers(averages: Averages, corpus: str) -> list[Item]:
     """Return a map of all columns for BERT and NAVI, coloured by concept."""
     figures: list[Item] = []
-    for model, arrays in _load_columns(averages, corpus).items():
-        placed = place(arrays["test_headers"], averages.folder, method="umap")
+    for model, arrays in _load_points(averages, corpus, "clustering", "test_headers", MAX_COLUMNS).items():
+        projected = project(arrays["test_headers"], averages.folder, method="umap")
         labels = {key: arrays[f"test_{key}"].tolist() for key in ("table", "header", "concept")}
         caption = f"{corpus}, {name_model(model)}: header embeddings of all columns, coloured by concept."
-        figures.append(_map(placed, labels, caption, colour="concept"))
+        figures.append(_map(projected, labels, caption, colour="concept"))
     return figures
 
 
 def map_concept(averages: Averages, corpus: str) -> list[Item]:
     """Return the same maps with the columns of one concept coloured by header: that with the most headers."""
     figures: list[Item] = []
-    for model, arrays in _load_columns(averages, corpus).items():
-        placed = place(arrays["test_headers"], averages.folder, method="umap")
+    for model, arrays in _load_points(averages, corpus, "clustering", "test_headers", MAX_COLUMNS).items():
+        projected = project(arrays["test_headers"], averages.folder, method="umap")
         labels = {key: arrays[f"test_{key}"].tolist() for key in ("table", "header", "concept")}
         concept = find_widest(labels["concept"], labels["header"])
         pairs = zip(labels["header"], labels["concept"], strict=True)
         shown = [header if each == concept else REST for header, each in pairs]
         caption = f"{corpus}, {name_model(model)}: the headers of the concept “{concept}” among all columns."
-        figures.append(_map(placed, {**labels, "shown as": shown}, caption, colour="shown as", quiet=(REST,)))
+        figures.append(_map(projected, {**labels, "shown as": shown}, caption, colour="shown as", quiet=(REST,)))
     return figures
 
 
 def map_segments(averages: Averages, corpus: str) -> list[Item]:
     """Return maps of low and high segments of five tables for BERT and NAVI, coloured by role."""
     figures: list[Item] = []
-    for model, arrays in _load_segments(averages, corpus).items():
-        placed = place(arrays["segments"], averages.folder, method="t-sne")
+    for model, arrays in _load_points(averages, corpus, "geometry", "segments", MAX_SEGMENTS).items():
+        projected = project(arrays["segments"], averages.folder, method="t-sne")
         caption = f"{corpus}, {name_model(model)}: segments of {len(set(arrays['table']))} tables by role."
-        figures.append(_map(placed, _label_segments(arrays), caption, colour="role"))
+        figures.append(_map(projected, _label_segments(arrays), caption, colour="role"))
     return figures
 
 
 def map_roles(averages: Averages, corpus: str) -> list[Item]:
     """Return maps of the low and of the high segments alone, with a hull for each table."""
     figures: list[Item] = []
-    for model, arrays in _load_segments(averages, corpus).items():
+    for model, arrays in _load_points(averages, corpus, "geometry", "segments", MAX_SEGMENTS).items():
         for role in ("low", "high"):
-            some = _take(arrays, np.flatnonzero(arrays["role"] == role))
-            if not len(some["role"]):
-                continue
-            placed = place(some["segments"], averages.folder, method="t-sne")
-            caption = f"{corpus}, {name_model(model)}: {role}-entropy segments, a hull for each table."
-            figures.append(_map(placed, _label_segments(some), caption, colour="table", hulls="table"))
+            some = {name: each[arrays["role"] == role] for name, each in arrays.items()}
+            if len(some["role"]):
+                projected = project(some["segments"], averages.folder, method="t-sne")
+                caption = f"{corpus}, {name_model(model)}: {role}-entropy segments, a hull for each table."
+                figures.append(_map(projected, _label_segments(some), caption, colour="table", hulls="table"))
     return figures
+
+
+def draw_reliability(averages: Averages, corpus: str) -> list[Item]:
+    """Return whether imputed values are right as often as they are sure."""
+    kept = _load(averages, corpus, "reliability", (NAVI, PAPER))
+    outcomes = {
+        name_model(model): (arrays["probability"].tolist(), arrays["right"].astype(bool).tolist())
+        for model, arrays in kept.items()
+        if len(arrays.get("probability", ()))
+    }
+    if not outcomes:
+        return []
+    caption = (
+        f"{corpus}: values put into hidden cells of test rows are right as often as they are sure on the diagonal."
+    )
+    return [Reliability.from_outcomes(outcomes, caption=caption)]
 
 
 def draw_curves(averages: Averages, corpus: str) -> list[Item]:
     """Return how training losses, and accuracies on validation rows, went for the models trained here."""
-    runs = list_runs(averages.folder / MODELS_FOLDER / corpus, averages.models)
+    runs = list_runs(averages, corpus)
     asked = (
         ("train", "loss", "loss", "training loss", False),
         ("validation", "header_accuracy_blind", "right", "headers guessed blind, validation rows", True),
@@ -107,32 +140,130 @@ def draw_curves(averages: Averages, corpus: str) -> list[Item]:
     return figures
 
 
-def draw_reliability(averages: Averages, corpus: str) -> list[Item]:
-    """Return whether values put into gaps are right as often as they are sure."""
-    kept = _load(averages, corpus, "reliability", (NAVI, PAPER))
-    outcomes = {
-        name_model(model): (arrays["probability"].tolist(), arrays["right"].astype(bool).tolist())
-        for model, arrays in kept.items()
-        if len(arrays.get("probability", ()))
-    }
-    if not outcomes:
-        return []
-    caption = (
-        f"{corpus}: values put into hidden cells of test rows are right as often as they are sure on the diagonal."
-    )
-    return [Reliability.from_outcomes(outcomes, caption=caption)]
-
-
 FIGURES: Mapping[str, Callable[[Averages, str], list[Item]]] = {
     "similarities": draw_similarities,
     "headers": map_headers,
     "concept": map_concept,
     "segments": map_segments,
     "roles": map_roles,
-    "curves": draw_curves,
     "reliability": draw_reliability,
 }
-"""What draws each figure of the page, by name."""
+"""What draws each figure that `contents.toml` names."""
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """How a model was trained."""
+
+    settings: Mapping[str, Setting]
+    """Its settings, those of a section behind the section's name and a point."""
+    metrics: tuple[Mapping[str, Any], ...]
+    """What was logged, line after line."""
+
+    def follow(self, kind: str, name: str) -> tuple[tuple[float, float], ...]:
+        """Return step and figure wherever a figure was logged."""
+        return tuple((line["step"], line[name]) for line in self.metrics if line.get("kind") == kind and name in line)
+
+
+def list_runs(averages: Averages, corpus: str) -> dict[str, TrainedModel]:
+    """Return the run of each model trained in these results, the lowest seed's; models taken as they are have none."""
+    found = {}
+    for model in averages.models:
+        folder = averages.folder / MODELS_FOLDER / corpus
+        endings = [each.name.removeprefix(f"{model}-") for each in folder.glob(f"{model}-*")]
+        for seed in sorted(int(ending) for ending in endings if ending.isdigit())[:1]:
+            run = _read_run(folder / f"{model}-{seed}")
+            if run.settings or run.metrics:
+                found[model] = run
+    return found
+
+
+def _read_run(folder: Path) -> TrainedModel:
+    settings: dict[str, Setting] = {}
+    for name, key in RECORDS.items():
+        if not settings and (folder / name).is_file():
+            settings = flatten(json.loads((folder / name).read_text(encoding="utf-8")).get(key, {}))
+    file = folder / "metrics.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return TrainedModel(settings, tuple(json.loads(line) for line in lines if line.strip()))
+
+
+def flatten(settings: Mapping[str, Any]) -> dict[str, Setting]:
+    """Return the settings that matter, one level deep.
+
+    >>> flatten({"backbone": "minilm", "training": {"epochs": 2, "workers": 6}})
+    {'backbone': 'minilm', 'training.epochs': 2}
+    """
+    flat = {"backbone": settings["backbone"]} if "backbone" in settings else {}
+    for section in ("model", "masking", "sampler", "alignment", "training"):
+        for name, value in settings.get(section, {}).items():
+            if not name.startswith(WITHOUT_MEANING):
+                flat[f"{section}.{name}"] = value
+    return flat
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Embeddings as points in a plane, near each other where their directions are alike."""
+
+    points: NDArray[np.float32]
+    """(N, 2) where each stands."""
+    method: str
+    """What projected them."""
+
+
+def project(embedded_ND: Floats, folder: Path, *, method: Literal["umap", "t-sne"], seed: int = 0) -> Projection:
+    """Project embeddings to a plane; what was projected before is taken from the folder.
+
+    UMAP is not installed everywhere: t-SNE does where it is missing, and principal components for a few points.
+    """
+    name, run = _choose_method(len(embedded_ND), method)
+    unit_ND = np.ascontiguousarray(normalise(embedded_ND.astype(np.float32)), dtype=np.float32)
+    key = hashlib.sha256(f"{name} {seed} {unit_ND.shape}".encode() + unit_ND.tobytes()).hexdigest()[:20]
+    file = folder / PLACES_FOLDER / f"{key}.npy"
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        points = np.asarray(run(unit_ND, seed), dtype=np.float32)
+        with write_file(file) as aside, aside.open("wb") as opened:
+            np.save(opened, points)
+    return Projection(np.load(file), name)
+
+
+def _choose_method(count: int, method: str) -> tuple[str, Callable[[Floats, int], Floats]]:
+    if count < FEWEST:
+        return "principal components", _project_by_components
+    if method == "umap" and find_spec("umap") is not None:
+        return "UMAP", _project_by_umap
+    return "t-SNE", _project_by_tsne
+
+
+def _project_by_components(unit_ND: Floats, seed: int) -> Floats:
+    left, scale, _ = np.linalg.svd(unit_ND - unit_ND.mean(axis=0), full_matrices=False)
+    found = (left * scale)[:, :2]
+    return np.pad(found, ((0, 0), (0, 2 - found.shape[1])))
+
+
+def _project_by_tsne(unit_ND: Floats, seed: int) -> Floats:
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    perplexity = min(PERPLEXITY, (len(unit_ND) - 1) / 3)
+    tsne = TSNE(perplexity=perplexity, init="pca", max_iter=ITERATIONS, random_state=seed)
+    # So few points are projected faster by one thread than by several that wait for each other.
+    with threadpool_limits(1):
+        points: Floats = tsne.fit_transform(unit_ND)
+    return points
+
+
+def _project_by_umap(unit_ND: Floats, seed: int) -> Floats:
+    with warnings.catch_warnings():
+        # It says that other packages are missing, and that a seed forbids several threads, which is what a seed is for.
+        warnings.simplefilter("ignore")
+        from umap import UMAP
+
+        neighbours = min(NEIGHBOURS, len(unit_ND) - 1)
+        points: Floats = UMAP(n_neighbors=neighbours, metric="cosine", random_state=seed).fit_transform(unit_ND)
+    return points
 
 
 def find_widest(concepts: list[str], headers: list[str]) -> str:
@@ -151,9 +282,9 @@ def thin(line: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ..
     >>> len(thin(tuple((step, 0.0) for step in range(1001))))
     100
     """
-    if len(line) <= MOST_STEPS:
+    if len(line) <= MAX_STEPS:
         return line
-    return tuple(line[place] for place in np.linspace(0, len(line) - 1, MOST_STEPS).round().astype(int))
+    return tuple(line[place] for place in np.linspace(0, len(line) - 1, MAX_STEPS).round().astype(int))
 
 
 def _load(averages: Averages, corpus: str, task: str, models: tuple[str, ...]) -> dict[str, Arrays]:
@@ -167,33 +298,17 @@ def _load(averages: Averages, corpus: str, task: str, models: tuple[str, ...]) -
     return found
 
 
-def _load_points(averages: Averages, corpus: str, task: str, key: str, most: int) -> dict[str, Arrays]:
-    """Return some of the points that BERT and NAVI kept; the paper's NAVI where there is no other."""
+def _load_points(averages: Averages, corpus: str, task: str, key: str, limit: int) -> dict[str, Arrays]:
+    """Return some of the points that BERT and NAVI kept, the same for each; the paper's NAVI if there is no other."""
     found = {model: each for model, each in _load(averages, corpus, task, (BERT, NAVI, PAPER)).items() if key in each}
     if NAVI in found:
         found.pop(PAPER, None)
-    return {model: _sample(arrays, key, most) for model, arrays in found.items()}
-
-
-def _load_columns(averages: Averages, corpus: str) -> dict[str, Arrays]:
-    return _load_points(averages, corpus, "clustering", "test_headers", MOST_COLUMNS)
-
-
-def _load_segments(averages: Averages, corpus: str) -> dict[str, Arrays]:
-    return _load_points(averages, corpus, "geometry", "segments", MOST_SEGMENTS)
-
-
-def _sample(arrays: Arrays, key: str, most: int) -> Arrays:
-    """Return at most so many of the points, the same for every model."""
-    count = len(arrays[key])
-    if count <= most:
-        return arrays
-    chosen = np.sort(np.random.default_rng(0).permutation(count)[:most])
-    return _take({name: each for name, each in arrays.items() if len(each) == count}, chosen)
-
-
-def _take(arrays: Arrays, chosen: NDArray[np.int64]) -> Arrays:
-    return {name: each[chosen] for name, each in arrays.items()}
+    for model, arrays in found.items():
+        count = len(arrays[key])
+        if count > limit:
+            chosen = np.sort(np.random.default_rng(0).permutation(count)[:limit])
+            found[model] = {name: each[chosen] for name, each in arrays.items() if len(each) == count}
+    return found
 
 
 def _label_segments(arrays: Arrays) -> dict[str, list[str]]:
@@ -201,7 +316,7 @@ def _label_segments(arrays: Arrays) -> dict[str, list[str]]:
 
 
 def _map(
-    placed: Placed,
+    projected: Projection,
     labels: Mapping[str, list[str]],
     caption: str,
     *,
@@ -211,9 +326,9 @@ def _map(
 ) -> Map:
     # Colours go by first appearance: in this order the same name has the same colour on every map; grey lies below.
     order = sorted(
-        range(len(placed.points)), key=lambda point: (labels[colour][point] not in quiet, labels[colour][point])
+        range(len(projected.points)), key=lambda point: (labels[colour][point] not in quiet, labels[colour][point])
     )
-    points = placed.points[order]
+    points = projected.points[order]
     return Map(
         caption=caption,
         x=tuple(points[:, 0].tolist()),
@@ -222,5 +337,5 @@ def _map(
         colour=colour,
         hulls=hulls,
         quiet=quiet,
-        note=f"Placed by {placed.method}. {CHANCE}",
+        note=f"Placed by {projected.method}. Near means alike, far means little. Point at one to read it.",
     )

@@ -10,10 +10,17 @@ from numpy.typing import NDArray
 
 from navi.columns import is_useless
 from navi.corpus.arrays import SegmentArrays
-from navi_paper.bench import Bench
-from navi_paper.columns import Columns, add_groups, list_gold_columns, name_columns, sample_cells
-from navi_paper.encoder import Floats, Hidden, Ints, TableEncoder
-from navi_paper.task import Outcome, Task
+from navi_paper.data import (
+    EvaluationData,
+    GoldColumns,
+    Task,
+    TaskResult,
+    add_groups,
+    list_gold_columns,
+    sample_cells,
+)
+from navi_paper.encoder import PREDICTS_TOKENS, Floats, Hidden, Ints, TableEncoder
+from navi_paper.gold import name_columns
 from navi_paper.views import blank_headers, permute_columns
 
 # Shape suffixes: C cells, Q columns to name, N candidates, L tokens of a header.
@@ -47,7 +54,7 @@ class Candidates:
         return frozenset().union(*self.concepts)
 
 
-def run(encoder: TableEncoder, bench: Bench) -> Outcome:
+def measure_naming(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
     """Measure `top1` and `top5`, and `permuted_top1` and `permuted_top5` with columns permuted, on unseen tables.
 
     For each column, its header alone is hidden, blind, in at most 40 rows, once for each length that a candidate may
@@ -56,13 +63,13 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
     concept no candidate has cannot be named; they are counted as `unnameable`, not as wrong. `frequent_top1` and
     `frequent_top5` is what the headers of most known tables get.
     """
-    candidates = list_candidates(bench)
-    gold = list_gold_columns(bench)
-    wanted = sample_cells(bench, "unseen", gold.number, min(ROWS, bench.config.column_rows), PURPOSE)
+    candidates = list_candidates(data)
+    gold = list_gold_columns(data)
+    wanted = sample_cells(data, "unseen", gold.number, min(ROWS, data.config.column_rows), PURPOSE)
     present = gold.keep(np.isin(gold.number, wanted[1]))
     columns = present.keep(np.isin(present.concept, sorted(candidates.nameable)))
     if not len(columns):
-        return Outcome({})
+        return TaskResult({})
     rules = {
         "": np.array([[concept in each for each in candidates.concepts] for concept in columns.concept]),
         "_strict": np.array([[concept == each for each in candidates.usual] for concept in columns.concept]),
@@ -73,7 +80,7 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
         "candidates": float(len(candidates.tokens)),
         "too_long": float(candidates.too_long),
     }
-    views = {"": bench.corpus.arrays, "permuted_": permute_columns(bench.corpus.arrays, seed=bench.config.seed)}
+    views = {"": data.corpus.arrays, "permuted_": permute_columns(data.corpus.arrays, seed=data.config.seed)}
     scores = {name: score_columns(encoder, view, wanted, columns, candidates) for name, view in views.items()}
     # Candidates stand from those of most tables to those of fewest.
     scores["frequent_"] = np.tile(-np.arange(len(candidates.tokens), dtype=np.float32), (len(columns), 1))
@@ -83,14 +90,14 @@ def run(encoder: TableEncoder, bench: Bench) -> Outcome:
             best = np.take_along_axis(right, order, axis=1)
             measures[f"{name}top1{ending}"] = float(best[:, 0].mean())
             measures[f"{name}top5{ending}"] = float(best.any(axis=1).mean())
-    return Outcome(measures)
+    return TaskResult(measures)
 
 
-def list_candidates(bench: Bench) -> Candidates:
+def list_candidates(data: EvaluationData) -> Candidates:
     """Return the headers of the tables that were trained on, those of most tables first; fillers are none."""
-    arrays = bench.corpus.arrays
-    tables, headers = name_columns(bench.corpus)
-    known = set(np.unique(arrays.row_table[bench.corpus.rows_of("train")]).tolist())
+    arrays = data.corpus.arrays
+    tables, headers = name_columns(data.corpus)
+    known = set(np.unique(arrays.row_table[data.corpus.rows_of("train")]).tolist())
     found: dict[tuple[int, ...], Counter[str]] = {}
     spread: Counter[tuple[int, ...]] = Counter()
     for column in range(len(headers)):
@@ -98,7 +105,7 @@ def list_candidates(bench: Bench) -> Candidates:
             continue
         start, end = arrays.header_offsets[arrays.column_header[column] :][:2]
         tokens = tuple(arrays.header_tokens[start:end].tolist())
-        concept = bench.gold.concepts.get((tables[column], headers[column]))
+        concept = data.gold.concepts.get((tables[column], headers[column]))
         found.setdefault(tokens, Counter()).update(() if concept is None else (concept,))
         spread[tokens] += 1
     short = sorted((tokens for tokens in found if len(tokens) <= LONGEST), key=lambda each: (-spread[each], each))
@@ -115,7 +122,11 @@ def _find_usual(counted: Counter[str]) -> str | None:
 
 
 def score_columns(
-    encoder: TableEncoder, arrays: SegmentArrays, wanted: tuple[Ints, Ints], columns: Columns, candidates: Candidates
+    encoder: TableEncoder,
+    arrays: SegmentArrays,
+    wanted: tuple[Ints, Ints],
+    columns: GoldColumns,
+    candidates: Candidates,
 ) -> Floats:
     """Return the score of each candidate for each column: (Q, N)."""
     asked = np.isin(wanted[1], columns.number)
@@ -151,5 +162,4 @@ def _read_columns(
     return means.reshape(len(columns), length, len(tokens)).astype(np.float32)
 
 
-NAMING = Task(name="naming", run=run, needs=("concepts",), tokens=True)
-"""Naming the columns of unseen tables."""
+NAMING = Task(name="naming", run=measure_naming, needs=("concepts",), requires=frozenset({PREDICTS_TOKENS}))

@@ -1,0 +1,231 @@
+"""What all baselines share: the backbone they start from, batches, a loss, embeddings in input order, and files."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_model, save_model
+from torch import Tensor, nn
+from transformers import BertConfig
+
+from navi.backbones import WEIGHTS_FILE, check_vocabulary, load_tokenizer
+from navi.batches import SpecialTokens, prefetch
+from navi.corpus.arrays import SegmentArrays, gather_ranges
+from navi.errors import ConfigError, ModelError
+from navi.files import read_json, write_json
+from navi.model import load_backbone
+from navi.model.runner import group_by_length
+from navi_paper.encoder import PARTS, Floats, Hidden, Ints, TableEncoder
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+# Shape suffixes: R rows, C cells, D hidden size.
+
+Batch = dict[str, Tensor]
+Read = Callable[[Batch], Batch]
+FORMAT = 1
+"""The format of a baseline's folder; another one is refused."""
+CONFIG_FILE = "baseline.json"
+WIDE_PARTS = ("rows", "means")
+TOKENS_PER_BATCH = {"cuda": 65536, "cpu": 4096}
+"""Tokens of rows that are embedded together."""
+LAYERS, HEAD = "encoder.layer.", "cls.predictions."
+_FAMILIES = {"embeddings": "embeddings.", "layers": LAYERS, "head": HEAD}
+_DROPPED = ("architectures", "model_type", "transformers_version", "_name_or_path", "dtype")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backbone:
+    """The weights that a baseline starts from, under BERT's own names, with a head for masked tokens in any case."""
+
+    config: BertConfig
+    """Its shape; without dropout of attention, as NAVI has none either."""
+    weights: dict[str, Tensor]
+    """Its weights: `embeddings.`, `encoder.layer.` and `cls.predictions.`."""
+    cold_head: bool
+    """Whether the head for masked tokens starts at random, because the backbone brought none."""
+
+    def copy_to(self, module: nn.Module, prefix: str = "") -> None:
+        """Copy every weight that fits into a module of transformers, whose encoder has this prefix."""
+        state = module.state_dict()
+        renamed = {name if name.startswith(HEAD) else prefix + name: tensor for name, tensor in self.weights.items()}
+        fitting = {
+            name: tensor for name, tensor in renamed.items() if name in state and state[name].shape == tensor.shape
+        }
+        module.load_state_dict(fitting, strict=False)
+
+
+def read_backbone(name: str | Path) -> Backbone:
+    """Return the weights that NAVI would start from; a random head is the same for the same random state."""
+    model = load_backbone(name, local_head_share=0.0)
+    known = BertConfig().to_dict()
+    shape = {key: entry for key, entry in model.config.to_dict().items() if key in known and key not in _DROPPED}
+    renamed = {}
+    for full_name, tensor in model.state_dict().items():
+        family, _, rest = full_name.partition(".")
+        if family in _FAMILIES:
+            renamed[_FAMILIES[family] + rest] = tensor.detach().clone()
+    return Backbone(config=BertConfig(**shape), weights=renamed, cold_head=bool(model.config.cold_head))
+
+
+class Baseline(nn.Module, TableEncoder):
+    """A model to compare NAVI with: it starts from the same backbone and learns from the same rows.
+
+    Batches are dictionaries of tensors with packed axes; every batch has `row_starts` and `cell_row`.
+    """
+
+    def __init__(self, config: BertConfig, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self.config = config
+        self.tokenizer = tokenizer
+        self.special = SpecialTokens.of(tokenizer)
+        self.cold_head = True
+        """Whether the head for masked tokens started at random; it then learns at the rate of new parameters."""
+
+    @classmethod
+    def from_backbone(cls, name: str | Path, tokenizer: Tokenizer) -> Self:
+        """Return a baseline that has learned nothing beyond its backbone yet."""
+        check_vocabulary(tokenizer, str(name))
+        backbone = read_backbone(name)
+        baseline = cls(backbone.config, tokenizer)
+        baseline.cold_head = backbone.cold_head
+        baseline.start_from(backbone)
+        return baseline
+
+    @abstractmethod
+    def start_from(self, backbone: Backbone) -> None:
+        """Take over the weights of a backbone."""
+
+    @abstractmethod
+    def is_new(self, parameter: str) -> bool:
+        """Return whether a parameter comes from no backbone, and learns at a rate of its own."""
+
+    @property
+    @abstractmethod
+    def layers(self) -> Sequence[nn.Module]:
+        """The layers of the encoder, which may be compiled."""
+
+    @abstractmethod
+    def make_batch(self, arrays: SegmentArrays, rows: Ints, *, seed: int, epoch: int) -> Batch:
+        """Return what `compute_loss` takes, a pure function of its arguments; threads may call this side by side."""
+
+    @abstractmethod
+    def count_targets(self, batch: Batch) -> int:
+        """Return how many tokens or features a batch's loss is the mean over, without asking the device."""
+
+    @abstractmethod
+    def compute_loss(self, batch: Batch) -> Tensor:
+        """Return the mean loss over a batch's targets; 0 if there are none."""
+
+    def after_step(self, step: int) -> None:
+        """Do what is due when so many steps of training are done."""
+
+    @abstractmethod
+    def make_input(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None) -> Batch:
+        """Return what `read_states` takes; nothing is masked but what is hidden."""
+
+    @abstractmethod
+    def read_states(self, batch: Batch) -> Batch:
+        """Return the embeddings named in `PARTS`, apart from the means, and `kept`: (C,) which cells were seen."""
+
+    def embed(
+        self, arrays: SegmentArrays, rows: Ints, *, parts: Sequence[str] = ("rows",), hidden: Hidden | None = None
+    ) -> dict[str, Floats]:
+        """Return the asked-for embeddings; a cell that the encoder has no room for has zeros."""
+        unknown = set(parts) - set(PARTS)
+        if unknown:
+            raise ConfigError(f"Unknown part '{sorted(unknown)[0]}'. Expected some of {', '.join(PARTS)}.")
+        num_cells = int(np.diff(arrays.row_offsets)[rows].sum())
+        gathered: dict[str, Floats] = {
+            part: np.zeros((len(rows) if part in WIDE_PARTS else num_cells, self.config.hidden_size), dtype=np.float32)
+            for part in parts
+        }
+
+        def read(batch: Batch) -> Batch:
+            states = self.read_states(batch)
+            return {part: states[part] if part != "means" else _average(states, batch["cell_row"]) for part in parts}
+
+        for places, cells, _, found in self.run(arrays, rows, hidden, read):
+            for part, embedded in found.items():
+                gathered[part][places if part in WIDE_PARTS else cells] = embedded.float().cpu().numpy()
+        return gathered
+
+    def run(
+        self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None, read: Read
+    ) -> Iterator[tuple[Ints, Ints, Batch, Batch]]:
+        """Yield (places in `rows`, places among their cells, batch, what was read) for groups of like length."""
+        self.eval()
+        device = self.device
+        offsets = np.concatenate([[0], np.cumsum(np.diff(arrays.row_offsets)[rows])])
+
+        def make(places: Ints) -> tuple[Ints, Ints, Batch]:
+            cells = gather_ranges(offsets, places)[1]
+            seen = None if hidden is None else Hidden(part=hidden.part, cells=hidden.cells[cells], blind=hidden.blind)
+            return places, cells, self.make_input(arrays, rows[places], seen)
+
+        groups = group_by_length(arrays.take_rows(rows).count_row_tokens(), TOKENS_PER_BATCH[device.type])
+        for places, cells, batch in prefetch(groups, make, workers=1):
+            with torch.inference_mode():
+                found = read({name: tensor.to(device) for name, tensor in batch.items()})
+            yield places, cells, batch, found
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return next(self.parameters()).device
+
+    def save(self, folder: str | Path) -> None:
+        """Write weights, shape and tokenizer; the last file written says that all are there."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_model(self, str(folder / WEIGHTS_FILE))
+        self.tokenizer.save(str(folder / "tokenizer.json"))
+        record = {"format": FORMAT, "name": type(self).name, "config": self.config.to_dict()}
+        write_json(folder / CONFIG_FILE, record)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Return a baseline from its folder; nothing is unpickled."""
+        record = read_record(folder)
+        if record.get("name") != cls.name:
+            raise ModelError(f"{folder} holds the baseline '{record.get('name')}', expected '{cls.name}'.")
+        baseline = cls(BertConfig(**record["config"]), load_tokenizer(folder))
+        file = Path(folder) / WEIGHTS_FILE
+        try:
+            load_model(baseline, str(file))
+        except (OSError, SafetensorError, RuntimeError) as error:
+            raise ModelError(f"Cannot read {file}: {error}. Train the baseline again.") from error
+        return baseline.eval()
+
+
+def read_record(folder: str | Path) -> dict[str, Any]:
+    """Return what a baseline's folder says of it."""
+    file = Path(folder) / CONFIG_FILE
+    record = read_json(file, ModelError, "Expected the folder of a trained baseline.")
+    if record.get("format") != FORMAT:
+        raise ModelError(f"{file} has the format {record.get('format')}, but only {FORMAT} is known. Train it again.")
+    return record
+
+
+def to_tensors(**arrays: np.ndarray[Any, Any]) -> Batch:
+    """Return arrays as tensors, integers as int64."""
+    return {
+        name: torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64 if array.dtype.kind in "iu" else array.dtype))
+        for name, array in arrays.items()
+    }
+
+
+def _average(states: Batch, cell_row: Tensor) -> Tensor:
+    """Return the mean of each row's cells, those left out that were not seen: (R, D)."""
+    kept = states["kept"].float()
+    sums = torch.zeros_like(states["rows"], dtype=torch.float32).index_add(0, cell_row, states["segments"].float())
+    counts = kept.new_zeros(len(sums)).index_add(0, cell_row, kept)
+    return sums / counts.clamp(min=1.0).unsqueeze(1)

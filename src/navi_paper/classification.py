@@ -1,0 +1,332 @@
+"""Row classification: classifiers on the vectors that tasks kept, and on features made of the cells.
+
+In each run rows are drawn again, as many of each class as can be; a fifth of each class is held out, and macro-F1 is
+that of the rows held out. The paper does not say how it splits: with 200 rows held out its deviations are what chance
+gives. Draws depend on labels, rows and seed alone, so every model is asked about the same rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from navi.errors import ConfigError, MissingExtraError
+from navi.randomness import fold, make_key
+from navi_paper.data import Arrays, EvaluationConfig, EvaluationData, Task, TaskResult, draw_members
+from navi_paper.encoder import Bools, Ints
+from navi_paper.gold import find_revealing_columns
+from navi_paper.tabpfn import TabPFN, find_missing_files
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Shape suffixes: N labelled rows, C cells, K columns of the corpus, D hidden size.
+
+Matrix = NDArray[np.float32]
+Labels = NDArray[Any]
+Features = Callable[[Ints, Ints], tuple[Matrix, Matrix]]
+"""Makes features of rows to learn from and of rows held out: (places, places) to (matrix, matrix)."""
+HELD_OUT = 0.2
+"""Share of each class that is held out."""
+POOLS = ("rows", "means")
+"""Kinds of row vector; of variants and single tables the first alone is classified."""
+FEW_RUNS = 5
+"""Runs of all but the main classes, as many as the paper makes there."""
+MIN_CELLS = 10
+"""A feature that fewer of the rows have is left out."""
+
+
+class Classifier(Protocol):
+    """Learns classes from vectors; NaN stands for what a row does not have."""
+
+    def fit(self, vectors: Matrix, labels: Labels) -> Self:
+        """Learn from (N, D) vectors and the class of each, a number from 0."""
+
+    def predict(self, vectors: Matrix) -> Labels:
+        """Return the class of each vector."""
+
+
+def make_xgboost(seed: int) -> Classifier:
+    """Return boosted trees, 100 rounds of them, with everything else modest and fixed."""
+    try:
+        from xgboost import XGBClassifier
+    except ImportError as error:
+        raise MissingExtraError("The classifier XGBoost", "eval") from error
+    model: Classifier = XGBClassifier(
+        n_estimators=100,
+        max_depth=6,
+        learning_rate=0.2,
+        max_bin=64,
+        # Vectors have hundreds of features, each of which says little: some for each split are enough.
+        colsample_bynode=0.2,
+        tree_method="hist",
+        random_state=seed,
+    )
+    return model
+
+
+def make_logistic_regression(seed: int) -> Classifier:
+    """Return logistic regression on standardised features; gaps take the feature's mean."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model: Classifier = make_pipeline(
+        SimpleImputer(keep_empty_features=True),
+        StandardScaler(),
+        LogisticRegression(max_iter=2000, random_state=seed),
+    )
+    return model
+
+
+CLASSIFIERS: Mapping[str, Callable[[int], Classifier]] = {
+    "xgboost": make_xgboost,
+    "lr": make_logistic_regression,
+    "tabpfn": TabPFN,
+}
+"""What makes an untrained classifier from a seed, by name."""
+
+
+def balance(labels: Labels, rows: int) -> dict[str, int]:
+    """Return how many rows each class gets: the same for all, but what a small class lacks the others give.
+
+    >>> balance(np.repeat(["a", "b", "c"], [2, 50, 50]), 20)
+    {'a': 2, 'b': 9, 'c': 9}
+    """
+    classes, counts = np.unique(labels, return_counts=True)
+    totals = np.minimum(counts[:, None], np.arange(counts.max() + 1)).sum(axis=0)
+    level = int(np.searchsorted(totals, rows, side="right")) - 1
+    taken = np.minimum(counts, level)
+    taken[np.flatnonzero(counts > level)[: rows - int(taken.sum())]] += 1
+    return {str(label): int(count) for label, count in zip(classes, taken, strict=True)}
+
+
+def draw_run(labels: Labels, row: Ints, *, rows: int, seed: int, run: int) -> tuple[Ints, Ints]:
+    """Return the places of the rows to learn from and of those held out in a run; each class has some of both."""
+    keys = fold(make_key(seed, run), row)
+    learnt, held = [], []
+    for label, count in balance(labels, rows).items():
+        own = np.flatnonzero(labels == label)
+        drawn = own[draw_members(np.zeros(len(own), np.int64), keys[own], count)]
+        num_held = max(1, round(HELD_OUT * len(drawn)))
+        held.append(drawn[:num_held])
+        learnt.append(drawn[num_held:])
+    return np.sort(np.concatenate(learnt)), np.sort(np.concatenate(held))
+
+
+def classify(
+    features: Features | NDArray[np.floating],
+    labels: Labels,
+    classifier: str,
+    config: EvaluationConfig,
+    *,
+    row: Ints | None = None,
+) -> NDArray[np.float64]:
+    """Return macro-F1 of each run: (runs,), of a classifier on (N, D) vectors or on what makes features.
+
+    `row` are the rows' numbers, which decide what is drawn; None numbers them from 0.
+    """
+    from sklearn.metrics import f1_score
+
+    if classifier not in CLASSIFIERS:
+        raise ConfigError(f"Unknown classifier '{classifier}'. Expected one of {', '.join(CLASSIFIERS)}.")
+    make_features = _choose_rows(features) if isinstance(features, np.ndarray) else features
+    _check_labels(features, labels)
+    row = np.arange(len(labels)) if row is None else row
+    scores = np.zeros(config.runs)
+    for run in range(config.runs):
+        learnt, held = draw_run(labels, row, rows=config.rows, seed=config.seed, run=run)
+        learnt_ND, held_ND = make_features(learnt, held)
+        classes, numbers = np.unique(labels[learnt], return_inverse=True)
+        model = CLASSIFIERS[classifier](config.seed + run).fit(learnt_ND, numbers)
+        predicted = classes[model.predict(held_ND)]
+        scores[run] = f1_score(labels[held], predicted, average="macro", zero_division=0)
+    return scores
+
+
+def _check_labels(features: Features | NDArray[np.floating], labels: Labels) -> None:
+    if isinstance(features, np.ndarray) and len(features) != len(labels):
+        raise ConfigError(f"There are {len(features)} vectors but {len(labels)} labels.")
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2 or counts.min() < 2:
+        found = ", ".join(f"{label} ({count})" for label, count in zip(classes, counts, strict=True)) or "none"
+        raise ConfigError(f"Classification needs two classes or more, each of two rows or more; found {found}.")
+
+
+def summarise_runs(scores: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
+    """Return mean and deviation of the runs as measures."""
+    measures = {}
+    for name, each in scores.items():
+        measures[name] = float(each.mean())
+        measures[f"{name}_deviation"] = float(each.std(ddof=1)) if len(each) > 1 else 0.0
+    return measures
+
+
+def classify_vectors(arrays: Arrays, data: EvaluationData, *, classifier: str) -> TaskResult:
+    """Measure a classifier on everything that `row_vectors` kept.
+
+    Measures: `rows_f1` and `means_f1` with deviations, and `rows_drawn`, the rows of a run; `rows_f1` also behind
+    `text_only/`, `partial_text/` and `NAME/` of each single table. Scores of the runs are kept under the same names.
+    """
+    measures: dict[str, float] = {}
+    scores: dict[str, NDArray[np.float64]] = {}
+    for prefix in sorted(name.removesuffix("labels") for name in arrays if name.split("/")[-1] == "labels"):
+        labels, row = arrays[f"{prefix}labels"], arrays[f"{prefix}row"]
+        config = data.config.with_runs(FEW_RUNS) if prefix else data.config
+        measures[f"{prefix}rows_drawn"] = float(sum(balance(labels, config.rows).values()))
+        for pool in POOLS[:1] if prefix else POOLS:
+            vectors = arrays.get(f"{prefix}vectors_{pool}")
+            if vectors is not None:
+                scores[f"{prefix}{pool}_f1"] = classify(vectors, labels, classifier, config, row=row)
+    return TaskResult(measures | summarise_runs(scores), dict(scores))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowCells:
+    """The cells of some rows as two frames; tables share a column where their headers mean the same attribute.
+
+    An attribute that a row has several times (a list) takes several columns: `actors name (text 1)`, and so on.
+    """
+
+    numbers: pd.DataFrame
+    """(N, …) the numbers of columns that have mostly numbers; NaN where there is none."""
+    texts: pd.DataFrame
+    """(N, …) the texts of all other columns; missing where there is none."""
+
+
+def read_cells(data: EvaluationData, rows: Ints, hidden_K: Bools, *, min_cells: int = MIN_CELLS) -> RowCells:
+    """Return the cells of these rows without the hidden columns of the corpus."""
+    import pandas as pd
+
+    arrays = data.corpus.arrays.take_rows(rows)
+    column_C = arrays.cell_column
+    texts = data.corpus.values.take(pa.array(arrays.segment_value[arrays.row_segments]))
+    number_C, numeric_C = parse_numbers(texts), data.numeric_columns[column_C]
+    cells = pd.DataFrame({"row": arrays.cell_row, "attribute": arrays.column_attribute[column_C]})
+    cells["number"], cells["text"] = number_C, texts.to_numpy(zero_copy_only=False).astype(np.object_)
+    shown = pd.Series(~hidden_K[column_C])
+    spread = partial(_spread, data, len(rows), min_cells)
+    return RowCells(
+        numbers=spread("number", cells[shown & numeric_C & ~np.isnan(number_C)]),
+        texts=spread("text", cells[shown & ~numeric_C]),
+    )
+
+
+def _spread(data: EvaluationData, num_rows: int, min_cells: int, kind: str, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return a column for each attribute and place among a row's cells of it, where enough rows have one."""
+    place = cells.groupby(["row", "attribute"]).cumcount().rename("place")
+    frame = cells.assign(place=place).pivot(index="row", columns=["attribute", "place"], values=kind)
+    frame = frame.reindex(range(num_rows)).sort_index(axis=1)
+    frame = frame.loc[:, frame.notna().sum() >= min_cells]
+    # Kind and place stand behind every name, so that no two columns are called the same.
+    frame.columns = [
+        f"{data.corpus.attributes[int(each)].as_py()} ({kind} {place + 1})" for each, place in frame.columns
+    ]
+    return frame
+
+
+def parse_numbers(values: pa.Array) -> NDArray[np.float64]:
+    """Return the number that each text is, NaN if it is none; currency and per cent signs are left out.
+
+    >>> parse_numbers(pa.array(["1,200", "$3.50", "12%", "ten"])).tolist()
+    [1200.0, 3.5, 12.0, nan]
+    """
+    bare = pc.replace_substring_regex(values, r"[$€£%,\s]", "")
+    is_number = pc.match_substring_regex(bare, r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,2})?$")
+    # Arrow reads no plus sign.
+    plain = pc.replace_substring_regex(bare, r"^\+", "")
+    numbers = pc.cast(pc.if_else(is_number, plain, None), pa.float64())
+    found: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
+    return found
+
+
+def make_raw(cells: RowCells) -> Matrix:
+    """Return raw features: numbers as they are; of a text its length and its number of words, 0 where there is none."""
+    lengths = cells.texts.apply(lambda column: column.str.len()).fillna(0)
+    words = cells.texts.apply(lambda column: column.str.split().str.len()).fillna(0)
+    return _join(cells.numbers, lengths, words)
+
+
+def make_table_vectorizer(cells: RowCells) -> Features:
+    """Return what skrub's TableVectorizer, default but for a seed, makes of cells, fitted on the rows to learn from."""
+    try:
+        from skrub import StringEncoder, TableVectorizer
+    except ImportError as error:
+        raise MissingExtraError("The feature pipeline TableVectorizer", "eval") from error
+    import pandas as pd
+
+    frame = pd.concat([cells.numbers, cells.texts], axis=1)
+
+    def features(learnt: Ints, held: Ints) -> tuple[Matrix, Matrix]:
+        vectorizer = TableVectorizer(high_cardinality=StringEncoder(random_state=0))
+        with warnings.catch_warnings():
+            # Rows held out have values that the others have not; they count as none of them.
+            warnings.simplefilter("ignore", UserWarning)
+            return _join(vectorizer.fit_transform(frame.iloc[learnt])), _join(vectorizer.transform(frame.iloc[held]))
+
+    return features
+
+
+def classify_features(arrays: Arrays, data: EvaluationData, *, classifier: str) -> TaskResult:
+    """Measure a classifier on each feature pipeline; `arrays` are those of `text_vectors`.
+
+    Measures: `raw_f1`, `table_vectorizer_f1` and `navi_fe_f1` (numbers as they are beside the vectors of the rows'
+    texts) with deviations, and `raw_features`, the number of raw features. Scores of the runs are kept as arrays.
+    """
+    hidden_K = find_revealing_columns(data.corpus, data.gold.labels)
+    cells = read_cells(data, arrays["row"], hidden_K)
+    pipelines: dict[str, Features | Matrix] = {
+        "raw": make_raw(cells),
+        "navi_fe": _join(cells.numbers, arrays["vectors"]),
+        "table_vectorizer": make_table_vectorizer(cells),
+    }
+    scores = {
+        f"{name}_f1": classify(features, arrays["labels"], classifier, data.config, row=arrays["row"])
+        for name, features in pipelines.items()
+    }
+    raw_features = float(cells.numbers.shape[1] + 2 * cells.texts.shape[1])
+    return TaskResult({**summarise_runs(scores), "raw_features": raw_features}, dict(scores))
+
+
+def _join(*parts: Any) -> Matrix:
+    """Return frames and matrices side by side."""
+    return np.hstack([np.asarray(part, dtype=np.float32) for part in parts])
+
+
+def _choose_rows(matrix: NDArray[np.floating]) -> Features:
+    return lambda learnt, held: (matrix[learnt].astype(np.float32), matrix[held].astype(np.float32))
+
+
+def find_missing(classifier: str, *packages: str) -> str | None:
+    """Return what has to be installed for a classifier and these packages; None if nothing."""
+    needed = ("xgboost", *packages) if classifier == "xgboost" else packages
+    if any(find_spec(package) is None for package in needed):
+        return "install the extra: pip install 'navi-tables[eval]'"
+    return find_missing_files() if classifier == "tabpfn" else None
+
+
+CLASSIFICATION = tuple(
+    Task(
+        name=f"{name}_{classifier}",
+        after=after,
+        run=partial(run, classifier=classifier),
+        needs=("labels",),
+        missing=partial(find_missing, classifier, *packages),
+    )
+    for name, after, run, packages in (
+        ("classification", "row_vectors", classify_vectors, ()),
+        ("features", "text_vectors", classify_features, ("skrub",)),
+    )
+    for classifier in CLASSIFIERS
+)
+"""Row vectors, then feature pipelines, with each classifier."""

@@ -1,0 +1,224 @@
+"""What models are evaluated on: a corpus with its gold, the rows drawn from it, its columns; and what a task is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from navi.corpus.arrays import SegmentArrays, gather_ranges
+from navi.errors import ConfigError
+from navi.randomness import fold, make_key, order_keys
+from navi_paper.encoder import Bools, Floats, Ints, TableEncoder
+from navi_paper.gold import Gold, name_columns
+
+if TYPE_CHECKING:
+    from navi.corpus import Corpus
+
+# Shape suffixes: R rows, C cells, K columns of the corpus, Q columns asked for, D hidden size.
+
+Arrays = Mapping[str, NDArray[Any]]
+SPLITS = ("test", "unseen")
+"""What is measured: rows of known tables, and tables that no model has seen."""
+ROWS_AT_ONCE = 2048
+"""Rows whose cells' embeddings are held at a time: bounds memory."""
+NUMBER = r"^[-+]?[$€£]?\s?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?([eE][-+]?\d+)?\s?%?$"
+"""What counts as a number: digits, perhaps in groups, with a sign, a currency or a per cent sign."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """How much each task looks at."""
+
+    rows: int = 1000
+    """Rows of one run of a task."""
+    runs: int = 8
+    """Runs of row classification, each with other rows."""
+    column_rows: int = 200
+    """Rows that a column's embedding is averaged over, at most."""
+    hidden_share: float = 0.25
+    """Share of a row's headers, or values, hidden for a prediction; at least one."""
+    max_tokens: int = 512
+    """Rows that any encoder writes out in more tokens than this are not drawn: every one must see them whole."""
+    seed: int = 0
+    """Decides every draw."""
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "runs", "column_rows", "max_tokens"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if not 0.0 < self.hidden_share <= 1.0:
+            raise ConfigError(f"hidden_share must be more than 0 and at most 1, got {self.hidden_share}.")
+
+    def with_runs(self, limit: int) -> EvaluationConfig:
+        """Return the same with at most so many runs."""
+        return replace(self, runs=min(self.runs, limit))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationData:
+    """A corpus with its gold, and how much of it is looked at."""
+
+    corpus: Corpus
+    """The corpus; models saw its training rows alone."""
+    gold: Gold = field(default_factory=Gold)
+    """What people know of it; any part may be missing."""
+    config: EvaluationConfig = field(default_factory=EvaluationConfig)
+    """How much each task looks at."""
+
+    def draw_rows(self, split: str, count: int | None, *purpose: int) -> Ints:
+        """Return at most `count` rows of a split that fit every encoder, ascending; None for all.
+
+        The same seed and purpose draw the same rows, whatever else is drawn.
+        """
+        rows = self.corpus.rows_of(split)
+        rows = rows[self.row_tokens[rows] <= self.config.max_tokens]
+        if count is None or len(rows) <= count:
+            return rows
+        keys = fold(make_key(self.config.seed, *purpose), rows)
+        return np.sort(rows[draw_members(np.zeros(len(rows), np.int64), keys, count)])
+
+    @cached_property
+    def row_tokens(self) -> Ints:
+        """Tokens of each row of the corpus as the wordiest encoder writes it, with quotes and braces."""
+        arrays = self.corpus.arrays
+        tokens: Ints = arrays.count_row_tokens() + 4 * np.diff(arrays.row_offsets) + 2
+        return tokens
+
+    @cached_property
+    def numeric_columns(self) -> Bools:
+        """(K,) whether most cells of each column of the corpus are numbers."""
+        arrays, values = self.corpus.arrays, self.corpus.values
+        is_number = pc.and_(pc.match_substring_regex(values, NUMBER), pc.match_substring_regex(values, r"\d"))
+        number_V = np.asarray(is_number.to_numpy(zero_copy_only=False), dtype=np.float64)
+        number_C = number_V[arrays.segment_value[arrays.row_segments]]
+        share = np.bincount(arrays.cell_column, weights=number_C, minlength=arrays.num_columns)
+        numeric: Bools = share > 0.5 * np.bincount(arrays.cell_column, minlength=arrays.num_columns)
+        return numeric
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What came of a task."""
+
+    measures: dict[str, float]
+    """Figures by name; the deviation of a figure has its name with `_deviation` behind it."""
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """What figures and later tasks need, kept beside the results; numbers and plain strings alone."""
+
+    def __post_init__(self) -> None:
+        for name, array in self.arrays.items():
+            assert array.dtype != np.object_, f"{name} would have to be pickled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Something measured of each encoder, or of the arrays that an earlier task kept of it."""
+
+    name: str
+    """What it is called in results."""
+    run: Callable[[Any, EvaluationData], TaskResult]
+    """Measures an encoder; where `after` is set, the arrays of that task."""
+    needs: tuple[str, ...] = ()
+    """Parts of the gold that it cannot do without."""
+    requires: frozenset[str] = frozenset()
+    """Abilities of the encoders that it is for."""
+    after: str | None = None
+    """The task whose arrays it measures; None measures the encoder itself."""
+    missing: Callable[[], str | None] = lambda: None
+    """Returns what has to be installed before it can run; None if nothing."""
+
+    def __call__(self, measured: TableEncoder | Arrays, data: EvaluationData) -> TaskResult:
+        """Measure an encoder, or the arrays kept of it."""
+        return self.run(measured, data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldColumns:
+    """Some columns of a corpus, with what they mean."""
+
+    number: Ints
+    """(Q,) their numbers in the corpus, ascending."""
+    table: NDArray[np.str_]
+    """(Q,) the table of each."""
+    header: NDArray[np.str_]
+    """(Q,) the header of each."""
+    concept: NDArray[np.str_]
+    """(Q,) what each means, by the gold."""
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def keep(self, kept: Bools) -> GoldColumns:
+        """Return some of the columns."""
+        changes: dict[str, Any] = {name: array[kept] for name, array in vars(self).items()}
+        return replace(self, **changes)
+
+
+def list_gold_columns(data: EvaluationData) -> GoldColumns:
+    """Return the columns of the corpus whose concept is in the gold."""
+    tables, headers = name_columns(data.corpus)
+    concepts = [data.gold.concepts.get(pair, "") for pair in zip(tables, headers, strict=True)]
+    texts = [np.array(each, dtype=np.str_) for each in (tables, headers, concepts)]
+    number = np.flatnonzero(texts[2] != "")
+    table, header, concept = (each[number] for each in texts)
+    return GoldColumns(number=number, table=table, header=header, concept=concept)
+
+
+def draw_members(group: Ints, keys: Ints, count: int) -> Ints:
+    """Return the places of at most `count` members of each group, those with the least keys, group after group."""
+    order = np.lexsort((order_keys(keys), group))
+    ranked = group[order]
+    return order[np.arange(len(order)) - np.searchsorted(ranked, ranked) < count]
+
+
+def sample_cells(data: EvaluationData, split: str, columns: Ints, count: int, purpose: int) -> tuple[Ints, Ints]:
+    """Return at most `count` cells of each of these columns in a split: (row, column) of each, by column.
+
+    Rows are preferred alike by all columns of a table, so that few rows serve them all.
+    """
+    arrays = data.corpus.arrays
+    rows = data.draw_rows(split, None)
+    lengths, cells = gather_ranges(arrays.row_offsets, rows)
+    row_C, column_C = np.repeat(rows, lengths), arrays.cell_column[cells]
+    asked = np.isin(column_C, columns)
+    row_C, column_C = row_C[asked], column_C[asked]
+    drawn = draw_members(column_C, fold(make_key(data.config.seed, purpose), row_C), count)
+    return row_C[drawn], column_C[drawn]
+
+
+def average_columns(
+    encoder: TableEncoder, arrays: SegmentArrays, rows: Ints, wanted: tuple[Ints, Ints], parts: Sequence[str]
+) -> dict[str, Floats]:
+    """Return the mean embedding of each column over some of its cells: (K, D), zeros where it has none.
+
+    `wanted` has row and column of these cells; all their rows are among `rows`. Other cells of these rows do not count.
+    """
+    num_columns = arrays.num_columns
+    keys = np.sort(wanted[0] * num_columns + wanted[1])
+    counts = np.bincount(wanted[1], minlength=num_columns)
+    sums: dict[str, NDArray[np.float64]] = {}
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = rows[start : start + ROWS_AT_ONCE]
+        taken = arrays.take_rows(some)
+        column_C = taken.cell_column
+        chosen = np.isin(np.repeat(some, np.diff(taken.row_offsets)) * num_columns + column_C, keys)
+        found = encoder.embed(taken, np.arange(len(some)), parts=parts)
+        for part in parts:
+            sums.setdefault(part, np.zeros((num_columns, found[part].shape[1])))
+            add_groups(sums[part], column_C[chosen], found[part][chosen])
+    return {part: (total / np.maximum(counts, 1)[:, None]).astype(np.float32) for part, total in sums.items()}
+
+
+def add_groups(sums: NDArray[np.float64], group_C: Ints, embedded_CD: Floats) -> None:
+    """Add each embedding to its group's sum."""
+    if not len(group_C):
+        return
+    order = np.argsort(group_C, kind="stable")
+    groups, starts = np.unique(group_C[order], return_index=True)
+    sums[groups] += np.add.reduceat(embedded_CD[order].astype(np.float64), starts, axis=0)

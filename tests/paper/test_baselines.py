@@ -1,0 +1,607 @@
+"""Tests of the baselines: they read rows as they should, learn as NAVI does, and answer in the order asked."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import BertForMaskedLM, BertModel
+
+from navi.corpus import Corpus, PrepareConfig, prepare
+from navi.errors import ConfigError, ModelError, TrainingError
+from navi.training import PretrainConfig
+from navi.training.plan import RunPlan
+from navi_paper.baselines import BASELINES, Baseline, load_baseline, train_baseline, training
+from navi_paper.baselines.cm2 import LOG_SCALE, Cm2, NumberReader
+from navi_paper.baselines.tapas import make_types, pad_rows
+from navi_paper.baselines.text import Bert, Template, mask_tokens, write_text
+from navi_paper.baselines.training import BaselineTrainer
+from navi_paper.encoder import PARTS, Hidden, list_cells, list_hidden_tokens
+
+HEADERS = (
+    ("title", "year", "genre", "language"),
+    ("name", "date", "movie genre", "country language"),
+    ("film title", "year", "genre", "language"),
+    ("movie", "date", "genre", "film language"),
+)
+LANGUAGES = {"drama": "english", "comedy": "french", "horror": "german"}
+FAST: dict[str, Any] = {
+    "sampler": {"rows_per_batch": 16, "tables_per_batch": 4},
+    "training": {"epochs": 2, "log_every": 2, "workers": 0, "learning_rate": 3e-3, "new_learning_rate": 3e-3},
+}
+EPOCHS = {"bert": 50, "tapas": 110, "haetae": 50, "cm2": 50}
+PLAIN = Template(begin=(2,), between=(9,), separator=(8,), end=(3,))
+JSON = Template(begin=(2, 5), before=(6,), between=(6, 9, 6), after=(6,), separator=(8,), end=(7, 3))
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+each_template = pytest.mark.parametrize("template", [PLAIN, JSON], ids=["plain", "json"])
+each_baseline = pytest.mark.parametrize("name", BASELINES)
+each_guesser = pytest.mark.parametrize("name", ["bert", "tapas", "haetae"])
+each_part = pytest.mark.parametrize("part", ["header", "value"])
+
+
+@pytest.fixture(scope="session")
+def backbone(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny BERT without dropout: it learns faster, and a step taken in parts can equal the whole."""
+    folder = tmp_path_factory.mktemp("calm") / "bert"
+    shutil.copytree(tiny_backbone, folder)
+    shape = json.loads((folder / "config.json").read_text())
+    shape |= {"hidden_dropout_prob": 0.0, "initializer_range": 0.05}
+    (folder / "config.json").write_text(json.dumps(shape))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toy(backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """Four tables of films with headers of their own; the language follows from the genre."""
+    folder = tmp_path_factory.mktemp("toy")
+    draw = random.Random(0)
+    for number, headers in enumerate(HEADERS):
+        lines = []
+        for _ in range(40):
+            title = f"{draw.choice(('night', 'day', 'love', 'war'))} {draw.choice(('king', 'house', 'city'))}"
+            genre = draw.choice(tuple(LANGUAGES))
+            cells = (title, draw.choice(("1999", "2001", "2010")), genre, LANGUAGES[genre])
+            lines.append(json.dumps(dict(zip(headers, cells, strict=True))))
+        (folder / f"films{number}.jsonl").write_text("\n".join(lines) + "\n")
+    config = PrepareConfig(backbone=str(backbone), workers=1, max_unknown_share=None)
+    return prepare([folder], tmp_path_factory.mktemp("toy-corpus") / "corpus", config)
+
+
+@pytest.fixture(scope="session")
+def lesson(backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """Two tables of two columns, of which one follows from the other: nothing in it cannot be learned."""
+    folder = tmp_path_factory.mktemp("lesson")
+    for name, (genre, language) in {"a": ("genre", "language"), "b": ("movie genre", "film language")}.items():
+        lines = [json.dumps({genre: each, language: LANGUAGES[each]}) for each in [*LANGUAGES] * 12]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    config = PrepareConfig(backbone=str(backbone), workers=1, max_unknown_share=None)
+    return prepare([folder], tmp_path_factory.mktemp("lesson-corpus") / "corpus", config)
+
+
+@pytest.fixture(scope="session")
+def make_config(backbone: Path) -> Callable[..., PretrainConfig]:
+    """A maker of settings for fast runs; keywords are settings of training."""
+
+    def make(**training: Any) -> PretrainConfig:
+        base = PretrainConfig.from_dict({"backbone": str(backbone), **FAST})
+        return PretrainConfig.from_dict({"training": training}, base=base)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_baseline(backbone: Path, toy: Corpus) -> Callable[[str], Baseline]:
+    """A maker of untrained baselines, the same each time."""
+
+    def make(name: str) -> Baseline:
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            return BASELINES[name].from_backbone(backbone, toy.tokenizer).eval()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def study(lesson: Corpus, make_config, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A trainer of baselines until they know the lesson by heart, each once a session; gives their folders."""
+    folder = tmp_path_factory.mktemp("baselines")
+
+    def train(name: str) -> Path:
+        return train_baseline(name, lesson, folder / name, make_config(epochs=EPOCHS[name], log_every=10))
+
+    return train
+
+
+@pytest.fixture
+def trained(study) -> Callable[[str], Baseline]:
+    """A maker of trained baselines."""
+    return lambda name: load_baseline(study(name), device="cpu")
+
+
+@each_baseline
+def test_rows_together_are_embedded_as_rows_one_by_one_in_the_order_asked_for(name, make_baseline, make_arrays):
+    baseline, arrays = make_baseline(name), make_arrays(cells=(0, 6))
+    rows = np.array([7, 3, 20, 3, 11])
+    together = baseline.embed(arrays, rows, parts=PARTS)
+    alone = [baseline.embed(arrays, rows[i : i + 1], parts=PARTS) for i in range(len(rows))]
+    for part in PARTS:
+        assert together[part].dtype == np.float32
+        np.testing.assert_allclose(together[part], np.concatenate([each[part] for each in alone]), **CLOSE)
+
+
+@each_baseline
+@each_part
+def test_what_is_hidden_leaves_no_trace(name, part, make_baseline, make_arrays):
+    baseline, arrays = make_baseline(name), make_arrays()
+    rows = np.arange(8)
+    row_C, _ = list_cells(arrays, rows)
+    hidden = Hidden(part=part, cells=np.ones(len(row_C), dtype=bool))
+    tokens = getattr(arrays, f"{part}_tokens")
+    others = replace(arrays, **{f"{part}_tokens": (tokens + 17) % 150 + 6})
+    before, after, shown = (
+        baseline.embed(some, rows, parts=PARTS, hidden=hiding)
+        for some, hiding in ((arrays, hidden), (others, hidden), (others, None))
+    )
+    for each in PARTS:
+        np.testing.assert_allclose(before[each], after[each], **CLOSE)
+        assert not np.allclose(after[each], shown[each], atol=1e-2)
+
+
+@each_baseline
+def test_reconstruction_is_a_cosine_for_each_hidden_cell(name, make_baseline, make_arrays):
+    baseline, arrays = make_baseline(name), make_arrays()
+    rows = np.arange(8)
+    cells = np.arange(len(list_cells(arrays, rows)[0])) % 3 == 0
+    for part in ("header", "value"):
+        cosines = baseline.reconstruct(arrays, rows, Hidden(part=part, cells=cells))
+        assert cosines.shape == (cells.sum(),)
+        assert (np.abs(cosines) <= 1.0001).all()
+
+
+@each_baseline
+def test_a_baseline_read_from_its_folder_embeds_as_before(name, make_baseline, make_arrays, tmp_path):
+    baseline, arrays = make_baseline(name), make_arrays()
+    baseline.save(tmp_path)
+    again = load_baseline(tmp_path, device="cpu")
+    assert type(again) is type(baseline)
+    expected, found = (each.embed(arrays, np.arange(6), parts=PARTS) for each in (baseline, again))
+    for part in PARTS:
+        assert np.array_equal(found[part], expected[part])
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".json", ".safetensors"]
+
+
+def test_an_unknown_part_is_refused(make_baseline, make_arrays):
+    with pytest.raises(ConfigError, match=r"Unknown part 'columns'\. Expected some of rows, means"):
+        make_baseline("bert").embed(make_arrays(), np.arange(2), parts=("columns",))
+
+
+def test_another_kind_of_baseline_is_refused(study):
+    with pytest.raises(ModelError, match="holds the baseline 'bert', expected 'cm2'"):
+        Cm2.load(study("bert"))
+
+
+def test_damaged_weights_are_refused(study, tmp_path):
+    folder = shutil.copytree(study("bert"), tmp_path / "bert")
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(ModelError, match=r"Cannot read .*model\.safetensors"):
+        Bert.load(folder)
+
+
+def test_a_folder_that_is_no_baseline_is_refused(tmp_path):
+    with pytest.raises(ModelError, match=r"Cannot read .*baseline\.json"):
+        load_baseline(tmp_path)
+
+
+def hide_every(arrays, rows, nth, part="value"):
+    return Hidden(part=part, cells=np.arange(len(list_cells(arrays, rows)[0])) % nth == 0)
+
+
+def find_cells(toy, rows, headers):
+    _, segments = list_cells(toy.arrays, rows)
+    named = toy.headers.take(toy.arrays.segment_header[segments]).to_pylist()
+    return np.array([header in headers for header in named])
+
+
+@each_guesser
+def test_what_was_learned_by_heart_is_guessed_right(name, trained, lesson):
+    rows = lesson.rows_of("train")
+    languages = find_cells(lesson, rows, ("language", "film language"))
+    hidden = Hidden(part="value", cells=languages)
+    expected, _ = list_hidden_tokens(lesson.arrays, rows, hidden)
+    guessed = trained(name).predict(lesson.arrays, rows, hidden)
+    assert languages.sum() == len(rows)
+    assert (guessed == expected).mean() > 0.95
+
+
+@each_guesser
+@each_part
+def test_guesses_stand_in_the_order_of_the_rows_asked_for(name, part, make_baseline, make_arrays):
+    baseline, arrays = make_baseline(name), make_arrays()
+    rows = np.array([9, 2, 17, 2, 0])
+    hidden = hide_every(arrays, rows, 2, part)
+    together = baseline.predict(arrays, rows, hidden)
+    row_C, _ = list_cells(arrays, rows)
+    alone = [
+        baseline.predict(arrays, rows[i : i + 1], Hidden(part=part, cells=hidden.cells[row_C == i])) for i in range(5)
+    ]
+    assert np.array_equal(together, np.concatenate(alone))
+    assert len(together) == len(list_hidden_tokens(arrays, rows, hidden)[0])
+    assert (together >= 0).all()
+
+
+@each_guesser
+def test_the_likeliest_token_is_the_guess(name, make_baseline, make_arrays):
+    baseline, arrays = make_baseline(name), make_arrays()
+    rows = np.array([4, 1])
+    hidden = hide_every(arrays, rows, 2)
+    found = baseline.predict_log(arrays, rows, hidden, np.arange(200))
+    assert np.array_equal(found.argmax(axis=1), baseline.predict(arrays, rows, hidden))
+    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1.0, rtol=1e-4)
+    some = baseline.predict_log(arrays, rows, hidden, np.array([30, 12]))
+    np.testing.assert_allclose(some, found[:, [30, 12]], rtol=1e-4, atol=1e-5)
+
+
+@each_guesser
+def test_cells_that_are_cut_have_no_guess_and_no_embedding(name, make_baseline, make_arrays):
+    baseline, arrays = make_baseline(name), make_arrays(value_tokens=(50, 50), cells=(5, 5))
+    rows = np.arange(3)
+    cells = list_cells(arrays, rows)[1]
+    guessed = baseline.predict(arrays, rows, Hidden(part="value", cells=np.ones(len(cells), dtype=bool)))
+    # Of five cells with 50 tokens and a header, two fit into 128 positions.
+    assert (guessed.reshape(3, 5, 50) >= 0).all(axis=2).tolist() == [[True, True, False, False, False]] * 3
+    assert (guessed.reshape(3, 5, 50)[:, 2:] == -1).all()
+    for part in ("headers", "values", "segments"):
+        norms = np.linalg.norm(baseline.embed(arrays, rows, parts=(part,))[part], axis=1).reshape(3, 5)
+        assert ((norms > 0) == [[True, True, False, False, False]] * 3).all()
+
+
+@each_guesser
+def test_of_a_cell_that_is_cut_every_token_is_as_likely(name, make_baseline, make_arrays):
+    baseline, arrays = make_baseline(name), make_arrays(value_tokens=(50, 50), cells=(5, 5))
+    hidden = Hidden(part="value", cells=np.arange(5) == 4)
+    found = baseline.predict_log(arrays, np.array([0]), hidden, np.arange(200))
+    np.testing.assert_allclose(np.exp(found), 1 / 200, rtol=1e-4)
+
+
+def spell(arrays, row, template, num_cells=None):
+    """Write a row the slow way."""
+    words = list(template.begin)
+    segments = arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]][:num_cells]
+    for place, segment in enumerate(segments):
+        header, value = arrays.segment_header[segment], arrays.segment_value[segment]
+        words += template.separator if place else ()
+        words += template.before
+        words += arrays.header_tokens[arrays.header_offsets[header] : arrays.header_offsets[header + 1]].tolist()
+        words += template.between
+        words += arrays.value_tokens[arrays.value_offsets[value] : arrays.value_offsets[value + 1]].tolist()
+        words += template.after
+    return words + list(template.end)
+
+
+@each_template
+@pytest.mark.parametrize("limit", [6, 12, 20, 31])
+def test_a_row_that_is_too_long_loses_its_last_cells_whole(make_arrays, template, limit):
+    arrays = make_arrays()
+    text = write_text(arrays, np.arange(arrays.num_rows), template, limit=limit)
+    counts = np.diff(arrays.row_offsets)
+    for row in range(arrays.num_rows):
+        fitting = [n for n in range(counts[row] + 1) if len(spell(arrays, row, template, n)) <= limit]
+        written = text.token_ids[text.row_starts[row] : text.row_starts[row + 1]]
+        assert written.tolist() == spell(arrays, row, template, max(fitting))
+
+
+def test_about_15_percent_of_the_words_are_masked_and_nothing_else(make_arrays, special):
+    arrays = make_arrays(num_rows=2000)
+    text = write_text(arrays, np.arange(2000), PLAIN, limit=500)
+    token_ids, targets = mask_tokens(text, special, seed=0, epoch=0)
+    assert text.is_word[targets].all()
+    assert len(targets) / text.is_word.sum() == pytest.approx(0.15, abs=0.01)
+    kept = np.delete(np.arange(len(token_ids)), targets)
+    assert np.array_equal(token_ids[kept], text.token_ids[kept])
+    assert (token_ids[targets] == special.mask).mean() == pytest.approx(0.8, abs=0.02)
+    assert (token_ids[targets] == text.token_ids[targets]).mean() == pytest.approx(0.1, abs=0.02)
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=st.lists(st.integers(0, 23), min_size=1, max_size=8), epoch=st.integers(0, 3))
+def test_what_is_masked_of_a_row_does_not_depend_on_the_rows_beside_it(make_arrays, special, rows, epoch):
+    arrays = make_arrays()
+    text = write_text(arrays, np.array(rows), PLAIN, limit=500)
+    token_ids, _ = mask_tokens(text, special, seed=3, epoch=epoch)
+    alone = [
+        mask_tokens(write_text(arrays, np.array([row]), PLAIN, limit=500), special, seed=3, epoch=epoch)[0]
+        for row in rows
+    ]
+    assert np.array_equal(token_ids, np.concatenate(alone))
+
+
+def pad(batch, name="token_ids"):
+    """Return a packed batch as padded token ids, and which of them are real."""
+    rows = torch.tensor_split(batch[name], batch["row_starts"][1:-1])
+    ids = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+    real = torch.nn.utils.rnn.pad_sequence([torch.ones(len(row), dtype=torch.int64) for row in rows], batch_first=True)
+    return ids, real
+
+
+def copy_to_own(baseline: Baseline) -> BertForMaskedLM:
+    """Return the same model with the attention that transformers itself would take."""
+    config = type(baseline.config)(**baseline.config.to_dict())
+    config._attn_implementation = "eager"
+    own = BertForMaskedLM(config)
+    own.load_state_dict(baseline.model.state_dict())
+    return own.eval()
+
+
+def test_packed_rows_are_encoded_as_transformers_encodes_padded_ones(make_baseline, make_arrays):
+    baseline = make_baseline("bert")
+    batch = baseline.make_input(make_arrays(), np.arange(9), None)
+    ids, real = pad(batch)
+    with torch.no_grad():
+        logits = copy_to_own(baseline)(input_ids=ids, attention_mask=real).logits[real.bool()]
+        found = baseline.score_tokens(baseline.encode(batch))
+    torch.testing.assert_close(found, logits, rtol=1e-4, atol=1e-4)
+
+
+def test_the_loss_is_that_of_transformers(make_baseline, make_arrays):
+    baseline = make_baseline("bert")
+    batch = baseline.make_batch(make_arrays(), np.arange(9), seed=0, epoch=0)
+    ids, real = pad(batch)
+    labels = torch.full_like(batch["token_ids"], -100)
+    labels[batch["target_position"]] = batch["target_token"]
+    padded = torch.full_like(ids, -100)
+    padded[real.bool()] = labels
+    with torch.no_grad():
+        expected = copy_to_own(baseline)(input_ids=ids, attention_mask=real, labels=padded).loss
+        torch.testing.assert_close(baseline.compute_loss(batch), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_it_starts_with_the_weights_of_its_backbone(make_baseline, backbone):
+    own = BertModel.from_pretrained(backbone, add_pooling_layer=False)
+    found = make_baseline("bert").model.bert.state_dict()
+    assert all(torch.equal(found[name], tensor) for name, tensor in own.state_dict().items())
+
+
+def test_type_ids_say_segment_column_and_row(make_baseline, toy):
+    types = make_types(make_baseline("tapas").write(toy.arrays, np.array([0])))
+    # [CLS], [SEP], four headers, then values of which the first, a title, has two words.
+    assert types[:, 0].tolist() == [0, 0] + [1] * 9
+    assert types[:, 1].tolist() == [0, 0, 1, 2, 3, 4, 1, 1, 2, 3, 4]
+    assert types[:, 2].tolist() == [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
+    assert (types[:, 3:] == 0).all()
+    assert types.shape[1] == 7
+
+
+def test_rows_are_encoded_as_transformers_encodes_them_padded(make_baseline, make_arrays):
+    baseline = make_baseline("tapas")
+    batch = baseline.make_input(make_arrays(), np.arange(9), None)
+    ids, real = pad(batch)
+    types, _ = pad(batch, "token_types")
+    with torch.no_grad():
+        # Transformers does not get the positions: it finds them from the type ids.
+        own = baseline.model(input_ids=ids, attention_mask=real, token_type_ids=types)
+        found = baseline.score_tokens(baseline.encode(batch))
+    torch.testing.assert_close(found, own.logits[real.bool()], rtol=1e-4, atol=1e-4)
+
+
+@settings(max_examples=50, deadline=None)
+@given(lengths=st.lists(st.integers(1, 70), min_size=1, max_size=12))
+def test_shelves_hold_every_token_once_and_are_at_most_half_empty(lengths):
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    buckets, order = pad_rows(starts)
+    laid = np.concatenate([bucket.ravel() for bucket in buckets])
+    assert np.array_equal(laid[order], np.arange(starts[-1]))
+    assert (laid >= 0).sum() == starts[-1]
+    for bucket in buckets:
+        assert (bucket >= 0).sum(axis=1).min() > bucket.shape[1] / 2
+
+
+@pytest.fixture
+def haetae(make_baseline):
+    return make_baseline("haetae")
+
+
+@pytest.fixture
+def batch(haetae, make_arrays):
+    return haetae.make_batch(make_arrays(), np.arange(12), seed=0, epoch=0)
+
+
+@pytest.fixture
+def cm2(make_baseline):
+    return make_baseline("cm2")
+
+
+def test_a_row_is_written_as_json(haetae, make_arrays):
+    # The tiny vocabulary has no braces and quotes: unknown words stand for them.
+    arrays = make_arrays(cells=(2, 2))
+    unknown, colon, comma = (haetae.tokenizer.token_to_id(sign) for sign in ("[UNK]", ":", ","))
+    text = haetae.write(arrays, np.array([0]))
+    marks = text.token_ids[~text.is_word].tolist()
+    cell = [unknown, unknown, colon, unknown, unknown]
+    assert marks == [haetae.special.cls, unknown, *cell, comma, *cell, unknown, haetae.special.sep]
+
+
+def test_the_states_of_header_tokens_alone_are_blended_half_and_half(haetae, batch):
+    with torch.no_grad():
+        plain, blended = Bert.encode(haetae, batch), haetae.encode(batch)
+        is_header = torch.zeros(len(plain), dtype=torch.bool)
+        is_header[batch["header_position"]] = True
+        assert torch.equal(blended[~is_header], plain[~is_header])
+        expected = 0.5 * plain[is_header] + 0.5 * haetae.anchors(batch["token_ids"][is_header])
+        torch.testing.assert_close(blended[is_header], expected)
+
+
+def test_a_centroid_is_the_mean_contextual_embedding_of_a_header_token(haetae, batch):
+    haetae.train()
+    haetae.compute_loss(batch)
+    with torch.no_grad():
+        states = Bert.encode(haetae, batch)
+    haetae.refresh_centroids()
+    tokens, places = batch["token_ids"][batch["plain_position"]], batch["plain_position"]
+    for token in tokens.unique():
+        torch.testing.assert_close(haetae.centroids[token], states[places[tokens == token]].mean(dim=0))
+    assert haetae.centroids.isnan().any(dim=1).sum() == 200 - len(tokens.unique())
+
+
+def test_the_centroid_loss_is_the_mean_distance_and_pulls_the_anchors(haetae, batch):
+    haetae.train()
+    haetae.compute_loss(batch)
+    haetae.refresh_centroids()
+    tokens = batch["token_ids"][batch["plain_position"]]
+    distance = (haetae.anchors.weight[tokens] - haetae.centroids[tokens]).norm(dim=1).mean()
+    before = haetae.measure_centroids(tokens)
+    torch.testing.assert_close(before, distance)
+    before.backward()
+    with torch.no_grad():
+        haetae.anchors.weight -= 5.0 * haetae.anchors.weight.grad
+    assert haetae.measure_centroids(tokens) < before
+    assert haetae.blend_logit.grad is None
+    assert haetae.model.bert.embeddings.word_embeddings.weight.grad is None
+
+
+def test_a_number_scales_its_header_and_adds_a_bias(cm2, toy):
+    rows = toy.rows_of("train")[:5]
+    batch = cm2.make_input(toy.arrays, rows, None)
+    header_CD, value_CD = cm2._embed_parts(batch)
+    numbers = batch["number"]
+    is_number = ~numbers.isnan()
+    assert is_number.sum() == 5  # the years
+    expected = numbers[is_number, None] * header_CD[is_number] + cm2.number_bias
+    torch.testing.assert_close(value_CD[is_number], expected)
+    assert numbers[is_number].min() > np.log(1999) / 5 - 1e-3
+
+
+def test_the_target_does_not_move_to_meet_its_guess(cm2, make_arrays):
+    arrays = make_arrays(cells=(1, 1))
+    batch = cm2.make_batch(arrays, np.arange(24), seed=0, epoch=0)
+    batch["value_masked"][:] = True
+    cm2.compute_loss(batch | {"target_cell": torch.arange(24)}).backward()
+    only_values = np.setdiff1d(batch["value_ids"].numpy(), batch["header_ids"].numpy())
+    assert len(only_values) > 0
+    assert cm2.words.weight.grad[only_values].abs().max() == 0
+    assert cm2.words.weight.grad[batch["header_ids"]].abs().max() > 0
+
+
+def test_what_was_learned_by_heart_is_reconstructed(trained, make_baseline, lesson):
+    rows = lesson.rows_of("train")
+    _, segments = list_cells(lesson.arrays, rows)
+    headers = lesson.headers.take(lesson.arrays.segment_header[segments]).to_pylist()
+    hidden = Hidden(part="value", cells=np.array(["language" in header for header in headers]))
+    learned, fresh = (
+        baseline.reconstruct(lesson.arrays, rows, hidden) for baseline in (trained("cm2"), make_baseline("cm2"))
+    )
+    assert learned.min() > 0.9
+    assert fresh.max() < 0.7
+
+
+def encode(tokenizer, make_arrays, values):
+    tokens = [tokenizer.encode(value, add_special_tokens=False).ids for value in values]
+    offsets = np.concatenate([[0], np.cumsum([len(each) for each in tokens])])
+    return replace(
+        make_arrays(), value_offsets=offsets, value_tokens=np.array([t for each in tokens for t in each], np.int32)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("7", 7),
+        ("1999", 1999),
+        ("12345", 12345),
+        ("3.5", 3.5),
+        ("-12.25", -12.25),
+        ("1,234,567.5", 1234567.5),
+    ],
+)
+def test_a_number_is_read_on_a_signed_logarithmic_scale(toy, make_arrays, text, number):
+    found = NumberReader(toy.tokenizer).read(encode(toy.tokenizer, make_arrays, [text, "a"]))
+    assert found[0] == pytest.approx(np.sign(number) * np.log1p(abs(number)) / LOG_SCALE, rel=1e-5)
+
+
+@pytest.mark.parametrize("text", ["film", "2001-05-03", "1.2.3", "12 34", "7 films", "1,2", "5-6", "-", ".", "4k"])
+def test_what_is_no_number_is_text(toy, make_arrays, text):
+    assert np.isnan(NumberReader(toy.tokenizer).read(encode(toy.tokenizer, make_arrays, [text, "1"]))[0])
+
+
+def read_losses(folder):
+    return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@each_baseline
+def test_learning_lowers_the_loss(name, study):
+    losses = read_losses(study(name))
+    assert losses[-1] < 0.6 * losses[0]
+
+
+@each_baseline
+def test_a_step_taken_in_parts_is_the_same_step(name, toy, make_config, tmp_path, monkeypatch):
+    whole = train_baseline(name, toy, tmp_path / "whole", make_config(max_steps=4, log_every=1))
+    monkeypatch.setattr(training, "MAX_TOKENS", {"cpu": 100})
+    parts = train_baseline(name, toy, tmp_path / "parts", make_config(max_steps=4, log_every=1))
+    np.testing.assert_allclose(read_losses(parts), read_losses(whole), rtol=2e-4)
+
+
+def test_a_run_takes_the_rows_and_steps_that_navi_takes(toy, make_config, tmp_path, monkeypatch):
+    config = make_config()
+    plan = RunPlan(toy.arrays, toy.rows_of("train"), config)
+    made = []
+    build = Bert.make_batch
+    monkeypatch.setattr(
+        Bert, "make_batch", lambda self, arrays, rows, **keys: made.append(rows) or build(self, arrays, rows, **keys)
+    )
+    train_baseline("bert", toy, tmp_path / "bert", config)
+    expected = [rows for epoch, first in ((0, 0), (1, plan.epoch_ends[0])) for [rows] in plan.list_steps(epoch, first)]
+    assert [rows.tolist() for rows in made] == [rows.tolist() for rows in expected]
+
+
+def test_a_finished_baseline_is_taken_as_it_is(toy, make_config, tmp_path):
+    config = make_config(epochs=1)
+    folder = train_baseline("bert", toy, tmp_path / "bert", config)
+    reports = []
+    other = replace(config, training=replace(config.training, workers=1))
+    again = train_baseline("bert", toy, folder, other, reports.append)
+    assert again == folder
+    assert reports == []
+
+
+def test_a_baseline_trained_otherwise_is_refused(toy, make_config, tmp_path):
+    folder = train_baseline("bert", toy, tmp_path / "bert", make_config(epochs=1))
+    with pytest.raises(ConfigError, match="differs in training"):
+        train_baseline("bert", toy, folder, make_config(epochs=1, seed=1))
+    with pytest.raises(ConfigError, match="differs in baseline"):
+        train_baseline("cm2", toy, folder, make_config(epochs=1))
+
+
+def test_an_interrupted_run_leaves_no_folder_and_is_begun_anew(toy, make_config, tmp_path):
+    def interrupt(report):
+        if report.step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_baseline("bert", toy, tmp_path / "bert", make_config(epochs=1, log_every=1), interrupt)
+    assert not (tmp_path / "bert").exists()
+    folder = train_baseline("bert", toy, tmp_path / "bert", make_config(epochs=1, log_every=1))
+    steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert steps == list(range(1, len(steps) + 1))
+    assert [path.name for path in tmp_path.iterdir()] == ["bert"]
+
+
+def test_a_loss_that_is_not_finite_changes_nothing_and_ends_the_run(toy, make_config, make_baseline, tmp_path):
+    baseline = make_baseline("bert")
+    before = {name: tensor.clone() for name, tensor in baseline.state_dict().items()}
+    baseline.compute_loss = lambda batch: sum(p.sum() for p in baseline.parameters()) * torch.nan
+    run = BaselineTrainer(baseline, toy, make_config(max_bad_steps=2, log_every=1), tmp_path, None)
+    with pytest.raises(TrainingError, match="'bert' was not finite 2 steps in a row"):
+        run.finish()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in baseline.state_dict().items())

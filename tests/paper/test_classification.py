@@ -1,0 +1,283 @@
+"""Tests of row classification: how rows are drawn, classifiers, features, and TabPFN's files."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import json
+import sys
+import tarfile
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navi.corpus import PrepareConfig, prepare
+from navi.errors import ConfigError, MissingExtraError, ModelError
+from navi_paper import EvaluationConfig, EvaluationData
+from navi_paper.classification import (
+    CLASSIFICATION,
+    CLASSIFIERS,
+    RowCells,
+    balance,
+    classify,
+    classify_features,
+    classify_vectors,
+    draw_run,
+    make_raw,
+    make_table_vectorizer,
+    parse_numbers,
+    read_cells,
+    summarise_runs,
+)
+from navi_paper.gold import find_headers
+from navi_paper.tabpfn import CODE_FILE, TabPFN, find_folder, find_missing_files
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "fetch_tabpfn.py"
+COUNTS = st.lists(st.integers(1, 30), min_size=1, max_size=8)
+SMALL = EvaluationConfig(rows=60, runs=3)
+needs_skrub = pytest.mark.skipif(find_spec("skrub") is None, reason="needs skrub")
+
+
+def repeat_labels(counts: list[int]) -> np.ndarray:
+    return np.repeat([f"class {number}" for number in range(len(counts))], counts)
+
+
+def draw_vectors(labels: np.ndarray, spread: float) -> np.ndarray:
+    """Return a vector near its class's own corner for each label."""
+    _, numbers = np.unique(labels, return_inverse=True)
+    noise = np.random.default_rng(0).normal(size=(len(labels), 12))
+    return (np.eye(12)[numbers] * 4 + spread * noise).astype(np.float16)
+
+
+@given(counts=COUNTS, rows=st.integers(1, 200))
+def test_as_many_rows_are_drawn_as_are_asked_for_and_there(counts, rows):
+    assert sum(balance(repeat_labels(counts), rows).values()) == min(rows, sum(counts))
+
+
+@given(counts=COUNTS, rows=st.integers(1, 200))
+def test_a_class_has_fewer_rows_than_another_only_if_it_has_no_more(counts, rows):
+    drawn = list(balance(repeat_labels(counts), rows).values())
+    for count, own in zip(counts, drawn, strict=True):
+        assert own <= count
+        assert own == count or own >= max(drawn) - 1
+
+
+@given(counts=st.lists(st.integers(5, 30), min_size=2, max_size=6), seed=st.integers(0, 5))
+def test_a_fifth_of_each_class_is_held_out(counts, seed):
+    labels = repeat_labels(counts)
+    learnt, held = draw_run(labels, np.arange(len(labels)), rows=40, seed=seed, run=1)
+    assert not set(learnt) & set(held)
+    for label, count in balance(labels, 40).items():
+        assert (labels[held] == label).sum() == max(1, round(0.2 * count))
+        assert (labels[learnt] == label).sum() + (labels[held] == label).sum() == count
+
+
+def test_draws_depend_on_the_rows_and_not_on_their_order():
+    labels, row = repeat_labels([30, 30]), np.arange(100, 160)
+    order = np.random.default_rng(0).permutation(60)
+    there = draw_run(labels, row, rows=20, seed=3, run=2)
+    back = draw_run(labels[order], row[order], rows=20, seed=3, run=2)
+    for one, other in zip(there, back, strict=True):
+        assert set(row[one]) == set(row[order][other])
+
+
+def test_shuffled_labels_score_near_chance():
+    labels = repeat_labels([100] * 4)
+    vectors = draw_vectors(labels, 0.1)
+    shuffled = np.random.default_rng(1).permutation(labels)
+    assert classify(vectors, shuffled, "lr", EvaluationConfig(rows=400, runs=4)).mean() == pytest.approx(0.25, abs=0.08)
+
+
+def test_one_class_cannot_be_classified():
+    with pytest.raises(ConfigError, match=r"needs two classes or more, each of two rows or more; found a \(3\)"):
+        classify(np.ones((3, 2)), np.array(["a", "a", "a"]), "lr", SMALL)
+
+
+def test_vectors_and_labels_must_be_as_many():
+    with pytest.raises(ConfigError, match="There are 3 vectors but 2 labels"):
+        classify(np.ones((3, 2)), np.array(["a", "b"]), "lr", SMALL)
+
+
+def test_an_unknown_classifier_is_named_with_those_there_are():
+    with pytest.raises(ConfigError, match=r"Unknown classifier 'svm'\. Expected one of xgboost, lr, tabpfn"):
+        classify(np.ones((4, 2)), np.array(["a", "a", "b", "b"]), "svm", SMALL)
+
+
+def test_mean_and_deviation_are_those_of_the_runs():
+    assert summarise_runs({"f1": np.array([0.5, 0.7])}) == pytest.approx({"f1": 0.6, "f1_deviation": 0.02**0.5})
+
+
+def test_every_set_of_vectors_is_measured_under_its_name():
+    labels = repeat_labels([20, 20])
+    kept = {"labels": labels, "row": np.arange(40), "vectors_rows": draw_vectors(labels, 0.1)}
+    kept["vectors_means"] = np.zeros_like(kept["vectors_rows"])
+    arrays = kept | {f"text_only/{name}": array for name, array in kept.items()}
+    data = SimpleNamespace(config=EvaluationConfig(rows=20, runs=7))
+    result = classify_vectors(arrays, data, classifier="lr")
+    names = ("rows_drawn", "rows_f1", "rows_f1_deviation")
+    both = {prefix + name for prefix in ("", "text_only/") for name in names}
+    assert set(result.measures) == both | {"means_f1", "means_f1_deviation"}
+    assert result.measures["rows_f1"] == result.measures["text_only/rows_f1"] == 1.0
+    assert result.measures["means_f1"] < 0.7
+    assert result.measures["rows_drawn"] == 20.0
+    assert {name: len(scores) for name, scores in result.arrays.items()} == {
+        "rows_f1": 7,
+        "means_f1": 7,
+        "text_only/rows_f1": 5,
+    }
+
+
+def test_without_xgboost_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(MissingExtraError, match=r"XGBoost needs an extra: pip install 'navi-tables\[eval\]'"):
+        CLASSIFIERS["xgboost"](0)
+
+
+@pytest.fixture(scope="module")
+def shops(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> EvaluationData:
+    """Two tables that share a price, one of them in words; one has a list of colours."""
+    folder = tmp_path_factory.mktemp("shops")
+    one = [{"Name": f"red {n}", "price": f"${n}.50", "colors": ["red", "blue"][: n % 3]} for n in range(12)]
+    other = [{"name": f"a green city {n}", "price": "large" if n else "small"} for n in range(12)]
+    for name, rows in (("one", one), ("other", other)):
+        (folder / f"{name}.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    config = PrepareConfig(backbone=str(tiny_backbone), workers=1, max_unknown_share=None, unseen_tables=())
+    return EvaluationData(corpus=prepare([folder], folder / "corpus", config))
+
+
+@pytest.fixture(scope="module")
+def cells(shops: EvaluationData) -> RowCells:
+    """All cells of the shops, a feature from two cells on."""
+    corpus = shops.corpus
+    return read_cells(shops, np.arange(24), np.zeros(len(corpus.arrays.column_table), np.bool_), min_cells=2)
+
+
+def make_cells() -> RowCells:
+    texts = pd.DataFrame({"title (text 1)": ["the film", None, "a dark city"]})
+    return RowCells(numbers=pd.DataFrame({"year (number 1)": [1999.0, np.nan, 2001.0]}), texts=texts)
+
+
+def test_numbers_are_read_without_their_signs():
+    texts = pa.array(["1,200", "$3.50", "12%", "+4", "-1e3", ".5", "ten", "1999-01-01", "", None])
+    numbers = parse_numbers(texts)
+    assert numbers[:6].tolist() == [1200.0, 3.5, 12.0, 4.0, -1000.0, 0.5]
+    assert np.isnan(numbers[6:]).all()
+
+
+def test_tables_share_the_columns_whose_headers_mean_the_same(cells):
+    assert set(cells.texts.columns) == {"name (text 1)", "colors (text 1)", "colors (text 2)", "price (text 1)"}
+    assert list(cells.numbers.columns) == ["price (number 1)"]
+    assert cells.texts["name (text 1)"].notna().all()
+
+
+def test_cells_stand_in_their_rows(cells):
+    assert cells.numbers["price (number 1)"].dropna().tolist() == [n + 0.5 for n in range(12)]
+    assert cells.texts["name (text 1)"].iloc[[3, 15]].tolist() == ["red 3", "a green city 3"]
+    assert cells.texts["colors (text 2)"].dropna().index.tolist() == [2, 5, 8, 11]
+
+
+def test_hidden_columns_leave_no_trace(shops):
+    hidden = find_headers(shops.corpus, {"one": ("colors", "price"), "other": ("price",)})
+    found = read_cells(shops, np.arange(24), hidden, min_cells=2)
+    assert list(found.texts.columns) == ["name (text 1)"]
+    assert found.numbers.shape == (24, 0)
+
+
+def test_raw_features_are_numbers_lengths_and_words():
+    assert np.array_equal(make_raw(make_cells()), [[1999, 8, 2], [np.nan, 0, 0], [2001, 11, 3]], equal_nan=True)
+
+
+@needs_skrub
+def test_the_table_vectorizer_is_fitted_on_the_rows_to_learn_from_alone(cells):
+    features = make_table_vectorizer(cells)
+    one, held = features(np.arange(12), np.arange(12, 24))
+    assert one.shape[1] == held.shape[1]
+    assert one.dtype == np.float32
+    assert np.array_equal(features(np.arange(12), np.arange(12))[0], one, equal_nan=True)
+
+
+@needs_skrub
+def test_each_pipeline_is_measured(data):
+    corpus = data.corpus
+    rows = np.concatenate([corpus.rows_of("test"), corpus.rows_of("validation")])
+    labels = np.array(["a", "b"])[np.arange(len(rows)) % 2]
+    vectors = np.eye(2)[np.arange(len(rows)) % 2].astype(np.float16)
+    small = replace(data, config=EvaluationConfig(rows=30, runs=2))
+    result = classify_features({"row": rows, "labels": labels, "vectors": vectors}, small, classifier="lr")
+    assert result.measures["navi_fe_f1"] == 1.0
+    assert {"raw_f1", "raw_f1_deviation", "table_vectorizer_f1", "raw_features"} < set(result.measures)
+    assert result.arrays["raw_f1"].shape == (2,)
+
+
+def test_without_the_files_the_error_says_what_to_run(tmp_path):
+    with pytest.raises(ModelError, match=r"lacks .*\.whl\. Run: python scripts/fetch_tabpfn\.py"):
+        TabPFN(0, tmp_path)
+
+
+def test_a_file_with_another_content_is_refused(tmp_path):
+    (tmp_path / CODE_FILE).write_bytes(b"something else")
+    with pytest.raises(ModelError, match=r"is refused: its sha256 is [0-9a-f]{64}, expected"):
+        TabPFN(0, tmp_path)
+
+
+def test_the_folder_can_be_set(monkeypatch, tmp_path):
+    monkeypatch.setenv("NAVI_TABPFN", str(tmp_path))
+    assert find_folder() == tmp_path
+    monkeypatch.delenv("NAVI_TABPFN")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert find_folder() == tmp_path / "navi" / "tabpfn"
+
+
+@pytest.fixture
+def script(monkeypatch, tmp_path) -> ModuleType:
+    """The script, whose downloads are an archive made here."""
+    spec = importlib.util.spec_from_file_location("fetch_tabpfn", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setenv("NAVI_TABPFN", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "download", _download)
+    return module
+
+
+def _download(requirement: str, folder: Path, kind: str) -> None:
+    if requirement.startswith("tabpfn"):
+        (folder / "tabpfn-0.1.11-py3-none-any.whl").write_bytes(b"code")
+        return
+    with tarfile.open(folder / "pfns-0.3.0.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("pfns-0.3.0/models_diff/prior_diff_real_checkpoint_n_0_epoch_42.cpkt")
+        member.size = len(b"weights")
+        archive.addfile(member, io.BytesIO(b"weights"))
+
+
+def test_a_refusal_ends_with_an_error(script, tmp_path, capsys):
+    assert script.main() == 2
+    assert "is refused" in capsys.readouterr().err
+    assert not (tmp_path / "cache").exists()
+
+
+def test_code_and_weights_are_put_where_they_are_looked_for(script, monkeypatch, tmp_path):
+    monkeypatch.setattr(script, "CODE_SHA256", hashlib.sha256(b"code").hexdigest())
+    monkeypatch.setattr(script, "WEIGHTS_SHA256", hashlib.sha256(b"weights").hexdigest())
+    assert script.main() == 0
+    found = {str(file.relative_to(tmp_path / "cache")) for file in (tmp_path / "cache").rglob("*") if file.is_file()}
+    assert found == {script.CODE_FILE, script.WEIGHTS_FILE}
+
+
+def test_without_its_files_tabpfn_is_left_out_with_one_clear_note(monkeypatch, tmp_path):
+    monkeypatch.setenv("NAVI_TABPFN", str(tmp_path))
+    notes = {task.name: task.missing() for task in CLASSIFICATION}
+    assert notes["classification_tabpfn"] == find_missing_files()
+    assert notes["features_tabpfn"] is not None
+    assert notes["classification_lr"] is None
+    assert f"not in {tmp_path}; run: python scripts/fetch_tabpfn.py" in find_missing_files()

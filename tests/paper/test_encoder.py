@@ -1,0 +1,85 @@
+"""Tests of NAVI behind the interface of every evaluated encoder: its answers are those of rows encoded one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from navi.batches import BatchBuilder, Masks
+from navi_paper.encoder import Hidden, NaviTableEncoder, list_cells
+from navi_paper.tasks.prediction import draw_cells
+
+ROWS = np.array([40, 3, 150, 3, 77, 200, 12])
+
+
+def draw_hidden(corpus, part="header", blind=False, share=0.4):
+    cells = draw_cells(corpus.arrays.take_rows(ROWS), share, 0)
+    return Hidden(part=part, cells=cells, blind=blind)
+
+
+def read_one_by_one(navi_tables, arrays, rows, hidden):
+    """Return the logits at hidden tokens, row after row, each encoded alone and masked here."""
+    special, model = navi_tables.runner.special, navi_tables.runner.model
+    builder = BatchBuilder(arrays, special, align=False)
+    start, found = 0, []
+    for row in rows:
+        layout = builder.lay_out(np.array([row]))
+        own = hidden.cells[start : start + len(layout.segment_id)]
+        start += len(own)
+        spans = 2 * np.flatnonzero(own) + (hidden.part == "value")
+        masked = torch.isin(layout.token_span, torch.from_numpy(spans))
+        masks = Masks(
+            token_ids=torch.where(masked, special.mask, layout.token_ids),
+            unknown=torch.from_numpy(own & hidden.blind),
+        )
+        with torch.inference_mode():
+            output = model(builder.pack_layout(layout, masks))
+            found.append(model.predict_tokens(output, masked.nonzero().squeeze(1)))
+    return torch.cat(found)
+
+
+@pytest.mark.parametrize(("part", "blind"), [("header", False), ("header", True), ("value", False)])
+def test_guesses_are_those_of_rows_encoded_one_by_one(navi_tables, corpus, part, blind):
+    hidden = draw_hidden(corpus, part, blind)
+    logits = read_one_by_one(navi_tables, corpus.arrays, ROWS, hidden)
+    assert np.array_equal(navi_tables.predict(corpus.arrays, ROWS, hidden), logits.argmax(dim=1).numpy())
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_log_probabilities_are_those_of_the_whole_vocabulary(navi_tables, corpus, blind):
+    hidden = draw_hidden(corpus, blind=blind)
+    tokens = np.array([17, 5, 120])
+    expected = torch.log_softmax(read_one_by_one(navi_tables, corpus.arrays, ROWS, hidden), dim=1)[:, tokens]
+    found = navi_tables.predict_log(corpus.arrays, ROWS, hidden, tokens)
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
+
+
+def test_embeddings_come_in_the_order_asked_for(navi_tables, corpus):
+    whole = navi_tables.embed(corpus.arrays, ROWS, parts=("rows", "means", "headers", "values", "segments"))
+    row_C, _ = list_cells(corpus.arrays, ROWS)
+    for place, row in enumerate(ROWS):
+        alone = navi_tables.embed(
+            corpus.arrays, np.array([row]), parts=("rows", "means", "headers", "values", "segments")
+        )
+        for part in ("rows", "means"):
+            np.testing.assert_allclose(whole[part][place], alone[part][0], atol=1e-4)
+        for part in ("headers", "values", "segments"):
+            np.testing.assert_allclose(whole[part][row_C == place], alone[part], atol=1e-4)
+
+
+def test_hidden_fields_are_reconstructed_from_states_alone(navi_tables, corpus, monkeypatch):
+    hidden = draw_hidden(corpus, "value")
+    expected = navi_tables.reconstruct(corpus.arrays, ROWS, hidden)
+    monkeypatch.setattr(navi_tables.runner.model, "pool_headers", None)
+    np.testing.assert_array_equal(navi_tables.reconstruct(corpus.arrays, ROWS, hidden), expected)
+
+
+def test_a_model_directory_is_opened(navi_tables, corpus, tmp_path, tiny_backbone):
+    navi_tables.runner.model.save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").write_bytes((tiny_backbone / "tokenizer.json").read_bytes())
+    opened = NaviTableEncoder.from_folder(tmp_path, name="ours", device="cpu")
+    assert opened.name == "ours"
+    np.testing.assert_allclose(
+        opened.embed(corpus.arrays, ROWS)["rows"], navi_tables.embed(corpus.arrays, ROWS)["rows"], atol=1e-5
+    )

@@ -1,0 +1,291 @@
+"""Tests of gold and of views: labels as people wrote them down, and the same rows in another shape."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navi.corpus import canonicalise
+from navi.corpus.arrays import ROLE_LOW
+from navi.errors import ConfigError
+from navi_paper import EvaluationConfig, Gold
+from navi_paper.gold import (
+    LabelledRows,
+    SingleTable,
+    find_headers,
+    find_revealing_columns,
+    keep_classes,
+    read_labels,
+    read_single_table,
+)
+from navi_paper.tasks.rows import draw_pool
+from navi_paper.views import (
+    blank_headers,
+    draw_synonyms,
+    draw_typos,
+    hide_columns,
+    misspell,
+    permute_columns,
+    rename_columns,
+)
+
+SINGLE_TABLES_FOLDER = Path(__file__).parents[2] / "benchmarks" / "single_tables"
+
+
+def read_text(corpus, row, header):
+    arrays = corpus.arrays
+    headers = corpus.headers.to_pylist()
+    for segment in arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]]:
+        if headers[arrays.segment_header[segment]] == header:
+            return corpus.values[int(arrays.segment_value[segment])].as_py()
+    return None
+
+
+def test_labels_are_read_from_the_text_before_the_separator(data):
+    found = read_labels(data.corpus, data.gold.labels)
+    assert np.all(np.diff(found.rows) > 0)
+    for row, label in zip(found.rows, found.labels, strict=True):
+        text = read_text(data.corpus, row, "genre") or read_text(data.corpus, row, "kind")
+        assert text.split(",")[0] == label
+
+
+def test_letters_around_a_label_are_stripped(corpus):
+    gold = {
+        "classes": ["drama"],
+        "strip": " dm",
+        "aliases": {"ra": "drama"},
+        "tables": {"alpha": {"label": "genre", "separator": None}},
+    }
+    assert len(read_labels(corpus, gold).rows) == 0
+    gold["strip"] = " da"
+    gold["aliases"] = {"ram": "drama"}
+    assert len(read_labels(corpus, gold).rows) == 30
+
+
+def test_a_table_of_one_class_labels_all_its_rows(corpus):
+    gold = {"classes": ["film"], "tables": {"gamma": {"label": None, "class": "film"}}}
+    found = read_labels(corpus, gold)
+    assert np.array_equal(found.rows, corpus.rows_of("unseen"))
+    assert set(found.labels) == {"film"}
+
+
+def test_a_single_table_takes_every_text_for_a_class(corpus):
+    found = read_single_table(corpus, SingleTable(name="country", table="alpha", label="country"))
+    assert set(found.labels) == {"usa", "uk", "korean", "french"}
+    assert len(found.rows) == 90
+
+
+@pytest.mark.parametrize(("table", "label"), [("delta", "genre"), ("alpha", "nothing")])
+def test_a_single_table_that_is_not_there_gives_no_rows(corpus, table, label):
+    assert len(read_single_table(corpus, SingleTable(name="x", table=table, label=label)).rows) == 0
+
+
+def test_label_and_revealing_columns_are_hidden_in_their_own_table(data):
+    hidden = find_revealing_columns(data.corpus, data.gold.labels)
+    arrays = data.corpus.arrays
+    headers = data.corpus.headers.take(arrays.column_header).to_pylist()
+    found = {(data.corpus.tables[arrays.column_table[k]], headers[k]) for k in np.flatnonzero(hidden)}
+    assert found == {("alpha", "genre"), ("beta", "kind")}
+
+
+def test_a_root_hides_what_is_nested_in_it(corpus, monkeypatch):
+    names = (["a", "a", "a", "b"], ["genres.0.name", "genres", "genresque", "genres.0"])
+    monkeypatch.setattr("navi_paper.gold.name_columns", lambda _: names)
+    assert find_headers(corpus, {"a": ("genres",)}).tolist() == [True, True, False, False]
+
+
+def test_a_class_with_few_test_rows_takes_every_row_held_out(data):
+    labelled = read_labels(data.corpus, data.gold.labels)
+    pool = draw_pool(data, labelled)
+    held_out = labelled.rows[data.corpus.row_split[labelled.rows] != 0]
+    assert len(held_out) < 100
+    assert np.array_equal(pool.rows, held_out)
+
+
+def test_no_class_takes_more_rows_than_the_limit(data, monkeypatch):
+    monkeypatch.setattr("navi_paper.tasks.rows.MAX_ROWS", 5)
+    pool = draw_pool(data, read_labels(data.corpus, data.gold.labels))
+    assert np.unique(pool.labels, return_counts=True)[1].tolist() == [5, 5]
+
+
+def test_rows_that_are_too_long_are_not_drawn(data):
+    shortest = int(data.row_tokens.min())
+    short = replace(data, config=EvaluationConfig(max_tokens=shortest))
+    pool = draw_pool(short, read_labels(data.corpus, data.gold.labels))
+    assert np.all(data.row_tokens[pool.rows] == shortest)
+
+
+def test_the_largest_classes_are_kept():
+    labelled = LabelledRows(rows=np.arange(7), labels=np.array(list("aaabbcd")))
+    assert set(keep_classes(labelled, min_rows=1, max_classes=2).labels) == {"a", "b"}
+    assert set(keep_classes(labelled, min_rows=3, max_classes=9).labels) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "Cannot read .*single.json"),
+        ("[]", "expected an object, found list"),
+        ('{"a": 3}', "'a' must be a JSON object, found a int"),
+        ('{"a": {"table": "x"}}', "'a' has other entries than expected"),
+        ('{"a": {"table": "x", "label": "y", "min_rows": 0}}', "min_rows of 'a' must be at least 1, got 0"),
+    ],
+)
+def test_a_file_that_is_not_understood_is_refused(tmp_path, text, message):
+    (tmp_path / "single.json").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        Gold().add_single_tables(tmp_path / "single.json")
+
+
+def test_there_are_single_tables_enough_for_the_benchmarks():
+    files = sorted(SINGLE_TABLES_FOLDER.glob("*.json"))
+    found = [single for file in files for single in Gold().add_single_tables(file).single_tables]
+    assert len(found) >= 6
+    assert all(single.min_rows >= 10 for single in found)
+
+
+def read_rows(arrays):
+    """Return each row as a list of (header tokens, value tokens)."""
+    rows = []
+    for row in range(arrays.num_rows):
+        cells = []
+        for segment in arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]]:
+            header, value = arrays.segment_header[segment], arrays.segment_value[segment]
+            header_tokens = arrays.header_tokens[arrays.header_offsets[header] : arrays.header_offsets[header + 1]]
+            value_tokens = arrays.value_tokens[arrays.value_offsets[value] : arrays.value_offsets[value + 1]]
+            cells.append((tuple(header_tokens.tolist()), tuple(value_tokens.tolist())))
+        rows.append(cells)
+    return rows
+
+
+def check_columns(arrays):
+    """Check that columns are sorted, and that every cell has one."""
+    keys = arrays.column_table.astype(np.int64) * len(arrays.header_offsets) + arrays.column_header
+    assert np.all(np.diff(keys) > 0)
+    column_C = arrays.cell_column
+    assert np.array_equal(arrays.column_table[column_C], arrays.row_table[arrays.cell_row])
+    assert np.array_equal(arrays.column_header[column_C], arrays.segment_header[arrays.row_segments])
+    sizes = {len(arrays.column_table), len(arrays.column_role), len(arrays.column_attribute)}
+    assert len(sizes) == 1
+
+
+@given(seed=st.integers(0, 5), order=st.integers(0, 5))
+def test_permuting_keeps_the_cells_of_every_row(make_arrays, seed, order):
+    arrays = make_arrays(seed=seed)
+    permuted = permute_columns(arrays, seed=order)
+    assert [sorted(row) for row in read_rows(permuted)] == [sorted(row) for row in read_rows(arrays)]
+    check_columns(permuted)
+
+
+@given(seed=st.integers(0, 8))
+def test_hiding_columns_drops_their_cells_and_nothing_else(make_arrays, seed):
+    arrays = make_arrays(seed=seed)
+    hidden = np.arange(len(arrays.column_table)) % 3 == 0
+    view = hide_columns(arrays, hidden)
+    gone = hidden[arrays.cell_column]
+    expected = [
+        [cell for cell, lost in zip(row, gone[start:end], strict=True) if not lost]
+        for row, start, end in zip(read_rows(arrays), arrays.row_offsets[:-1], arrays.row_offsets[1:], strict=True)
+    ]
+    assert read_rows(view) == expected
+    check_columns(view)
+
+
+def find_column(corpus, table, header):
+    numbers = corpus.headers.to_pylist()
+    arrays = corpus.arrays
+    found = (arrays.column_table == corpus.tables.index(table)) & (arrays.column_header == numbers.index(header))
+    return int(np.flatnonzero(found)[0])
+
+
+def spell(corpus, text):
+    return tuple(corpus.tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def test_renaming_changes_the_header_of_one_table_only(corpus):
+    column = find_column(corpus, "alpha", "country")
+    view = rename_columns(corpus.arrays, corpus, {column: "home_land"})
+    before, after = read_rows(corpus.arrays), read_rows(view)
+    for table, old, new in zip(corpus.arrays.row_table, before, after, strict=True):
+        expected = [
+            (spell(corpus, "home_land"), value)
+            if header == spell(corpus, "country") and corpus.tables[table] == "alpha"
+            else (header, value)
+            for header, value in old
+        ]
+        assert new == expected
+    check_columns(view)
+
+
+def test_a_renamed_column_keeps_its_role_and_gets_the_attribute_of_its_new_header(corpus):
+    column = find_column(corpus, "alpha", "language")
+    assert corpus.arrays.column_role[column] == ROLE_LOW
+    view = rename_columns(corpus.arrays, corpus, {column: "spoken_Tongue"})
+    renamed = int(np.flatnonzero(view.column_header == len(corpus.headers))[0])
+    assert view.column_role[renamed] == ROLE_LOW
+    attribute = view.column_attribute[renamed]
+    tokens = view.attribute_tokens[view.attribute_offsets[attribute] : view.attribute_offsets[attribute + 1]]
+    assert tuple(tokens.tolist()) == spell(corpus, "spoken tongue")
+
+
+def test_spelled_cells_keep_their_tokens_but_not_their_attribute(corpus):
+    column = find_column(corpus, "alpha", "title")
+    cells = corpus.arrays.cell_column == column
+    spelled = cells & (np.cumsum(cells) % 2 == 0)
+    view = rename_columns(corpus.arrays, corpus, {column: "headline"}, spelled=spelled)
+    plain = rename_columns(corpus.arrays, corpus, {column: "headline"})
+    headers = view.segment_header[view.row_segments]
+    assert np.array_equal(headers[spelled], corpus.arrays.segment_header[corpus.arrays.row_segments][spelled])
+    assert set(headers[cells & ~spelled]) == {len(corpus.headers)}
+    assert np.array_equal(view.segment_attribute[view.row_segments], plain.segment_attribute[plain.row_segments])
+    check_columns(view)
+
+
+def test_a_blank_header_has_as_many_tokens_as_asked_for(corpus):
+    taken = corpus.arrays.take_rows(np.arange(5))
+    cells = np.zeros(len(taken.row_segments), np.bool_)
+    cells[[0, 3]] = True
+    view = blank_headers(taken, cells, np.array([9, 9, 9]))
+    flat = [cell for row in read_rows(view) for cell in row]
+    plain = [cell for row in read_rows(taken) for cell in row]
+    assert [flat[place][0] for place in (0, 3)] == [(9, 9, 9)] * 2
+    assert [value for _, value in flat] == [value for _, value in plain]
+    unchanged = [place for place in range(len(flat)) if place not in (0, 3)]
+    assert [flat[place] for place in unchanged] == [plain[place] for place in unchanged]
+    assert np.array_equal(view.segment_attribute[view.row_segments], taken.segment_attribute[taken.row_segments])
+    check_columns(view)
+
+
+def test_the_key_decides_the_misspelling():
+    found = [misspell("director", key, set()) for key in range(50)]
+    assert found == [misspell("director", key, set()) for key in range(50)]
+    assert len(set(found)) > 25
+
+
+def test_a_misspelling_is_never_a_header_that_is_there():
+    taken = {misspell("genre", key, set()) for key in range(30)}
+    taken = {canonicalise(each) for each in taken}
+    assert all(canonicalise(misspell("genre", key, taken)) not in taken for key in range(30))
+
+
+def test_half_of_the_eligible_columns_are_misspelled(corpus):
+    eligible = np.ones(len(corpus.arrays.column_table), np.bool_)
+    names = draw_typos(corpus, eligible)
+    assert len(names) == np.ceil(len(eligible) / 2)
+    assert not set(names.values()) & set(corpus.headers.to_pylist())
+
+
+def test_a_synonym_that_the_corpus_has_is_not_taken(corpus):
+    eligible = np.ones(len(corpus.arrays.column_table), np.bool_)
+    assert draw_synonyms(corpus, {"title": ("name", "Film")}, eligible) == {}
+
+
+def test_no_more_columns_than_the_share_get_a_synonym(corpus):
+    eligible = np.ones(len(corpus.arrays.column_table), np.bool_)
+    synonyms = {header: (f"other {header}",) for header in corpus.headers.to_pylist()}
+    assert len(draw_synonyms(corpus, synonyms, eligible, share=0.25)) == np.ceil(len(eligible) / 4)

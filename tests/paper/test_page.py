@@ -1,0 +1,283 @@
+"""Tests of the page: which figure stands in which cell, beside the paper's, and which of its claims hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from navi.report import Number, Table, load_page, save_page, write_html, write_markdown
+from navi_paper import Record, Results, make_page
+from navi_paper.classification import CLASSIFICATION
+from navi_paper.page import figures
+from navi_paper.page.claims import compare_with_bert, list_claims
+from navi_paper.page.tables import KNOWN, SECTIONS, Averages, find_published, name_model
+from navi_paper.tasks import TASKS
+
+PUBLISHED = Path(__file__).parents[2] / "paper"
+"""Our own results as they are in the repository."""
+
+
+@pytest.fixture(scope="module")
+def page():
+    return make_page(Results.open(PUBLISHED))
+
+
+@pytest.fixture
+def results(tmp_path):
+    return Results(tmp_path)
+
+
+def add(results, model, task, *, corpus="movie", seed=0, arrays=None, error=None, **measures):
+    record = Record(corpus=corpus, task=task, model=model, seed=seed, digest="", measures=measures, error=error)
+    results.add(record, arrays)
+
+
+def find_table(page, caption):
+    tables = [item for section in page.sections for item in section.items if isinstance(item, Table)]
+    return next(table for table in tables if table.caption.startswith(caption))
+
+
+def read_column(table, name, group=""):
+    """Return the cells of a column by the first cell of their row."""
+    columns = [(each.name, each.group) for each in table.described_columns]
+    return {row[0]: row[columns.index((name, group))] for row in table.rows}
+
+
+def test_the_published_tables_are_those_of_the_published_results(page):
+    # Settings and curves alone need the trained models, which are not in the repository.
+    before, after = (PUBLISHED / "tables.md").read_text("utf-8").split("## Hyper-parameters and learning curves")
+    assert write_markdown(page) == before + after[after.index("## Where the figures come from") :]
+
+
+def test_every_section_is_there_and_the_page_is_the_same_when_read_back(page, tmp_path):
+    titles = [section.title for section in page.sections]
+    assert titles[0].startswith("NAVI against BERT")
+    assert titles[1 : 1 + len(SECTIONS)] == [section.title for section in SECTIONS.values()]
+    save_page(page, tmp_path)
+    assert load_page(tmp_path) == page
+
+
+def test_the_papers_figures_stand_beside_ours(page):
+    table = find_table(page, "movie: rows of known tables, columns as they stand")
+    assert read_column(table, "paper", "Value")["NAVI (paper)"] == Number(0.7077)
+    table = find_table(page, "product: headers predicted, informed")
+    assert read_column(table, "paper", "Typos")["BERT"] == Number(0.8855, change=-0.058)
+    assert read_column(table, "token", "Typos")["BERT"].change < 0
+
+
+@pytest.mark.parametrize(
+    ("table", "corpus", "model", "measure", "figure"),
+    [
+        ("generative", "product", "bert", "header", Number(0.94)),
+        ("generative", "Movie-2024", "navi-paper", "value", Number(0.7077)),
+        ("reconstruction", "movie", "cm2", "q3", Number(0.2578)),
+        ("robustness", "product", "navi-paper", "permuted", Number(0.9997, change=0.0002)),
+        ("clustering", "movie", "navi-paper", "b3_f1", Number(0.7996)),
+        ("variants", "movie", "bert", "silhouette", Number(0.26)),
+        ("classification", "movie", "tapas", "tabpfn", Number(0.688, 0.017)),
+        ("pipelines", "product", "navi-paper/navi_fe", "xgboost", Number(0.944, 0.017)),
+        ("pipelines", "movie", "any/table_vectorizer", "tabpfn", None),
+        ("routing", "movie", "navi-paper-random_routing", "xgboost", Number(0.592, 0.022)),
+        ("columns_kept", "product", "navi-paper", "partial_text", Number(0.888, 0.015)),
+        ("clustering", "feeds", "bert", "nmi", None),
+    ],
+)
+def test_figures_are_the_papers(table, corpus, model, measure, figure):
+    assert find_published(table, corpus, model, measure) == figure
+
+
+def test_every_column_names_a_task_and_every_task_has_a_place(page):
+    shown = {column.task for section in SECTIONS.values() for table in section.tables for column in table.columns}
+    made = {task.name for task in (*TASKS, *CLASSIFICATION)}
+    assert shown == made - {"row_vectors", "text_vectors"}
+    models = {model for section in SECTIONS.values() for table in section.tables for model in table.models}
+    assert {model for model in models if "/" not in model} <= KNOWN
+
+
+def test_every_column_is_measured_by_its_task(data, navi_tables, encoders):
+    # The oracle is quick and always right, so that it has something to lose; it knows no probabilities.
+    asked = {"naming": navi_tables, "reliability": navi_tables}
+    measured = {task.name: set(task(asked.get(task.name, encoders.oracle), data).measures) for task in TASKS}
+    for section in SECTIONS.values():
+        for column in (column for table in section.tables for column in table.columns if column.task in measured):
+            named = {name for name in (column.measure, column.loss, column.floor) if name}
+            assert named <= measured[column.task]
+
+
+def test_seeds_are_averaged_with_the_deviations_of_seeds_and_runs(results):
+    for seed, value in enumerate((0.5, 0.7)):
+        add(results, "bert", "classification_lr", seed=seed, rows_f1=value, rows_f1_deviation=0.3)
+    page = make_page(results)
+    cell = read_column(find_table(page, "movie: macro-F1 on the row embeddings"), "F1", "LR")["BERT"]
+    assert (cell.value, cell.deviation) == (pytest.approx(0.6), pytest.approx((0.09 + 0.02) ** 0.5))
+    assert "means over 2 seeds" in page.lead
+
+
+def test_a_model_that_no_table_knows_is_a_row_too_and_a_corpus_of_ours_needs_no_paper(results):
+    for model in ("bert", "mine"):
+        add(results, model, "clustering", corpus="feeds", test_headers_nmi=0.5)
+    table = find_table(make_page(results), "feeds: columns of known tables")
+    assert [row[0] for row in table.rows] == ["BERT", "mine"]
+    assert [column.name for column in table.described_columns] == ["model", "NMI"]
+
+
+def test_single_tables_have_a_column_each(results):
+    add(results, "bert", "classification_xgboost", **{"beer_style/rows_f1": 0.5, "text_only/rows_f1": 0.4})
+    table = find_table(make_page(results), "movie: macro-F1 of XGBoost, row embeddings")
+    assert [column.name for column in table.described_columns[1:]] == ["beer style"]
+
+
+def test_what_was_left_out_says_what_would_fill_it(results):
+    add(results, "bert", "classification_lr", rows_f1=0.5)
+    reason = "TabPFN's files are not in here; run: python scripts/fetch_tabpfn.py"
+    page = make_page(results, {"classification_tabpfn": reason})
+    assert f"`classification_tabpfn` was left out: {reason}." in find_table(page, "movie: macro-F1 on the row").note
+    rows = {row[0]: row for row in find_table(page, "What was left out").rows}
+    assert rows["classification_tabpfn"][2] == reason
+    assert "--tasks naming" in rows["naming"][2]
+
+
+def test_cells_that_failed_are_listed_with_their_error(results):
+    add(results, "navi", "naming", seed=1, error="ValueError: no rows")
+    rows = find_table(make_page(results), "Cells that failed").rows
+    assert rows == (("naming", "movie", "NAVI", 1, "ValueError: no rows"),)
+
+
+def test_no_results_make_a_page_that_says_how_to_get_some(results):
+    page = make_page(results)
+    assert "navi evaluate CORPUS -o RESULTS" in page.lead
+    assert [section.title for section in page.sections] == ["What was left out"]
+
+
+def test_settings_and_curves_are_those_of_the_models_trained_here(results):
+    add(results, "navi", "generative", test_value_token=0.5)
+    folder = results.folder / "models" / "movie" / "navi-0"
+    folder.mkdir(parents=True)
+    training = {"learning_rate": 0.0002, "max_steps": None, "workers": 6}
+    (folder / "pretrain.json").write_text(json.dumps({"config": {"backbone": "minilm", "training": training}}))
+    lines = [{"kind": "train", "step": 1, "loss": 3.0}, {"kind": "validation", "step": 2, "value_accuracy": 0.25}]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = make_page(results)
+    assert find_table(page, "movie: hyper-parameters as run").rows == (
+        ("backbone", "minilm", "bert-base-uncased"),
+        ("training.learning_rate", "0.0002", "3e-05"),
+        ("training.max_steps", "off", None),
+    )
+    loss, value = figures.draw_curves(Averages(results), "movie")
+    assert (loss.series, value.series) == ({"NAVI": ((1, 3.0),)}, {"NAVI": ((2, 0.25),)})
+
+
+def find_claims(results):
+    return {claim.text: claim for claim in list_claims(Averages(results), "movie")}
+
+
+@pytest.mark.parametrize(("navi", "holds"), [(0.8188, True), (0.818, False)])
+def test_a_margin_must_be_the_papers(results, navi, holds):
+    add(results, "bert", "generative", test_value_token=0.8)
+    add(results, "navi", "generative", test_value_token=navi)
+    (row,) = compare_with_bert(Averages(results), "movie").rows
+    assert (row[0], row[-1]) == ("Value", holds)
+    assert row[-2] == pytest.approx(0.7077 - 0.6889)
+
+
+def test_cells_where_a_baseline_is_ahead_are_counted(results):
+    for model, nmi, b3 in (("tapas", 0.5, 0.9), ("navi", 0.6, 0.8)):
+        add(results, model, "clustering", test_headers_nmi=nmi, test_headers_b3_f1=b3)
+    claim = find_claims(results)["NAVI ahead of TAPAS in predicting and clustering"]
+    assert (claim.num_holding, len(claim.margins)) == (1, 2)
+
+
+@pytest.mark.parametrize(("permuted", "holding"), [(0.9005, 1), (0.9, 1), (0.898, 0)])
+def test_permuted_columns_may_change_next_to_nothing(results, permuted, holding):
+    add(results, "navi", "robustness", informed_default_token=0.9, informed_permuted_token=permuted)
+    claim = find_claims(results)["NAVI's header accuracy unchanged (± 0.001) with columns permuted"]
+    assert claim.num_holding == holding
+
+
+def test_ablations_need_be_worse_only_where_the_paper_has_them_worse(results):
+    # On Movie the paper's classification is better without alignment, so that cell claims nothing.
+    for model, value in (("navi-paper", 0.5), ("navi-paper-without_alignment", 0.6)):
+        add(results, model, "generative", test_value_token=value)
+        add(results, model, "classification_xgboost", rows_f1=value)
+    claim = find_claims(results)[
+        f"NAVI (paper) ahead of {name_model('navi-paper-without_alignment')} where the paper says so"
+    ]
+    assert claim.margins == pytest.approx((-0.1,))
+
+
+def make_columns():
+    return {
+        "test_headers": np.random.default_rng(0).normal(size=(8, 5)).astype(np.float16),
+        "test_table": np.array([f"t{number % 2}" for number in range(8)]),
+        "test_header": np.array(["actor", "actors", "cast", "year", "date", "year", "title", "title"]),
+        "test_concept": np.array(["actor", "actor", "actor", "year", "year", "year", "title", "title"]),
+    }
+
+
+def make_segments():
+    return {
+        "segments": np.random.default_rng(1).normal(size=(10, 4)).astype(np.float16),
+        "role": np.array(["low", "high"] * 5),
+        "table": np.array([f"t{number % 3}" for number in range(10)]),
+        "header": np.array(["year"] * 10),
+        "value": np.array([f"<b>{number}</b>" for number in range(10)]),
+    }
+
+
+def draw(results, name):
+    return figures.FIGURES[name](Averages(results), "movie")
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_what_was_not_kept_is_not_drawn(results, name):
+    add(results, "navi", "generative")
+    assert draw(results, name) == []
+
+
+def test_headers_are_mapped_for_bert_and_navi_and_one_concept_stands_out(results):
+    for model in ("bert", "navi-paper", "navi"):
+        add(results, model, "clustering", arrays=make_columns())
+    assert [figure.caption.split(":")[0] for figure in draw(results, "headers")] == ["movie, BERT", "movie, NAVI"]
+    figure = draw(results, "concept")[1]
+    assert "“actor”" in figure.caption
+    assert figure.labels["shown as"] == ("other concepts",) * 5 + ("actor", "actors", "cast")
+
+
+def test_low_and_high_segments_have_maps_of_their_own_with_hulls(results):
+    add(results, "bert", "geometry", arrays=make_segments())
+    low, high = draw(results, "roles")
+    assert (set(low.labels["role"]), set(high.labels["role"])) == ({"low"}, {"high"})
+    assert low.hulls == high.hulls == "table"
+    assert draw(results, "segments")[0].labels["role"] == ("high",) * 5 + ("low",) * 5
+
+
+def test_reliability_and_similarities_are_drawn_of_what_was_kept(results):
+    outcomes = {"probability": np.array([0.95, 0.92, 0.05]), "right": np.array([True, False, False])}
+    add(results, "navi", "reliability", arrays=outcomes)
+    add(results, "cm2", "reconstruction", arrays={"test_value": np.array([0.0, 0.2])})
+    (figure,) = draw(results, "reliability")
+    assert [(each.accuracy, each.count) for each in figure.series["NAVI"]] == [(0.0, 1), (0.5, 2)]
+    assert list(draw(results, "similarities")[0].shares) == ["CM2"]
+
+
+def test_the_page_with_its_figures_is_one_file_that_needs_nothing_else(results):
+    for model in ("bert", "navi"):
+        add(results, model, "clustering", arrays=make_columns(), test_headers_nmi=0.5)
+        add(results, model, "geometry", arrays=make_segments(), role_silhouette=0.1)
+    html = write_html(make_page(results), results.folder).read_text(encoding="utf-8")
+    assert "header embeddings of all columns" in html
+    assert "<b>3</b>" not in html
+
+
+def test_without_umap_tsne_keeps_bundles_of_directions_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    middle = np.repeat(np.eye(6)[:2], 15, axis=0)
+    points = (middle + 0.05 * np.random.default_rng(0).normal(size=(30, 6))).astype(np.float16)
+    projected = figures.project(points, tmp_path, method="umap")
+    assert projected.method == "t-SNE"
+    first, second = projected.points[:15], projected.points[15:]
+    apart = np.linalg.norm(first.mean(axis=0) - second.mean(axis=0))
+    assert apart > max(np.linalg.norm(each - each.mean(axis=0), axis=1).mean() for each in (first, second))

@@ -1,0 +1,509 @@
+"""Tests of the tasks: encoders whose answers are known get the figures that they deserve."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navi_paper import EvaluationConfig, EvaluationData
+from navi_paper.data import average_columns
+from navi_paper.encoder import list_cells, list_hidden_tokens
+from navi_paper.gold import name_columns
+from navi_paper.tasks import TASKS
+from navi_paper.tasks.clustering import measure_b_cubed, measure_silhouette, measure_variants
+from navi_paper.tasks.naming import list_candidates
+from navi_paper.tasks.prediction import draw_cells, find_modes, score_guesses
+from navi_paper.views import permute_columns
+
+TASK = {task.name: task for task in TASKS}
+SINGLE = {
+    "land": {"table": "alpha", "label": "country", "hide": ["language"], "min_rows": 2},
+    "missing": {"table": "delta", "label": "x"},
+}
+
+
+def test_every_task_measures_something_of_a_model(data, navi_tables):
+    for task in TASKS:
+        result = task(navi_tables, data)
+        assert result.measures
+        assert all(isinstance(value, float) for value in result.measures.values())
+
+
+@given(seed=st.integers(0, 10), share=st.floats(0.01, 1.0))
+def test_a_share_of_each_row_is_chosen_and_at_least_one_cell(make_arrays, seed, share):
+    arrays = make_arrays(seed=seed)
+    chosen = np.bincount(arrays.cell_row[draw_cells(arrays, share, seed)], minlength=arrays.num_rows)
+    counts = np.diff(arrays.row_offsets)
+    assert np.array_equal(chosen, np.maximum(1, np.rint(share * counts)))
+
+
+@given(seed=st.integers(0, 10))
+def test_the_same_cells_are_chosen_whatever_the_order_of_columns(make_arrays, seed):
+    arrays = make_arrays(seed=seed)
+    permuted = permute_columns(arrays, seed=seed)
+
+    def list_chosen(view):
+        cells = draw_cells(view, 0.4, 7)
+        return set(zip(view.cell_row[cells].tolist(), view.row_segments[cells].tolist(), strict=True))
+
+    assert list_chosen(arrays) == list_chosen(permuted)
+
+
+def test_tokens_and_whole_cells_are_counted_apart():
+    score = score_guesses(np.array([1, 2, 9, 4, 5, 6]), np.array([1, 2, 3, 4, 5, 6]), np.array([1, 2, 3]))
+    assert score == pytest.approx({"token": 5 / 6, "exact": 2 / 3})
+
+
+def list_scores(measures, ending):
+    return {name: value for name, value in measures.items() if name.endswith(ending) and "frequent" not in name}
+
+
+def test_who_knows_everything_gets_everything(data, encoders):
+    measures = TASK["generative"](encoders.oracle, data).measures
+    for ending in ("_token", "_exact"):
+        scores = list_scores(measures, ending)
+        assert len(scores) == 2 * 6
+        assert set(scores.values()) == {1.0}
+
+
+def test_every_encoder_is_asked_for_the_same_cells(data, encoders):
+    asked = []
+
+    class Recorder(encoders.Oracle):
+        def predict(self, arrays, rows, hidden):
+            asked.append((hidden.part, hidden.blind, hidden.cells.tobytes(), arrays.row_segments.tobytes()))
+            return super().predict(arrays, rows, hidden)
+
+    TASK["generative"](Recorder(), data)
+    first, asked = asked, []
+    TASK["generative"](Recorder(), data)
+    assert first == asked
+    assert {(part, blind) for part, blind, *_ in first} == {("value", False), ("header", False), ("header", True)}
+
+
+def test_the_most_frequent_value_of_a_column_is_known_where_it_is_constant(data, encoders):
+    everything = replace(data, config=EvaluationConfig(rows=1000, hidden_share=1.0))
+    measures = TASK["generative"](encoders.oracle, everything).measures
+    # language and color are constant; of the other columns no value is more frequent than a third.
+    assert 0.2 <= measures["test_value_frequent_exact"] <= 0.4
+    # date and genre have headers that known tables have, film and size have not.
+    assert measures["unseen_value_frequent_exact"] <= 0.25
+
+
+def test_modes_are_the_most_frequent_members_of_groups():
+    rng = np.random.default_rng(0)
+    group, member = rng.integers(0, 6, 200), rng.integers(0, 9, 200)
+    modes = find_modes(group, member, 7)
+    for number in range(6):
+        counted = Counter(member[group == number].tolist())
+        best = max(counted.values())
+        assert modes[number] == min(each for each, count in counted.items() if count == best)
+    assert modes[6] == -1
+
+
+def test_quartiles_are_those_of_the_cosines(data, encoders):
+    class Half(encoders.Oracle):
+        def reconstruct(self, arrays, rows, hidden):
+            return np.linspace(0, 1, int(hidden.cells.sum()), dtype=np.float32)
+
+    measures = TASK["reconstruction"](Half(), data).measures
+    assert measures["test_value_q1"] == pytest.approx(0.25)
+    assert measures["test_value_median"] == pytest.approx(0.5)
+    assert measures["test_value_q3"] == pytest.approx(0.75)
+
+
+def test_a_model_that_loses_what_is_masked_reconstructs_less(data, navi_tables):
+    measures = TASK["reconstruction"](navi_tables, data).measures
+    assert measures["test_value_median"] < 0.99
+    assert measures["test_header_blind_median"] < measures["test_header_informed_median"]
+
+
+def test_who_knows_everything_loses_nothing(data, encoders):
+    measures = TASK["robustness"](encoders.oracle, data).measures
+    views = ("default", "permuted", "synonyms", "typos", "synonyms_any", "typos_any")
+    for protocol in ("informed", "blind"):
+        assert {measures[f"{protocol}_{view}_token"] for view in views} == {1.0}
+        assert {measures[f"{protocol}_{view}_loss"] for view in views[1:]} == {0.0}
+
+
+def test_who_reads_the_order_loses_by_permutation_alone(data, encoders):
+    measures = TASK["robustness"](encoders.order_reader, data).measures
+    assert measures["blind_default_token"] == 1.0
+    assert measures["blind_permuted_loss"] > 0.3
+    assert measures["blind_permuted_loss"] == pytest.approx(1 - measures["blind_permuted_token"])
+    assert measures["blind_synonyms_loss"] == measures["blind_typos_any_loss"] == 0.0
+
+
+def test_what_is_to_be_guessed_is_the_header_as_it_was(data, encoders):
+    asked = []
+
+    class Recorder(encoders.Oracle):
+        def predict(self, arrays, rows, hidden):
+            true, _ = list_hidden_tokens(arrays, rows, hidden)
+            asked.append(true.tolist())
+            return true
+
+    TASK["robustness"](Recorder(), data)
+    default, permuted, *renamed = asked[:6]
+    assert all(each == default for each in renamed)
+    assert sorted(permuted) == sorted(default)
+
+
+def test_who_leans_on_the_other_headers_loses_when_they_are_renamed(data, encoders):
+    known = len(data.corpus.headers)
+
+    class Leaner(encoders.Oracle):
+        """Knows the hidden header as long as every header shown in the row is one of the corpus."""
+
+        def predict(self, arrays, rows, hidden):
+            true, lengths = list_hidden_tokens(arrays, rows, hidden)
+            row_C, segments = list_cells(arrays, rows)
+            strange = np.unique(row_C[(arrays.segment_header[segments] >= known) & ~hidden.cells])
+            lost = np.isin(row_C[hidden.cells], strange)
+            return np.where(np.repeat(lost, lengths), -1, true)
+
+    measures = TASK["robustness"](Leaner(), data).measures
+    assert measures["blind_permuted_loss"] == 0.0
+    assert measures["blind_synonyms_loss"] > 0.0
+    assert measures["blind_typos_any_loss"] > measures["blind_typos_loss"] > 0.0
+
+
+def test_an_informed_encoder_is_told_the_attribute_of_the_new_header(data, encoders):
+    known = len(data.corpus.attributes)
+    told = []
+
+    class Recorder(encoders.Oracle):
+        def predict(self, arrays, rows, hidden):
+            _, segments = list_cells(arrays, rows)
+            told.append(bool((arrays.segment_attribute[segments][hidden.cells] >= known).any()))
+            return super().predict(arrays, rows, hidden)
+
+    TASK["robustness"](Recorder(), data)
+    default, permuted, *_, typos_any = told[:6]
+    assert not default
+    assert not permuted
+    assert typos_any
+
+
+@pytest.fixture
+def knower(data, encoders):
+    """An encoder that embeds a cell as its concept."""
+    names = sorted(set(data.gold.concepts.values()))
+
+    class Knower(encoders.Oracle):
+        def embed(self, arrays, rows, *, parts=("rows",), hidden=None):
+            row_C, segments = list_cells(arrays, rows)
+            headers = data.corpus.headers.to_pylist()
+            tables = arrays.row_table[rows][row_C]
+            pairs = zip(tables, arrays.segment_header[segments], strict=True)
+            concepts = [data.gold.concepts.get((data.corpus.tables[t], headers[h]), "none") for t, h in pairs]
+            numbers = [names.index(concept) if concept in names else len(names) for concept in concepts]
+            return dict.fromkeys(parts, self.draw(numbers))
+
+    return Knower()
+
+
+def test_who_knows_what_columns_mean_clusters_them_exactly(data, knower):
+    measures = TASK["clustering"](knower, data).measures
+    for name in ("test_headers", "test_segments", "test_headers_permuted"):
+        assert measures[f"{name}_nmi"] == pytest.approx(1.0)
+        assert measures[f"{name}_b3_f1"] == 1.0
+        assert measures[f"{name}_cosine"] == pytest.approx(0.0, abs=1e-6)
+        assert measures[f"{name}_l2"] == pytest.approx(0.0, abs=1e-3)
+        assert measures[f"{name}_silhouette"] == pytest.approx(1.0)
+
+
+def test_known_and_unseen_tables_are_measured_apart(data, encoders):
+    result = TASK["clustering"](encoders.oracle, data)
+    assert result.measures["test_columns"] == 8
+    assert result.measures["unseen_columns"] == 3
+    assert set(result.arrays["test_table"]) == {"alpha", "beta"}
+    assert set(result.arrays["unseen_table"]) == {"gamma"}
+
+
+def test_no_more_rows_than_asked_for_are_looked_at(data, encoders):
+    asked = []
+
+    class Recorder(encoders.Oracle):
+        def embed(self, arrays, rows, *, parts=("rows",), hidden=None):
+            asked.append(len(rows))
+            return super().embed(arrays, rows, parts=parts, hidden=hidden)
+
+    TASK["clustering"](Recorder(), data)
+    assert asked == [16, 16, 8, 8]
+
+
+partitions = st.integers(2, 30).flatmap(
+    lambda size: st.tuples(
+        st.lists(st.integers(0, 5), min_size=size, max_size=size),
+        st.lists(st.integers(0, 5), min_size=size, max_size=size),
+    )
+)
+
+
+def b_cubed_by_pairs(gold, clusters):
+    precision, recall = [], []
+    for item in range(len(gold)):
+        cluster = {other for other in range(len(gold)) if clusters[other] == clusters[item]}
+        members = {other for other in range(len(gold)) if gold[other] == gold[item]}
+        precision.append(len(cluster & members) / len(cluster))
+        recall.append(len(cluster & members) / len(members))
+    return sum(precision) / len(gold), sum(recall) / len(gold)
+
+
+@given(partitions)
+def test_b_cubed_agrees_with_counting_pairs(pair):
+    gold, clusters = pair
+    found = measure_b_cubed(np.array(gold), np.array(clusters))
+    precision, recall = b_cubed_by_pairs(gold, clusters)
+    f1 = 2 * precision * recall / (precision + recall)
+    assert found == pytest.approx({"b3_f1": f1, "b3_precision": precision, "b3_recall": recall})
+
+
+def test_the_silhouette_leaves_out_classes_of_one_item():
+    embeddings = np.array([[1, 0], [1, 0.01], [0, 1], [0.01, 1], [1, 1]], dtype=np.float32)
+    gold = np.array(["a", "a", "b", "b", "alone"])
+    found = measure_silhouette(embeddings, gold)
+    assert found == pytest.approx(measure_silhouette(embeddings[:4], gold[:4]))
+    assert found["silhouette"] > 0.98
+
+
+def test_distances_of_variants_leave_out_equal_texts_and_other_concepts():
+    embeddings = np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 5.0], [3.0, 3.0]])
+    concepts = np.array(["actor", "actor", "actor", "title"])
+    headers = np.array(["cast", "actors", "actors", "name"])
+    found = measure_variants(embeddings, concepts, headers)
+    assert found["cosine"] == pytest.approx(1.0)
+    assert found["l2"] == pytest.approx(math.sqrt(2))
+
+
+def test_numbers_make_a_column_numeric(data):
+    numeric = data.numeric_columns
+    _, headers = name_columns(data.corpus)
+    assert {headers[column] for column in np.flatnonzero(numeric)} == {"year", "date"}
+
+
+def test_cells_that_are_not_wanted_have_no_part_in_a_mean(data, navi_tables):
+    arrays = data.corpus.arrays
+    rows = np.flatnonzero(arrays.row_table == 0)[:5]
+    first, second = np.flatnonzero(arrays.column_table == 0)[:2]
+    wanted = (rows, np.array([first, first, second, second, second]))
+    found = average_columns(navi_tables, arrays, rows, wanted, ("values",))["values"]
+    for column, own in ((first, rows[:2]), (second, rows[2:])):
+        embedded = navi_tables.embed(arrays, own, parts=("values",))["values"]
+        _, segments = list_cells(arrays, own)
+        cells = arrays.segment_header[segments] == arrays.column_header[column]
+        np.testing.assert_allclose(found[column], embedded[cells].mean(axis=0), atol=1e-4)
+    others = np.setdiff1d(np.arange(len(arrays.column_table)), [first, second])
+    assert not found[others].any()
+
+
+def test_segments_stand_beside_their_own_texts(data, encoders):
+    arrays = TASK["geometry"](encoders.oracle, data).arrays
+    low = arrays["role"] == "low"
+    assert set(zip(arrays["header"][low], arrays["value"][low], strict=True)) == {
+        ("language", "english"),
+        ("color", "red"),
+    }
+    number = data.corpus.headers.to_pylist().index("color")
+    expected = encoders.oracle.draw([number])[0].astype(np.float16)
+    assert np.all(arrays["segments"][arrays["header"] == "color"] == expected)
+
+
+def make_namer(data, encoders, header_of):
+    """Return an encoder that finds a header (by text) from `header_of(arrays, segment, rank)`."""
+    names = {name: number for number, name in enumerate(data.corpus.headers.to_pylist())}
+    whole = data.corpus.arrays
+
+    class Namer(encoders.Oracle):
+        asked = ()
+
+        def predict_log(self, arrays, rows, hidden, tokens):
+            assert hidden.blind
+            _, segments = list_cells(arrays, rows)
+            rank_C = np.concatenate([np.arange(count) for count in np.diff(arrays.row_offsets)[rows]])
+            self.asked += (int(hidden.cells.sum()),)
+            lengths = np.diff(arrays.header_offsets)[arrays.segment_header[segments[hidden.cells]]]
+            logged = []
+            for segment, rank, length in zip(segments[hidden.cells], rank_C[hidden.cells], lengths, strict=True):
+                header = names[header_of(arrays, segment, rank)]
+                start, end = whole.header_offsets[header : header + 2]
+                spelled = whole.header_tokens[start:end]
+                for place in range(length):
+                    right = len(spelled) == length and spelled[place]
+                    logged.append(np.where(tokens == right, 0.0, -9.0))
+            return np.array(logged, np.float32)
+
+    return Namer()
+
+
+def read_value(data, arrays, segment):
+    return data.corpus.values[int(arrays.segment_value[segment])].as_py()
+
+
+@pytest.fixture
+def by_value(data):
+    def find(arrays, segment, _):
+        value = read_value(data, arrays, segment)
+        return "title" if value.startswith("film") else "year" if value.isdigit() else "genre"
+
+    return find
+
+
+def test_who_knows_values_names_every_column(data, encoders, by_value):
+    measures = TASK["naming"](make_namer(data, encoders, by_value), data).measures
+    assert measures["columns"] == 3
+    assert measures["top1"] == measures["permuted_top1"] == 1.0
+    assert measures["top5"] == measures["permuted_top5"] == 1.0
+
+
+def test_a_column_may_be_called_by_any_header_of_its_concept(data, encoders, by_value):
+    other = {"title": "name", "year": "date", "genre": "kind"}
+    namer = make_namer(data, encoders, lambda *cell: other[by_value(*cell)])
+    assert TASK["naming"](namer, data).measures["top1"] == 1.0
+
+
+def test_columns_whose_concept_no_known_table_has_are_counted_apart(data, encoders, by_value):
+    gold = replace(data.gold, concepts={**data.gold.concepts, ("gamma", "size"): "size"})
+    measures = TASK["naming"](make_namer(data, encoders, by_value), replace(data, gold=gold)).measures
+    assert measures["unnameable"] == 1
+    assert measures["top1"] == 1.0
+
+
+def test_a_header_of_several_concepts_is_strictly_what_most_tables_make_of_it(data, encoders):
+    # country is in both known tables: a year in one, a title in the other, so strictly a title.
+    concepts = {**data.gold.concepts, ("alpha", "country"): "year", ("beta", "country"): "title"}
+    changed = replace(data, gold=replace(data.gold, concepts=concepts))
+    measures = TASK["naming"](make_namer(data, encoders, lambda *_: "country"), changed).measures
+    assert measures["top1"] == pytest.approx(2 / 3)
+    assert measures["top1_strict"] == pytest.approx(1 / 3)
+    assert measures["top5_strict"] <= measures["top5"]
+
+
+def test_candidates_are_headers_of_known_tables(data, monkeypatch):
+    monkeypatch.setattr("navi_paper.tasks.naming.LONGEST", 4)
+    candidates = list_candidates(data)
+    spelled = {
+        tuple(data.corpus.tokenizer.encode(header, add_special_tokens=False).ids)
+        for header in ("title", "year", "genre", "country", "language", "name", "date", "kind", "color")
+    }
+    short = {tokens for tokens in spelled if len(tokens) <= 4}
+    assert set(candidates.tokens) == short
+    assert candidates.too_long == len(spelled) - len(short)
+    assert candidates.nameable == {"title", "year", "genre", "country"}
+    # country is the one header that both known tables have.
+    assert candidates.concepts[0] == {"country"}
+
+
+@pytest.fixture(scope="module")
+def result(corpus, navi_tables):
+    return TASK["reliability"](navi_tables, EvaluationData(corpus=corpus, config=EvaluationConfig(rows=30)))
+
+
+def test_every_answer_has_a_probability_and_is_right_or_wrong(result):
+    probability, right = result.arrays["probability"], result.arrays["right"]
+    assert len(probability) == len(right) == round(30 * result.measures["answered"]) > 0
+    assert probability.min() >= 0
+    assert probability.max() <= 1
+    assert result.measures["accuracy"] == pytest.approx(right.sum() / 30)
+
+
+def test_the_errors_are_those_of_what_is_kept(result):
+    probability, right = result.arrays["probability"].astype(np.float64), result.arrays["right"]
+    assert result.measures["brier"] == pytest.approx(((probability - right) ** 2).mean(), abs=1e-6)
+    assert 0 <= result.measures["ece"] <= 1
+
+
+def test_with_enough_validation_cells_probabilities_are_calibrated(corpus, navi_tables, monkeypatch):
+    monkeypatch.setattr("navi_paper.tasks.prediction.LEAST_CELLS", 10)
+    calibrated = TASK["reliability"](navi_tables, EvaluationData(corpus=corpus, config=EvaluationConfig(rows=30)))
+    assert calibrated.measures["calibrated"] == 1
+
+
+@pytest.fixture
+def with_single(data):
+    gold = replace(data.gold, labels={**data.gold.labels, "single_tables": SINGLE})
+    return replace(data, gold=gold)
+
+
+@pytest.fixture
+def seen(data, encoders):
+    """An encoder that notes the headers that it is shown, call after call."""
+    headers = data.corpus.headers.to_pylist()
+
+    class Seer(encoders.Oracle):
+        def __init__(self):
+            self.shown = []
+
+        def embed(self, arrays, rows, *, parts=("rows",), hidden=None):
+            _, segments = list_cells(arrays, rows)
+            self.shown.append({headers[number] for number in arrays.segment_header[segments]})
+            return super().embed(arrays, rows, parts=parts, hidden=hidden)
+
+    return Seer()
+
+
+def test_the_vectors_of_every_labelled_row_are_kept(with_single, encoders):
+    result = TASK["row_vectors"](encoders.oracle, with_single)
+    for prefix in ("", "text_only/", "partial_text/", "land/"):
+        arrays = {key: result.arrays[f"{prefix}{key}"] for key in ("vectors_rows", "vectors_means")}
+        count = int(result.measures[f"{prefix}rows"])
+        assert {array.shape for array in arrays.values()} == {(count, encoders.Oracle.WIDTH)}
+        assert {array.dtype for array in arrays.values()} == {np.dtype(np.float16)}
+        for key in ("labels", "row", "table"):
+            assert result.arrays[f"{prefix}{key}"].shape == (count,)
+        assert result.arrays[f"{prefix}row"].dtype == np.int64
+
+
+def test_labels_and_what_reveals_them_are_never_shown(with_single, seen):
+    TASK["row_vectors"](seen, with_single)
+    whole, text_only, _, land = seen.shown
+    assert whole == {"title", "year", "country", "language", "name", "date", "color"}
+    assert text_only == whole - {"year", "date"}
+    assert land == {"title", "year", "genre"}
+
+
+def test_rows_have_the_labels_of_their_own_genres(data, encoders):
+    arrays = TASK["row_vectors"](encoders.oracle, data).arrays
+    corpus = data.corpus
+    for row, label, table in zip(arrays["row"], arrays["labels"], arrays["table"], strict=True):
+        segments = corpus.arrays.row_segments[corpus.arrays.row_offsets[row] : corpus.arrays.row_offsets[row + 1]]
+        texts = corpus.values.take(corpus.arrays.segment_value[segments]).to_pylist()
+        assert any(text.split(",")[0] == label for text in texts)
+        assert corpus.tables[corpus.arrays.row_table[row]] == table
+
+
+def test_no_row_was_trained_on(with_single, encoders):
+    result = TASK["row_vectors"](encoders.oracle, with_single)
+    for name in ("row", "land/row"):
+        assert 0 not in with_single.corpus.row_split[result.arrays[name]]
+
+
+def test_single_tables_do_without_other_labels(data, encoders):
+    alone = replace(data, gold=replace(data.gold, labels={"single_tables": SINGLE}))
+    result = TASK["row_vectors"](encoders.oracle, alone)
+    assert result.measures["land/classes"] == 4
+    assert "rows" not in result.measures
+    assert not any(name.startswith("missing") for name in result.arrays)
+
+
+def test_most_encoders_are_asked_for_the_whole_rows_alone(data, encoders, monkeypatch):
+    monkeypatch.setattr(encoders.Oracle, "abilities", frozenset())
+    assert "text_only/row" not in TASK["row_vectors"](encoders.oracle, data).arrays
+
+
+def test_a_vector_is_the_mean_of_the_cells_that_are_texts_and_not_hidden(data, encoders):
+    result = TASK["text_vectors"](encoders.oracle, data)
+    headers = data.corpus.headers.to_pylist()
+    texts = {"alpha": ("title", "country", "language"), "beta": ("name", "country", "color")}
+    for row, vector in zip(result.arrays["row"], result.arrays["vectors"], strict=True):
+        table = data.corpus.tables[data.corpus.arrays.row_table[row]]
+        # The oracle embeds a cell as its header, whatever the part.
+        expected = encoders.oracle.draw([headers.index(header) for header in texts[table]]).mean(axis=0)
+        assert vector == pytest.approx(expected, abs=2e-3)

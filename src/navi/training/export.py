@@ -12,7 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.backbones import WEIGHTS_FILE, find_licence
-from navi.columns import survey_columns
 from navi.errors import ModelError
 from navi.files import read_json, write_json
 from navi.training.checkpoint import RECORD_FILE, save_weights
@@ -126,6 +125,8 @@ class Domain:
 
 def export_run(model: NaviModel, special: SpecialTokens, corpus: Corpus, result: TrainingResult) -> None:
     """Write weights, configuration, tokenizer, domain, columns and card and, last, the record of a run that is done."""
+    from navi.columns import survey_columns  # not at the top: who only reads a directory should not wait for it
+
     folder = result.path
     save_weights(model, folder / WEIGHTS_FILE)
     # safetensors makes its files readable to their owner alone.

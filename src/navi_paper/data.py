@@ -211,14 +211,5 @@ def average_columns(
         found = encoder.embed(taken, np.arange(len(some)), parts=parts)
         for part in parts:
             sums.setdefault(part, np.zeros((num_columns, found[part].shape[1])))
-            add_groups(sums[part], column_C[chosen], found[part][chosen])
+            np.add.at(sums[part], column_C[chosen], found[part][chosen])
     return {part: (total / np.maximum(counts, 1)[:, None]).astype(np.float32) for part, total in sums.items()}
-
-
-def add_groups(sums: NDArray[np.float64], group_C: Ints, embedded_CD: Floats) -> None:
-    """Add each embedding to its group's sum."""
-    if not len(group_C):
-        return
-    order = np.argsort(group_C, kind="stable")
-    groups, starts = np.unique(group_C[order], return_index=True)
-    sums[groups] += np.add.reduceat(embedded_CD[order].astype(np.float64), starts, axis=0)

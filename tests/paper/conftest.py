@@ -15,7 +15,6 @@ from navi_paper import EvaluationConfig, EvaluationData, Gold
 from navi_paper.encoder import (
     IN_VARIANTS,
     PREDICTS_TOKENS,
-    Hidden,
     TableEncoder,
     list_cells,
     list_hidden_tokens,
@@ -115,34 +114,10 @@ class Oracle(TableEncoder):
         return list_hidden_tokens(arrays, rows, hidden)[0]
 
 
-class OrderReader(Oracle):
-    """Takes the header that stands at this place of the row in the corpus, whatever the value; knows no values."""
-
-    name = "order reader"
-
-    def __init__(self, corpus: Corpus) -> None:
-        arrays = corpus.arrays
-        self.by_place: dict[tuple[int, int], int] = {}
-        for row in range(arrays.num_rows):
-            for rank, segment in enumerate(arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]]):
-                self.by_place.setdefault((int(arrays.row_table[row]), rank), int(arrays.segment_header[segment]))
-
-    def predict(self, arrays, rows, hidden: Hidden):
-        _, lengths = list_hidden_tokens(arrays, rows, hidden)
-        row_C, _ = list_cells(arrays, rows)
-        rank_C = np.concatenate([np.arange(count) for count in np.diff(arrays.row_offsets)[rows]])
-        found = []
-        for row, rank, length in zip(row_C[hidden.cells], rank_C[hidden.cells], lengths, strict=True):
-            header = self.by_place[int(arrays.row_table[rows[row]]), int(rank)]
-            tokens = arrays.header_tokens[arrays.header_offsets[header] : arrays.header_offsets[header + 1]].tolist()
-            found += (tokens + [0] * int(length))[: int(length)]
-        return np.array(found, np.int64)
-
-
 @pytest.fixture(scope="session")
-def encoders(corpus: Corpus) -> SimpleNamespace:
-    """Encoders whose answers are known: `oracle`, `order_reader`, and their classes."""
-    return SimpleNamespace(oracle=Oracle(), order_reader=OrderReader(corpus), Oracle=Oracle, OrderReader=OrderReader)
+def encoders() -> SimpleNamespace:
+    """An encoder whose answers are known, `oracle`, and its class."""
+    return SimpleNamespace(oracle=Oracle(), Oracle=Oracle)
 
 
 @pytest.fixture(scope="session")

@@ -46,15 +46,6 @@ def test_guesses_are_those_of_rows_encoded_one_by_one(navi_tables, corpus, part,
     assert np.array_equal(navi_tables.predict(corpus.arrays, ROWS, hidden), logits.argmax(dim=1).numpy())
 
 
-@pytest.mark.parametrize("blind", [False, True])
-def test_log_probabilities_are_those_of_the_whole_vocabulary(navi_tables, corpus, blind):
-    hidden = draw_hidden(corpus, blind=blind)
-    tokens = np.array([17, 5, 120])
-    expected = torch.log_softmax(read_one_by_one(navi_tables, corpus.arrays, ROWS, hidden), dim=1)[:, tokens]
-    found = navi_tables.predict_log(corpus.arrays, ROWS, hidden, tokens)
-    np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
-
-
 def test_embeddings_come_in_the_order_asked_for(navi_tables, corpus):
     whole = navi_tables.embed(corpus.arrays, ROWS, parts=("rows", "means", "headers", "values", "segments"))
     row_C, _ = list_cells(corpus.arrays, ROWS)
@@ -83,3 +74,12 @@ def test_a_model_directory_is_opened(navi_tables, corpus, tmp_path, tiny_backbon
     np.testing.assert_allclose(
         opened.embed(corpus.arrays, ROWS)["rows"], navi_tables.embed(corpus.arrays, ROWS)["rows"], atol=1e-5
     )
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_log_probabilities_are_those_of_the_whole_vocabulary(navi_tables, corpus, blind):
+    hidden = draw_hidden(corpus, blind=blind)
+    tokens = np.array([17, 5, 120])
+    expected = torch.log_softmax(read_one_by_one(navi_tables, corpus.arrays, ROWS, hidden), dim=1)[:, tokens]
+    found = navi_tables.predict_log(corpus.arrays, ROWS, hidden, tokens)
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)

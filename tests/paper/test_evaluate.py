@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from navi.errors import ConfigError, MissingExtraError
-from navi.training import PretrainConfig, make_preset
+from navi.errors import ConfigError
+from navi.training import PretrainConfig
 from navi_paper import (
     Cell,
     EvaluationConfig,
@@ -74,21 +74,6 @@ def test_the_same_again_trains_nothing(evaluated, data, settings, monkeypatch):
         data.corpus, out, gold=data.gold, name="films", models=("bert", "navi"), pretrain=settings, config=SMALL
     )
     assert again.done == summary.done
-
-
-def test_without_what_draws_the_page_its_content_is_kept(evaluated, data, settings, monkeypatch):
-    def draw(page, folder):
-        raise MissingExtraError("Drawing the figures", "report")
-
-    out, summary = evaluated
-    before = (out / "report.html").read_bytes()
-    monkeypatch.setattr("navi.report.writing.write_html", draw)
-    again = evaluate(
-        data.corpus, out, gold=data.gold, name="films", models=("bert", "navi"), pretrain=settings, config=SMALL
-    )
-    assert again.done == summary.done
-    assert "navi-tables[report]" in again.left_out["report.html"]
-    assert (out / "report.html").read_bytes() == before
 
 
 def test_without_gold_what_needs_none_is_measured(data, settings, tmp_path):
@@ -182,22 +167,6 @@ def test_a_second_run_does_nothing_again(make_grid, journal):
     assert journal == []
 
 
-def test_a_new_model_alone_is_trained(make_grid, journal):
-    make_grid("one").run()
-    journal.clear()
-    make_grid("one", "two").run()
-    assert [entry for entry in journal if entry[0] == "train"] == [("train", "two")]
-
-
-def test_other_amounts_are_other_cells(make_grid, journal):
-    make_grid("one").run()
-    journal.clear()
-    grid = make_grid("one")
-    grid.data = replace(grid.data, config=replace(grid.data.config, rows=7))
-    grid.run()
-    assert ("task", "one") in journal
-
-
 def test_workers_and_checkpoints_make_no_other_cells(make_grid, journal):
     make_grid("one").run()
     journal.clear()
@@ -216,14 +185,6 @@ def test_a_failing_task_stops_no_other(make_grid):
     summary = grid.run()
     assert [record.error for record in summary.failed] == ["ValueError: odd rows"]
     assert find(grid, "asked") is not None
-
-
-def test_a_cell_that_failed_is_tried_again(make_grid):
-    def fail(encoder, data):
-        raise ValueError("odd rows")
-
-    make_grid("one", tasks=(Task(name="asked", run=fail),)).run()
-    assert make_grid("one").run().failed == ()
 
 
 def test_a_model_that_cannot_be_trained_stops_no_other(make_grid):
@@ -264,51 +225,12 @@ def test_a_taken_model_that_was_trained_anew_in_its_place_is_measured_again(shap
     assert journal.count(("task", "one")) == 2
 
 
-def test_a_taken_model_that_was_moved_is_not_measured_again(make_grid, journal, tmp_path):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for name in ("config.json", "tokenizer.json", "model.safetensors"):
-        (folder / name).write_text("first")
-    make_grid("one", taken={"one": folder}).run()
-    make_grid("one", taken={"one": folder.rename(tmp_path / "moved")}).run()
-    assert journal.count(("task", "one")) == 1
-
-
-def test_progress_counts_all_cells(make_grid):
-    told = []
-    grid = make_grid("one", "two")
-    grid._progress = told.append
-    grid.run()
-    assert {report.total for report in told} == {4}
-    assert told[-1].done == 3
-
-
-def test_results_say_where_they_come_from(make_grid, corpus):
-    grid = make_grid("one")
-    grid.run()
-    about = find(grid, "asked").about
-    assert about["fingerprint"] == corpus.fingerprint
-    assert about["device"] == "cpu"
-    assert {"python", "torch", "navi-tables"} <= set(about["versions"])
-
-
-def test_a_name_that_is_none_is_one_clear_error():
-    with pytest.raises(ConfigError, match=r"Unknown model 'gpt'\. Expected some of bert, tapas"):
-        find_model("gpt")
-
-
 @pytest.mark.parametrize("name", ["bert", "navi", "navi-paper", "navi-paper-without_alignment"])
 def test_all_models_share_backbone_batches_and_optimiser(name):
     shared = PretrainConfig.from_dict({"backbone": "some", "sampler": {"rows_per_batch": 7}, "training": {"epochs": 3}})
     config = make_config(find_model(name), shared, seed=5)
     assert (config.backbone, config.sampler) == ("some", shared.sampler)
     assert config.training == replace(shared.training, seed=5)
-
-
-def test_what_is_a_models_own_is_its_presets():
-    config = make_config(find_model("navi-paper-without_alignment"), PretrainConfig(), seed=0)
-    preset = make_preset("paper", "without_alignment")
-    assert (config.model, config.masking, config.alignment) == (preset.model, preset.masking, preset.alignment)
 
 
 def make_record(**changes):
@@ -322,20 +244,6 @@ def test_what_was_kept_is_found_again(tmp_path):
     arrays = found.load_arrays(CELL)
     assert arrays["vectors"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert arrays["names"].tolist() == ["a", "b"]
-
-
-def test_a_later_line_takes_the_place_of_an_earlier_one(tmp_path):
-    results = Results(tmp_path)
-    results.add(make_record(error="broke", measures={}))
-    results.add(make_record())
-    assert list(Results.open(tmp_path)) == [make_record()]
-
-
-@pytest.mark.parametrize("changes", [{"error": "broke"}, {"digest": "b"}])
-def test_a_cell_that_failed_or_had_other_settings_is_not_done(tmp_path, changes):
-    results = Results(tmp_path)
-    results.add(make_record(**changes))
-    assert results.find(CELL, "a") is None
 
 
 def test_a_line_cut_off_while_it_was_written_is_left_out_and_writing_goes_on(tmp_path):

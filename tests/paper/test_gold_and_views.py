@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,22 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.corpus import canonicalise
 from navi.corpus.arrays import ROLE_LOW
 from navi.errors import ConfigError
-from navi_paper import EvaluationConfig, Gold
+from navi_paper import Gold
 from navi_paper.gold import (
-    LabelledRows,
     SingleTable,
     find_headers,
-    find_revealing_columns,
-    keep_classes,
     read_labels,
     read_single_table,
 )
 from navi_paper.tasks.rows import draw_pool
 from navi_paper.views import (
-    blank_headers,
     draw_synonyms,
     draw_typos,
     hide_columns,
@@ -54,43 +48,10 @@ def test_labels_are_read_from_the_text_before_the_separator(data):
         assert text.split(",")[0] == label
 
 
-def test_letters_around_a_label_are_stripped(corpus):
-    gold = {
-        "classes": ["drama"],
-        "strip": " dm",
-        "aliases": {"ra": "drama"},
-        "tables": {"alpha": {"label": "genre", "separator": None}},
-    }
-    assert len(read_labels(corpus, gold).rows) == 0
-    gold["strip"] = " da"
-    gold["aliases"] = {"ram": "drama"}
-    assert len(read_labels(corpus, gold).rows) == 30
-
-
-def test_a_table_of_one_class_labels_all_its_rows(corpus):
-    gold = {"classes": ["film"], "tables": {"gamma": {"label": None, "class": "film"}}}
-    found = read_labels(corpus, gold)
-    assert np.array_equal(found.rows, corpus.rows_of("unseen"))
-    assert set(found.labels) == {"film"}
-
-
 def test_a_single_table_takes_every_text_for_a_class(corpus):
     found = read_single_table(corpus, SingleTable(name="country", table="alpha", label="country"))
     assert set(found.labels) == {"usa", "uk", "korean", "french"}
     assert len(found.rows) == 90
-
-
-@pytest.mark.parametrize(("table", "label"), [("delta", "genre"), ("alpha", "nothing")])
-def test_a_single_table_that_is_not_there_gives_no_rows(corpus, table, label):
-    assert len(read_single_table(corpus, SingleTable(name="x", table=table, label=label)).rows) == 0
-
-
-def test_label_and_revealing_columns_are_hidden_in_their_own_table(data):
-    hidden = find_revealing_columns(data.corpus, data.gold.labels)
-    arrays = data.corpus.arrays
-    headers = data.corpus.headers.take(arrays.column_header).to_pylist()
-    found = {(data.corpus.tables[arrays.column_table[k]], headers[k]) for k in np.flatnonzero(hidden)}
-    assert found == {("alpha", "genre"), ("beta", "kind")}
 
 
 def test_a_root_hides_what_is_nested_in_it(corpus, monkeypatch):
@@ -111,19 +72,6 @@ def test_no_class_takes_more_rows_than_the_limit(data, monkeypatch):
     monkeypatch.setattr("navi_paper.tasks.rows.MAX_ROWS", 5)
     pool = draw_pool(data, read_labels(data.corpus, data.gold.labels))
     assert np.unique(pool.labels, return_counts=True)[1].tolist() == [5, 5]
-
-
-def test_rows_that_are_too_long_are_not_drawn(data):
-    shortest = int(data.row_tokens.min())
-    short = replace(data, config=EvaluationConfig(max_tokens=shortest))
-    pool = draw_pool(short, read_labels(data.corpus, data.gold.labels))
-    assert np.all(data.row_tokens[pool.rows] == shortest)
-
-
-def test_the_largest_classes_are_kept():
-    labelled = LabelledRows(rows=np.arange(7), labels=np.array(list("aaabbcd")))
-    assert set(keep_classes(labelled, min_rows=1, max_classes=2).labels) == {"a", "b"}
-    assert set(keep_classes(labelled, min_rows=3, max_classes=9).labels) == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -233,44 +181,10 @@ def test_a_renamed_column_keeps_its_role_and_gets_the_attribute_of_its_new_heade
     assert tuple(tokens.tolist()) == spell(corpus, "spoken tongue")
 
 
-def test_spelled_cells_keep_their_tokens_but_not_their_attribute(corpus):
-    column = find_column(corpus, "alpha", "title")
-    cells = corpus.arrays.cell_column == column
-    spelled = cells & (np.cumsum(cells) % 2 == 0)
-    view = rename_columns(corpus.arrays, corpus, {column: "headline"}, spelled=spelled)
-    plain = rename_columns(corpus.arrays, corpus, {column: "headline"})
-    headers = view.segment_header[view.row_segments]
-    assert np.array_equal(headers[spelled], corpus.arrays.segment_header[corpus.arrays.row_segments][spelled])
-    assert set(headers[cells & ~spelled]) == {len(corpus.headers)}
-    assert np.array_equal(view.segment_attribute[view.row_segments], plain.segment_attribute[plain.row_segments])
-    check_columns(view)
-
-
-def test_a_blank_header_has_as_many_tokens_as_asked_for(corpus):
-    taken = corpus.arrays.take_rows(np.arange(5))
-    cells = np.zeros(len(taken.row_segments), np.bool_)
-    cells[[0, 3]] = True
-    view = blank_headers(taken, cells, np.array([9, 9, 9]))
-    flat = [cell for row in read_rows(view) for cell in row]
-    plain = [cell for row in read_rows(taken) for cell in row]
-    assert [flat[place][0] for place in (0, 3)] == [(9, 9, 9)] * 2
-    assert [value for _, value in flat] == [value for _, value in plain]
-    unchanged = [place for place in range(len(flat)) if place not in (0, 3)]
-    assert [flat[place] for place in unchanged] == [plain[place] for place in unchanged]
-    assert np.array_equal(view.segment_attribute[view.row_segments], taken.segment_attribute[taken.row_segments])
-    check_columns(view)
-
-
 def test_the_key_decides_the_misspelling():
     found = [misspell("director", key, set()) for key in range(50)]
     assert found == [misspell("director", key, set()) for key in range(50)]
     assert len(set(found)) > 25
-
-
-def test_a_misspelling_is_never_a_header_that_is_there():
-    taken = {misspell("genre", key, set()) for key in range(30)}
-    taken = {canonicalise(each) for each in taken}
-    assert all(canonicalise(misspell("genre", key, taken)) not in taken for key in range(30))
 
 
 def test_half_of_the_eligible_columns_are_misspelled(corpus):
@@ -283,9 +197,3 @@ def test_half_of_the_eligible_columns_are_misspelled(corpus):
 def test_a_synonym_that_the_corpus_has_is_not_taken(corpus):
     eligible = np.ones(len(corpus.arrays.column_table), np.bool_)
     assert draw_synonyms(corpus, {"title": ("name", "Film")}, eligible) == {}
-
-
-def test_no_more_columns_than_the_share_get_a_synonym(corpus):
-    eligible = np.ones(len(corpus.arrays.column_table), np.bool_)
-    synonyms = {header: (f"other {header}",) for header in corpus.headers.to_pylist()}
-    assert len(draw_synonyms(corpus, synonyms, eligible, share=0.25)) == np.ceil(len(eligible) / 4)

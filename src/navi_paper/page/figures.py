@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -55,51 +56,45 @@ def draw_similarities(averages: Averages, corpus: str) -> list[Item]:
     return figures
 
 
-def map_headers(averages: Averages, corpus: str) -> list[Item]:
-    """Return a map of all columns for BERT and NAVI, coloured by concept."""
+def map_headers(averages: Averages, corpus: str, *, one_concept: bool = False) -> list[Item]:
+    """Return a map of all columns for BERT and NAVI, coloured by concept.
+
+    With `one_concept`, the concept with the most headers alone is coloured, by header.
+    """
     figures: list[Item] = []
     for model, arrays in _load_points(averages, corpus, "clustering", "test_headers", MAX_COLUMNS).items():
         projected = project(arrays["test_headers"], averages.folder, method="umap")
         labels = {key: arrays[f"test_{key}"].tolist() for key in ("table", "header", "concept")}
         caption = f"{corpus}, {name_model(model)}: header embeddings of all columns, coloured by concept."
-        figures.append(_map(projected, labels, caption, colour="concept"))
-    return figures
-
-
-def map_concept(averages: Averages, corpus: str) -> list[Item]:
-    """Return the same maps with the columns of one concept coloured by header: that with the most headers."""
-    figures: list[Item] = []
-    for model, arrays in _load_points(averages, corpus, "clustering", "test_headers", MAX_COLUMNS).items():
-        projected = project(arrays["test_headers"], averages.folder, method="umap")
-        labels = {key: arrays[f"test_{key}"].tolist() for key in ("table", "header", "concept")}
+        if not one_concept:
+            figures.append(_map(projected, labels, caption, colour="concept"))
+            continue
         concept = find_widest(labels["concept"], labels["header"])
         pairs = zip(labels["header"], labels["concept"], strict=True)
-        shown = [header if each == concept else REST for header, each in pairs]
+        labels["shown as"] = [header if each == concept else REST for header, each in pairs]
         caption = f"{corpus}, {name_model(model)}: the headers of the concept “{concept}” among all columns."
-        figures.append(_map(projected, {**labels, "shown as": shown}, caption, colour="shown as", quiet=(REST,)))
+        figures.append(_map(projected, labels, caption, colour="shown as", quiet=(REST,)))
     return figures
 
 
-def map_segments(averages: Averages, corpus: str) -> list[Item]:
-    """Return maps of low and high segments of five tables for BERT and NAVI, coloured by role."""
+def map_segments(averages: Averages, corpus: str, *, by_table: bool = False) -> list[Item]:
+    """Return maps of low and high segments of five tables for BERT and NAVI, coloured by role.
+
+    With `by_table`, low and high segments have maps of their own, with a hull for each table.
+    """
     figures: list[Item] = []
     for model, arrays in _load_points(averages, corpus, "geometry", "segments", MAX_SEGMENTS).items():
-        projected = project(arrays["segments"], averages.folder, method="t-sne")
-        caption = f"{corpus}, {name_model(model)}: segments of {len(set(arrays['table']))} tables by role."
-        figures.append(_map(projected, _label_segments(arrays), caption, colour="role"))
-    return figures
-
-
-def map_roles(averages: Averages, corpus: str) -> list[Item]:
-    """Return maps of the low and of the high segments alone, with a hull for each table."""
-    figures: list[Item] = []
-    for model, arrays in _load_points(averages, corpus, "geometry", "segments", MAX_SEGMENTS).items():
-        for role in ("low", "high"):
-            some = {name: each[arrays["role"] == role] for name, each in arrays.items()}
-            if len(some["role"]):
-                projected = project(some["segments"], averages.folder, method="t-sne")
-                caption = f"{corpus}, {name_model(model)}: {role}-entropy segments, a hull for each table."
-                figures.append(_map(projected, _label_segments(some), caption, colour="table", hulls="table"))
+        for role in ("low", "high") if by_table else ("",):
+            some = {name: each[arrays["role"] == role] for name, each in arrays.items()} if role else arrays
+            if not len(some["role"]):
+                continue
+            projected = project(some["segments"], averages.folder, method="t-sne")
+            labels = {key: some[key].tolist() for key in ("table", "header", "value", "role")}
+            what = f"{role}-entropy segments, a hull for each table"
+            caption = f"{corpus}, {name_model(model)}: "
+            caption += what if role else f"segments of {len(set(some['table']))} tables by role"
+            colour, hulls = ("table", "table") if role else ("role", None)
+            figures.append(_map(projected, labels, f"{caption}.", colour=colour, hulls=hulls))
     return figures
 
 
@@ -143,9 +138,9 @@ def draw_curves(averages: Averages, corpus: str) -> list[Item]:
 FIGURES: Mapping[str, Callable[[Averages, str], list[Item]]] = {
     "similarities": draw_similarities,
     "headers": map_headers,
-    "concept": map_concept,
+    "concept": partial(map_headers, one_concept=True),
     "segments": map_segments,
-    "roles": map_roles,
+    "roles": partial(map_segments, by_table=True),
     "reliability": draw_reliability,
 }
 """What draws each figure that `contents.toml` names."""
@@ -309,10 +304,6 @@ def _load_points(averages: Averages, corpus: str, task: str, key: str, limit: in
             chosen = np.sort(np.random.default_rng(0).permutation(count)[:limit])
             found[model] = {name: each[chosen] for name, each in arrays.items() if len(each) == count}
     return found
-
-
-def _label_segments(arrays: Arrays) -> dict[str, list[str]]:
-    return {key: arrays[key].tolist() for key in ("table", "header", "value", "role")}
 
 
 def _map(

@@ -127,7 +127,7 @@ class SectionLayout:
 def _read_section(entry: Mapping[str, Any]) -> SectionLayout:
     tables = []
     for table in entry["tables"]:
-        rest = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+        rest: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in table.items()}
         task = {"task": rest.pop("task")} if "task" in rest else {}
         columns = tuple(MeasureColumn(**{**task, **column}) for column in rest.pop("columns"))
         columns = tuple(replace(each, best=None) if each.best == "none" else each for each in columns)

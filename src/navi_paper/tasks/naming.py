@@ -15,7 +15,6 @@ from navi_paper.data import (
     GoldColumns,
     Task,
     TaskResult,
-    add_groups,
     list_gold_columns,
     sample_cells,
 )
@@ -157,7 +156,7 @@ def _read_columns(
         blank = blank_headers(taken, cells, np.full(length, tokens[0]))
         hidden = Hidden(part="header", cells=cells, blind=True)
         found = encoder.predict_log(blank, np.arange(len(rows[some])), hidden, tokens)
-        add_groups(sums, place[some], found.reshape(-1, length * len(tokens)))
+        np.add.at(sums, place[some], found.reshape(-1, length * len(tokens)))
     means = sums / np.bincount(place, minlength=len(columns))[:, None]
     return means.reshape(len(columns), length, len(tokens)).astype(np.float32)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from navi.corpus import SPLITS
 from navi.randomness import fold, make_key, order_keys
-from navi_paper.data import ROWS_AT_ONCE, EvaluationData, Task, TaskResult, add_groups, draw_members
+from navi_paper.data import ROWS_AT_ONCE, EvaluationData, Task, TaskResult, draw_members
 from navi_paper.encoder import IMPUTES, IN_VARIANTS, Bools, Floats, Ints, TableEncoder
 from navi_paper.gold import (
     LabelledRows,
@@ -37,7 +39,8 @@ def keep_row_vectors(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
     `partial_text/` and `NAME/` of each single table. Measures: `rows`, `classes`, and `few_test_rows`, the number of
     classes that take every held-out row because fewer than 100 of theirs are in the test split; behind names likewise.
     """
-    measures, arrays = {}, {}
+    measures: dict[str, float] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for name, pool, hidden_K in _list_pools(encoder, data):
         if len(pool.rows):
             kept = _embed_pool(encoder, data, pool, hidden_K)
@@ -153,7 +156,7 @@ def _embed_texts(encoder: TableEncoder, data: EvaluationData, rows: Ints) -> Flo
     text_C = ~data.numeric_columns[~hidden_K][view.cell_column]
     row_C = view.cell_row[text_C]
     sums_ND = np.zeros((len(rows), headers_CD.shape[1]))
-    add_groups(sums_ND, row_C, (headers_CD[text_C] + values_CD[text_C]) / 2)
+    np.add.at(sums_ND, row_C, (headers_CD[text_C] + values_CD[text_C]) / 2)
     means: Floats = (sums_ND / np.maximum(np.bincount(row_C, minlength=len(rows)), 1)[:, None]).astype(np.float32)
     return means
 

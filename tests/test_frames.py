@@ -47,7 +47,7 @@ def test_a_list_of_frames_holds_tables_and_a_list_of_rows_is_one():
 
 
 def test_a_table_is_read_once_and_stays_what_it_is():
-    table = read_table(ROWS, name="films")
+    table = read_table({"films": ROWS})
     assert read_table(table) is table
     assert read_tables([table]) == {"films": table}
     assert read_tables({"others": table})["others"].name == "others"
@@ -133,7 +133,7 @@ def test_chosen_columns_keep_their_cells_and_all_rows_keep_their_place():
 
 
 def test_a_column_that_no_row_has_is_refused_with_those_there_are():
-    table = read_table([{"title": "Alien", "year": 1979}], name="films")
+    table = read_table({"films": [{"title": "Alien", "year": 1979}]})
     with pytest.raises(TableError, match=r"The table 'films' has no column 'price'. It has title, year."):
         table.find_headers(["price"])
     with pytest.raises(TableError, match=r"Did you mean 'title'\?"):

@@ -6,7 +6,7 @@ import importlib
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import IO, Any
 from xml.etree.ElementTree import ParseError
 
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from navi.errors import MissingExtraError, TableError
 from navi.tables.celltext import write_scalar
 from navi.tables.chunk import Chunk, name_columns
-from navi.tables.flattening import Batches, Lost, RowBuilder, find_whole_cells, read_columns
+from navi.tables.flattening import Batches, Lost, NumberedRow, read_columns, read_rows
 from navi.tables.readreport import BEYOND_HEADER, DAMAGED, EMPTY_FILE, ReadConfig, ReadReport
 from navi.tables.textreader import ByteStream
 
@@ -63,7 +63,8 @@ def read_arrow(stream: ByteStream, config: ReadConfig, report: ReadReport, kept:
             batches = map(file.get_batch, range(file.num_record_batches)) if file else open_stream()
             try:
                 for number, batch in enumerate(batches, 1):
-                    yield batch if is_sound(batch) else (batch.num_rows, f"batch {number} contradicts itself")
+                    sound = all(map(_is_sound, batch.columns))
+                    yield batch if sound else (batch.num_rows, f"batch {number} contradicts itself")
                 if is_file and not file:
                     yield 0, "the file ends too early"
             except _ERRORS as error:
@@ -76,18 +77,14 @@ def read_arrow(stream: ByteStream, config: ReadConfig, report: ReadReport, kept:
         yield from read_columns(read, schema, config, report, kept)
 
 
-def is_sound(batch: pa.RecordBatch) -> bool:
-    """Tell whether the buffers of a batch fit together; Arrow trusts a file, and reads where they point."""
-    return all(map(_is_sound_column, batch.columns))
-
-
-def _is_sound_column(column: pa.Array) -> bool:
+def _is_sound(column: pa.Array) -> bool:
+    """Return whether the buffers of a column fit together; Arrow trusts a file, and reads where they point."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
         # Text that is not UTF-8 can be mended, so it is judged as bytes.
         as_bytes = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(column.type)
-        return as_bytes is not None and _is_sound_column(column.view(as_bytes))
+        return as_bytes is not None and _is_sound(column.view(as_bytes))
     return True
 
 
@@ -113,20 +110,18 @@ def read_excel(stream: ByteStream, config: ReadConfig, report: ReadReport, _: Ba
 
     Rows without any value are no rows, like the blank lines of a text.
     """
-    with stream.spool() as file:
-        workbook = _open_workbook(file, stream)
-        try:
-            filled = (sheet for sheet in workbook.worksheets if any(True for _ in _read_sheet(sheet, None)))
-            sheet = next(filled, None)
-            if sheet is None:
-                report.trouble(EMPTY_FILE, "no sheet has anything in it")
+    with stream.spool() as file, closing(_open_workbook(file, stream)) as workbook:
+        for sheet in workbook.worksheets:
+            rows = _read_sheet(sheet, report)
+            first = next(rows, (0, None))[1]
+            if first is not None:
+                others = ", ".join(repr(other.title) for other in workbook.worksheets if other is not sheet)
+                if others:
+                    report.note(f"sheet {sheet.title!r} is read, not read: {others}")
+                report.headers = name_columns([write_scalar(cell) or "" for cell in first], report)
+                yield from read_rows(_fit(rows, report), config, report)
                 return
-            others = ", ".join(repr(other.title) for other in workbook.worksheets if other is not sheet)
-            if others:
-                report.note(f"sheet {sheet.title!r} is read, not read: {others}")
-            yield from _read_rows(sheet, config, report)
-        finally:
-            workbook.close()
+        report.trouble(EMPTY_FILE, "no sheet has anything in it")
 
 
 def _open_workbook(file: IO[bytes], stream: ByteStream) -> Any:
@@ -140,21 +135,17 @@ def _open_workbook(file: IO[bytes], stream: ByteStream) -> Any:
         raise TableError(f"Cannot read {stream.path} as an Excel workbook: {error}.") from error
 
 
-def _read_rows(sheet: Any, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
-    rows = _read_sheet(sheet, report)
-    top, first = next(rows)
-    headers = report.headers = name_columns([write_scalar(cell) or "" for cell in first], report)
-    cells = (zip(headers, row, strict=False) for number, row in _read_sheet(sheet, None) if number > top)
-    builder = RowBuilder(config, report, find_whole_cells(cells, config))
+def _fit(rows: Iterator[tuple[int, tuple[Any, ...]]], report: ReadReport) -> Iterator[NumberedRow]:
+    """Put the cells of each row under the headers; cells beyond these are lost."""
+    headers = report.headers
     for number, row in rows:
         lost = sum(cell is not None for cell in row[len(headers) :])
         if lost:
             report.change(BEYOND_HEADER, number, f"{len(row)} cells, the header has {len(headers)}", lost)
-        yield from builder.add(zip(headers, row, strict=False), number)
-    yield from builder.flush()
+        yield number, zip(headers, row, strict=False), 0
 
 
-def _read_sheet(sheet: Any, report: ReadReport | None) -> Iterator[tuple[int, tuple[Any, ...]]]:
+def _read_sheet(sheet: Any, report: ReadReport) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Yield number and cells of the rows that hold anything, up to where the sheet is damaged."""
     number = 0
     try:
@@ -162,5 +153,4 @@ def _read_sheet(sheet: Any, report: ReadReport | None) -> Iterator[tuple[int, tu
             if any(cell is not None for cell in row):
                 yield number, row
     except _EXCEL_ERRORS as error:
-        if report is not None:
-            report.trouble(DAMAGED, str(error), number + 1)
+        report.trouble(DAMAGED, str(error), number + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,15 +84,15 @@ class Chunk:
         )
 
 
-def make_chunk(
+def make_chunks(
     headers: list[str],
     cell_row_C: NDArray[np.int32],
     cell_header_C: NDArray[np.int32],
     value_C: pa.StringArray,
     row_number_R: NDArray[np.int64],
     report: ReadReport,
-) -> Chunk | None:
-    """Make a chunk of cells that lie row after row, or None of rows that are all empty.
+) -> Iterator[Chunk]:
+    """Yield the chunk of cells that lie row after row; none, if all rows are empty.
 
     Cells that are null, empty or white space are left out; rows without any other cell are entered as dropped.
     """
@@ -103,11 +103,11 @@ def make_chunk(
         cell_row_C, cell_header_C = cell_row_C[present_C], cell_header_C[present_C]
     cell_row_C, row_number_R = _drop_empty_rows(cell_row_C, row_number_R, report)
     if not len(row_number_R):
-        return None
+        return
     order = order_of_appearance(cell_header_C, len(headers))
     rank_H = np.zeros(len(headers), dtype=np.int32)
     rank_H[order] = np.arange(len(order), dtype=np.int32)
-    return Chunk(
+    yield Chunk(
         headers=tuple(headers[index] for index in order),
         cell_row=cell_row_C.astype(np.int32, copy=False),
         cell_header=rank_H[cell_header_C],

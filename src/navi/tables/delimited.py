@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from navi.tables.chunk import MAX_CHARACTERS, Chunk, make_chunk, name_columns, to_strings
+from navi.tables.chunk import MAX_CHARACTERS, Chunk, make_chunks, name_columns, to_strings
 from navi.tables.readreport import BEYOND_HEADER, CUT_OFF, MISSING_CELL, UNCLOSED_QUOTE, ReadConfig, ReadReport
 from navi.tables.textreader import HEAD_SIZE, TextReader
 
@@ -58,9 +58,7 @@ def _make_chunks(headers: list[str], lines: list[int], cells: list[str | None], 
     line_R = np.array(lines, dtype=np.int64)
     row_C = np.repeat(np.arange(len(lines), dtype=np.int32), len(headers))
     header_C = np.tile(np.arange(len(headers), dtype=np.int32), len(lines))
-    chunk = make_chunk(headers, row_C, header_C, to_strings(cells, line_R[row_C], report), line_R, report)
-    if chunk is not None:
-        yield chunk
+    yield from make_chunks(headers, row_C, header_C, to_strings(cells, line_R[row_C], report), line_R, report)
 
 
 def detect_delimiter(head: str, usual: str) -> str:

@@ -6,7 +6,8 @@ members stay, at each level; the cells of the others are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -15,22 +16,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from navi.tables.celltext import decode_bytes, has_whole_form, is_whole, is_whole_scalar, write_scalar, write_text
-from navi.tables.chunk import (
-    MAX_CHARACTERS,
-    Chunk,
-    clean_header,
-    make_chunk,
-    name_columns,
-    tell_apart,
-    to_strings,
-)
+from navi.tables.chunk import MAX_CHARACTERS, Chunk, clean_header, make_chunks, name_columns, tell_apart, to_strings
 from navi.tables.readreport import CUT_OFF, DAMAGED, TOO_DEEP, ReadConfig, ReadReport
 
-_LISTS = (list, tuple, np.ndarray)
+_NESTED = (dict, list, tuple, np.ndarray)
 Batches = list[tuple[int, pa.RecordBatch]]
 """Batches of columns that have types of their own, each with the number of its first row."""
 Lost = tuple[int, str]
 """How many rows could not be read, and why."""
+NumberedRow = tuple[int, Iterable[tuple[str, Any]], int]
+"""Place of a row in its source, its keys and values, and its length in characters."""
 
 # Shape suffixes: C cells, R rows, K flat columns.
 
@@ -39,25 +34,20 @@ class Pairs(list[tuple[str, Any]]):
     """A JSON object as its keys and values in order, repeated keys among them."""
 
 
-class RowBuilder:
-    """Takes nested rows one by one and gives chunks of flat ones."""
+@dataclass(kw_only=True)
+class FlatRows:
+    """Rows laid flat, cell after cell, with the values as they came."""
 
-    def __init__(self, config: ReadConfig, report: ReadReport, whole: frozenset[str] = frozenset()) -> None:
-        self._config = config
-        self.report = report
-        self._whole = whole
-        self._clear()
+    keys: list[str] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    """How many cells there are up to the end of each row."""
+    numbers: list[int] = field(default_factory=list)
+    """Place of each row in its source."""
 
-    def _clear(self) -> None:
-        self._keys: list[str] = []
-        self._values: list[str | None] = []
-        self._ends: list[int] = []
-        self._numbers: list[int] = []
-        self._size = 0
-
-    def add(self, row: Iterable[tuple[str, Any]], number: int, size: int = 0) -> Sequence[Chunk]:
-        """Add a row of keys and values, its place in the source and its length in characters; return a full chunk."""
-        keys, values = self._keys, self._values
+    def add(self, row: Iterable[tuple[str, Any]], number: int, limit: int | None, report: ReadReport) -> None:
+        """Add a row, unless it is too deep; `limit` is the members of a list that stay."""
+        keys, values = self.keys, self.values
         start = len(keys)
         try:
             for key, value in row:
@@ -65,83 +55,81 @@ class RowBuilder:
                     keys.append(key)
                     values.append(value)
                 else:
-                    self._flatten(key, value, number)
+                    self._flatten(key, value, number, limit, report)
         except RecursionError:
             del keys[start:], values[start:]
-            self.report.drop(TOO_DEEP, number)
-            return ()
-        self._ends.append(len(keys))
-        self._numbers.append(number)
-        self._size += size
-        return self.flush() if len(self._ends) >= self._config.chunk_rows or self._size > MAX_CHARACTERS else ()
-
-    def _flatten(self, key: str, value: Any, number: int) -> None:
-        if type(value) is str or value is None:
-            self._keys.append(key)
-            self._values.append(value)
-        elif type(value) is Pairs:
-            for name, member in value:
-                self._flatten(f"{key}.{name}", member, number)
-        elif isinstance(value, dict):
-            for name, member in value.items():
-                self._flatten(f"{key}.{name}", member, number)
-        elif isinstance(value, _LISTS):
-            limit = self._config.max_family
-            for index, member in enumerate(value[:limit]):
-                self._flatten(f"{key}.{index}", member, number)
-            if limit is not None and len(value) > limit:
-                lost = sum(1 for _, scalar in _walk("", value[limit:]) if (write_scalar(scalar) or "").strip())
-                self.report.lose_members(number, key, len(value), limit, lost)
+            report.drop(TOO_DEEP, number)
         else:
-            self._keys.append(key)
+            self.ends.append(len(keys))
+            self.numbers.append(number)
+
+    def _flatten(self, key: str, value: Any, number: int, limit: int | None, report: ReadReport) -> None:
+        if type(value) is str or not isinstance(value, _NESTED):
+            self.keys.append(key)
+            self.values.append(value)
+        elif isinstance(value, (dict, Pairs)):
+            for name, member in value.items() if isinstance(value, dict) else value:
+                self._flatten(f"{key}.{name}", member, number, limit, report)
+        else:
+            for index, member in enumerate(value[:limit]):
+                self._flatten(f"{key}.{index}", member, number, limit, report)
+            if limit is not None and len(value) > limit:
+                start = len(self.keys)
+                for member in value[limit:]:
+                    self._flatten(key, member, number, None, report)
+                lost = sum(bool((write_scalar(scalar) or "").strip()) for scalar in self.values[start:])
+                del self.keys[start:], self.values[start:]
+                report.lose_members(number, key, len(value), limit, lost)
+
+    def to_chunks(self, report: ReadReport, whole: Collection[str] = ()) -> Iterator[Chunk]:
+        """Yield the rows as a chunk, if any has a cell; under the keys in `whole`, floats are written as integers."""
+        number_R = np.array(self.numbers, dtype=np.int64)
+        row_C = np.repeat(np.arange(len(number_R), dtype=np.int32), np.diff(self.ends, prepend=0))
+        number_C = number_R[row_C]
+        for cell, value in enumerate(self.values):
+            if type(value) is str or value is None:
+                continue
+            key = self.keys[cell]
             if isinstance(value, (bytes, bytearray)):
-                self._values.append(decode_bytes(value, key, number, self.report))
+                self.values[cell] = decode_bytes(value, key, int(number_C[cell]), report)
             else:
-                self._values.append(write_scalar(value, key in self._whole))
-
-    def flush(self) -> Sequence[Chunk]:
-        """Return the rows so far as a chunk, if any has a cell, and begin again."""
-        if not self._numbers:
-            return ()
-        number_R = np.array(self._numbers, dtype=np.int64)
-        row_C = np.repeat(np.arange(len(number_R), dtype=np.int32), np.diff(self._ends, prepend=0))
+                self.values[cell] = write_scalar(value, key in whole)
         index: dict[str, int] = {}
-        code = {key: index.setdefault(clean_header(key), len(index)) for key in dict.fromkeys(self._keys)}
+        code = {key: index.setdefault(clean_header(key), len(index)) for key in dict.fromkeys(self.keys)}
         headers = list(index)
-        header_C = np.fromiter(map(code.__getitem__, self._keys), dtype=np.int32, count=len(self._keys))
-        header_C = tell_apart(headers, row_C, header_C, self.report)
-        value_C = to_strings(self._values, number_R[row_C], self.report)
-        self._clear()
-        chunk = make_chunk(headers, row_C, header_C, value_C, number_R, self.report)
-        return () if chunk is None else (chunk,)
+        header_C = np.fromiter(map(code.__getitem__, self.keys), dtype=np.int32, count=len(self.keys))
+        header_C = tell_apart(headers, row_C, header_C, report)
+        yield from make_chunks(headers, row_C, header_C, to_strings(self.values, number_C, report), number_R, report)
 
 
-def _walk(key: str, value: Any, limit: int | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield the flat header of each scalar within a value."""
-    if isinstance(value, _LISTS) and type(value) is not Pairs:
-        for index, member in enumerate(value[:limit]):
-            yield from _walk(f"{key}.{index}", member, limit)
-    elif isinstance(value, (Pairs, dict)):
-        for name, member in value.items() if isinstance(value, dict) else value:
-            yield from _walk(f"{key}.{name}", member, limit)
-    else:
-        yield key, value
+def lay_flat(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadReport) -> Iterator[FlatRows]:
+    """Yield nested rows flat, those of a chunk at a time."""
+    flat, size = FlatRows(), 0
+    for number, row, length in rows:
+        flat.add(row, number, config.max_family, report)
+        size += length
+        if len(flat.ends) >= config.chunk_rows or size > MAX_CHARACTERS:
+            yield flat
+            flat, size = FlatRows(), 0
+    if flat.ends:
+        yield flat
 
 
-def find_whole_cells(rows: Iterable[Iterable[tuple[str, Any]]], config: ReadConfig) -> frozenset[str]:
-    """Return the flat headers under which all floats are whole and all timestamps are dates."""
+def read_rows(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
+    """Yield the chunks of rows that fit into memory.
+
+    All are laid flat before any text is written: a column is whole if all its floats and timestamps are.
+    """
+    parts = list(lay_flat(rows, config, report))
     whole: dict[str, bool] = {}
-    for row in rows:
-        try:
-            scalars = [pair for key, value in row for pair in _walk(key, value, config.max_family)]
-        except RecursionError:
-            # The row is dropped when it is read.
-            continue
-        for header, scalar in scalars:
-            answer = is_whole_scalar(scalar)
+    for part in parts:
+        for key, value in zip(part.keys, part.values, strict=True):
+            answer = is_whole_scalar(value)
             if answer is not None:
-                whole[header] = whole.get(header, True) and answer
-    return frozenset(header for header, all_whole in whole.items() if all_whole)
+                whole[key] = whole.get(key, True) and answer
+    keys = {key for key, all_whole in whole.items() if all_whole}
+    for part in parts:
+        yield from part.to_chunks(report, keys)
 
 
 def read_columns(
@@ -157,7 +145,7 @@ def read_columns(
     """
     headers = report.headers = name_columns(schema.names, report)
     header_of = dict(zip(schema.names, headers, strict=True))
-    names = [field.name for field in schema if _may_be_whole(field.type)]
+    names = [each.name for each in schema if _may_be_whole(each.type)]
     whole: dict[str, bool] = {}
     # Columns that share a name cannot be picked by it, and are written as they are.
     for part in read(names) if names and len(header_of) == len(headers) else ():
@@ -212,9 +200,7 @@ def _read_slice(
     names, header_C = list(index), column_C
     if len(index) < len(codes):
         header_C = tell_apart(names, row_C, np.array(codes, dtype=np.int32)[column_C], report)
-    chunk = make_chunk(names, row_C, header_C, value_C, number_R, report)
-    if chunk is not None:
-        yield chunk
+    yield from make_chunks(names, row_C, header_C, value_C, number_R, report)
 
 
 def _interleave(columns_K: list[pa.Array]) -> tuple[NDArray[np.int32], NDArray[np.int32], pa.StringArray]:
@@ -240,50 +226,38 @@ def flatten_column(
     array = _decode(array)
     kind = array.type
     if pa.types.is_struct(kind):
-        for field, member in zip(kind, array.flatten(), strict=True):
-            yield from flatten_column(f"{header}.{field.name}", member, limit, number_R, report)
+        for member_field, member in zip(kind, array.flatten(), strict=True):
+            yield from flatten_column(f"{header}.{member_field.name}", member, limit, number_R, report)
     elif pa.types.is_map(kind):
         for key in pc.unique(array.keys) if array.null_count < len(array) else ():
             # A key that a map has twice gives two columns of one header, which are told apart later.
-            for member in _take_members(*_split_lists(pc.map_lookup(array, key, "all")), None):
+            for member in _list_members(pc.map_lookup(array, key, "all"), None):
                 yield from flatten_column(f"{header}.{key.as_py()}", member, limit, number_R, report)
     elif "list" in str(kind).split("<")[0]:
-        start_R, length_R, values = _split_lists(array)
-        for index, member in enumerate(_take_members(start_R, length_R, values, limit)):
+        for index, member in enumerate(_list_members(array, limit)):
             yield from flatten_column(f"{header}.{index}", member, limit, number_R, report)
         if limit is not None and number_R is not None and report is not None:
-            for row, lost in _count_lost(start_R + limit, np.maximum(length_R - limit, 0), values):
-                report.lose_members(int(number_R[row]), header, int(length_R[row]), limit, lost)
+            lost_R, length_R = _count_cells(pc.list_slice(array, limit)), np.asarray(pc.list_value_length(array))
+            for row in np.flatnonzero(lost_R).tolist():
+                report.lose_members(int(number_R[row]), header, int(length_R[row]), limit, int(lost_R[row]))
     else:
         yield header, array
 
 
-def _split_lists(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
-    """Return where each row's members begin, how many they are, and the members of all rows; null lists are empty."""
-    if pa.types.is_fixed_size_list(array.type):
-        array = array.cast(pa.large_list(array.type.value_type))
-    length_R = np.asarray(pc.fill_null(pc.list_value_length(array), 0)).astype(np.int64)
-    return np.asarray(array.offsets)[: len(array)].astype(np.int64), length_R, array.values
-
-
-def _take_members(
-    start_R: NDArray[np.int64], length_R: NDArray[np.int64], values: pa.Array, limit: int | None
-) -> Iterator[pa.Array]:
+def _list_members(lists: pa.Array, limit: int | None) -> Iterator[pa.Array]:
     """Yield the first member of each row's list, the second, and so on; null where a list has none."""
-    for index in range(length_R.max(initial=0))[:limit]:
-        yield values.take(pa.array(start_R + index, mask=length_R <= index))
+    for index in range(pc.max(pc.list_value_length(lists)).as_py() or 0)[:limit]:
+        yield pc.list_slice(lists, index, index + 1, return_fixed_size_list=True).values
 
 
-def _count_lost(start_R: NDArray[np.int64], length_R: NDArray[np.int64], values: pa.Array) -> Iterator[tuple[int, int]]:
-    """Yield row and number of cells of the members from `start_R` on, where they have any."""
-    row_M = np.repeat(np.arange(len(length_R)), length_R)
-    place_M = np.arange(len(row_M)) + np.repeat(start_R - np.cumsum(length_R) + length_R, length_R)
-    num_M = np.zeros(len(row_M), np.int64)
-    for _, column in flatten_column("", values.take(pa.array(place_M)), None) if len(row_M) else ():
+def _count_cells(lists: pa.Array) -> NDArray[np.int64]:
+    """Return how many cells the members of each row's list have."""
+    row_M, members = np.asarray(pc.list_parent_indices(lists)), pc.list_flatten(lists)
+    num_M = np.zeros(len(members), np.int64)
+    for _, column in flatten_column("", members, None) if len(members) else ():
         text = write_text(column, False, "", np.zeros(len(column), np.int64), ReadReport())
         num_M += np.asarray(pc.fill_null(pc.binary_length(pc.utf8_trim_whitespace(text)), 0)) > 0
-    num_R = np.bincount(row_M, num_M, len(length_R)).astype(np.int64)
-    yield from ((row, int(num_R[row])) for row in np.flatnonzero(num_R).tolist())
+    return np.bincount(row_M, num_M, len(lists)).astype(np.int64)
 
 
 def _decode(array: pa.Array) -> pa.Array:

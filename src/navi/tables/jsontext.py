@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from navi.tables.chunk import Chunk
-from navi.tables.flattening import Pairs, RowBuilder
+from navi.tables.flattening import NumberedRow, Pairs, lay_flat
 from navi.tables.readreport import (
     BROKEN_ROW,
     CUT_OFF,
@@ -35,32 +35,33 @@ _DEPTH = {"{": 1, "[": 1, "}": -1, "]": -1}
 _NEXT = re.compile(r"[,{\[\]]")
 
 
-class _JsonRows(RowBuilder):
-    """Takes decoded JSON values and gives chunks; what is no object is dropped.
+def read_json(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
+    """Read objects, one a line or one after the other; what is no object is dropped, or broken."""
+    read = _read_lines if _is_json_lines(reader.head()) else _read_values
+    for flat in lay_flat(_take_objects(read(reader, report), report), config, report):
+        yield from flat.to_chunks(report)
+
+
+def _take_objects(values: Iterator[tuple[int, object, int]], report: ReadReport) -> Iterator[NumberedRow]:
+    """Yield the values that are objects.
 
     A table whose first object has both `row_id` and `page_url` is one of the Web Data Commons', and loses these two.
     """
-
     is_crawled: bool | None = None
-
-    def add_value(self, value: object, number: int, size: int) -> Sequence[Chunk]:
-        """Add a value as a row; return a chunk when one is full."""
+    for number, value, size in values:
         if type(value) is not Pairs:
-            self.report.drop(NOT_AN_OBJECT, number, "expected { … }")
-            return ()
-        if self.is_crawled is None:
-            self.is_crawled = {key for key, _ in value} >= CRAWL_KEYS
-            if self.is_crawled:
-                self.report.note("a Web Data Commons table: row_id and page_url are left out")
-        if self.is_crawled:
-            value = Pairs(pair for pair in value if pair[0] not in CRAWL_KEYS)
-        return self.add(value, number, size)
+            report.drop(NOT_AN_OBJECT, number, "expected { … }")
+            continue
+        if is_crawled is None:
+            is_crawled = {key for key, _ in value} >= CRAWL_KEYS
+            if is_crawled:
+                report.note("a Web Data Commons table: row_id and page_url are left out")
+        yield number, [pair for pair in value if pair[0] not in CRAWL_KEYS] if is_crawled else value, size
 
 
-def read_json_lines(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
-    """Read one object a line; lines that are broken are dropped, blank lines are no rows."""
-    rows = _JsonRows(config, report)
-    decode, add = DECODER.raw_decode, rows.add_value
+def _read_lines(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, object, int]]:
+    """Yield number, value and length of each line; broken ones are dropped, blank ones are no rows."""
+    decode = DECODER.raw_decode
     for first, text in reader.read_lines():
         for number, line in enumerate(text.split("\n"), first):
             try:
@@ -79,11 +80,9 @@ def read_json_lines(reader: TextReader, config: ReadConfig, report: ReadReport) 
                     report.drop(TOO_DEEP, number)
                     continue
             if end == len(line) or line[end:].isspace():
-                if chunks := add(value, number, end):
-                    yield from chunks
+                yield number, value, end
             else:
                 report.drop(BROKEN_ROW, number, f"text after the value, at column {end + 1}")
-    yield from rows.flush()
 
 
 def is_json(head: str) -> bool:
@@ -92,7 +91,7 @@ def is_json(head: str) -> bool:
     return text.startswith(("{", "[")) and (_decodes(text.split("\n")[0]) or _spans_lines(text))
 
 
-def is_json_lines(head: str) -> bool:
+def _is_json_lines(head: str) -> bool:
     """Tell by the beginning of a JSON file whether its rows are lines, rather than values over any number of lines."""
     lines = [line for line in head.split("\n") if line.strip()]
     if head.lstrip().startswith("["):
@@ -126,9 +125,8 @@ def _is_incomplete(error: json.JSONDecodeError) -> bool:
     return error.msg.startswith("Unterminated string") or _CUT_TOKEN.fullmatch(error.doc, error.pos) is not None
 
 
-def read_json_values(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
-    """Read the objects of one array, or objects that follow each other without one; rows are numbered from 1."""
-    rows = _JsonRows(config, report)
+def _read_values(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, object, int]]:
+    """Yield number, value and length of the values of one array, or of values that follow each other without one."""
     window = _Window(reader)
     array = window.peek() == "["
     window.position += array
@@ -146,13 +144,12 @@ def read_json_values(reader: TextReader, config: ReadConfig, report: ReadReport)
             report.drop(CUT_OFF if is_cut else BROKEN_ROW, window.line, detail)
             window.skip()
         else:
-            yield from rows.add_value(value, number, size)
+            yield number, value, size
     if array and not window.peek() and reader.stream.damage is None:
         report.trouble(DAMAGED, "the array is never closed", window.line)
     window.position += 1
     if array and window.peek():
         report.drop(BROKEN_ROW, window.line, "text after the end of the array")
-    yield from rows.flush()
 
 
 class _Window:

@@ -15,7 +15,7 @@ from navi.tables.binary import read_arrow, read_excel, read_parquet
 from navi.tables.chunk import Chunk
 from navi.tables.delimited import is_delimited, read_delimited
 from navi.tables.flattening import Batches
-from navi.tables.jsontext import is_json, is_json_lines, read_json_lines, read_json_values
+from navi.tables.jsontext import is_json, read_json
 from navi.tables.readreport import DEFAULT, EMPTY_FILE, MISLABELLED, ReadConfig, ReadReport
 from navi.tables.textreader import HEAD_SIZE, ByteStream, TextReader, detect_compression
 
@@ -187,7 +187,6 @@ def read_chunks(
         if format in ("csv", "tsv"):
             yield from read_delimited(reader, "," if format == "csv" else "\t", config, report)
         elif format == "json":
-            read_json = read_json_lines if is_json_lines(reader.head()) else read_json_values
             yield from read_json(reader, config, report)
         else:
             read_binary = {"parquet": read_parquet, "arrow": read_arrow, "excel": read_excel}[format]

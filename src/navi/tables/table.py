@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pyarrow import feather
 from navi.errors import ConfigError, TableError
 from navi.files import write_file
 from navi.tables.chunk import Chunk, clean_header, name_columns, to_arrow
-from navi.tables.flattening import Batches, RowBuilder, find_whole_cells, read_columns
+from navi.tables.flattening import Batches, read_columns, read_rows
 from navi.tables.readreport import DEFAULT, ReadConfig, ReadReport
 from navi.tables.sources import Source, find_sources, read_chunks
 
@@ -117,7 +118,7 @@ def find_headers(known: Sequence[str], columns: Iterable[str], table: str) -> fr
     return frozenset(found)
 
 
-def read_table(source: Any, config: ReadConfig = DEFAULT, *, name: str | None = None, whole: bool = False) -> Table:
+def read_table(source: Any, config: ReadConfig = DEFAULT, *, whole: bool = False) -> Table:
     """Return the one table of a file, or of a frame: pandas, Polars, Arrow, a list of dictionaries or one dictionary.
 
     With `whole` all members of lists are read where the table has no types of its own, so that nothing is lost when its
@@ -131,7 +132,7 @@ def read_table(source: Any, config: ReadConfig = DEFAULT, *, name: str | None = 
         shown = source if _are_paths(source) else "The frame given"
         names = ", ".join(table.name for table in tables)
         raise TableError(f"{shown} holds {len(tables)} tables, {names}. Give one file.")
-    return tables[0] if name is None else replace(tables[0], name=name)
+    return tables[0]
 
 
 def read_tables(
@@ -308,12 +309,9 @@ def _to_cells(frame: Any, report: ReadReport) -> pa.Table | list[Row]:
 def _read_cells(cells: pa.Table | list[Row], config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
     if isinstance(cells, pa.Table):
         batches = cells.combine_chunks().to_batches()
-        yield from read_columns(lambda _: batches, cells.schema, config, report)
-        return
-    builder = RowBuilder(config, report, find_whole_cells(cells, config))
-    for number, row in enumerate(cells, 1):
-        yield from builder.add(row, number, sum(len(value) for _, value in row if isinstance(value, str)))
-    yield from builder.flush()
+        return read_columns(lambda _: batches, cells.schema, config, report)
+    lengths = (sum(len(value) for _, value in row if isinstance(value, str)) for row in cells)
+    return read_rows(zip(count(1), cells, lengths, strict=False), config, report)
 
 
 def check_output(out: Path) -> None:

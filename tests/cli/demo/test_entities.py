@@ -35,8 +35,8 @@ def test_large_tables_are_left_out_while_others_remain(tour, monkeypatch):
 
 def test_equal_titles_make_a_pair_whatever_their_case(tour):
     left = replace(
-        read_table(pa.table({"year": ["1", "2", "3"], "film": ["Heat", None, "ALIEN"]}), name="a"),
+        read_table({"a": pa.table({"year": ["1", "2", "3"], "film": ["Heat", None, "ALIEN"]})}),
         row_number=np.array([2, 3, 4]),
     )
-    right = replace(read_table(pa.table({"name": ["Alien", "Seven"]}), name="b"), row_number=np.array([1, 2]))
+    right = replace(read_table({"b": pa.table({"name": ["Alien", "Seven"]})}), row_number=np.array([1, 2]))
     assert pair_titles(tour, left, right) == {(2, 0)}

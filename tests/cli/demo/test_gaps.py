@@ -32,7 +32,7 @@ def test_fills_are_judged_by_the_row_they_stand_in(tmp_path):
     tour = Tour(folder=tmp_path, screen=Screen(quiet=True))
     tour.truth = truth
     # The file's second row, line 3, is the frame's first: the one before it had no cells.
-    table = replace(read_table(pa.table({"genre": ["x", None]}), name="films"), row_number=np.array([3, 4]))
+    table = replace(read_table({"films": pa.table({"genre": ["x", None]})}), row_number=np.array([3, 4]))
     cells = pa.Table.from_pylist(
         [
             {"row": 2, "column": "genre", "value": "comedy", "probability": 0.7, "reason": "filled"},

@@ -46,7 +46,7 @@ def test_a_name_means_what_headers_of_its_words_mean(tour):
 
 @pytest.mark.parametrize(("proposed", "is_right"), [("title", True), ("released", False), ("budget", False)])
 def test_a_name_is_right_if_it_means_the_same(proposed, is_right, tour):
-    table = replace(read_table(pa.table({"name": ["Alien", "Alien", None, "Heat"]}), name="c"), row_number=np.arange(4))
+    table = replace(read_table({"c": pa.table({"name": ["Alien", "Alien", None, "Heat"]})}), row_number=np.arange(4))
     candidate = NameCandidate(header=proposed, probability=0.5, source="known", like=None, evidence={})
     named = describe_column(tour, table, ColumnNames(column="name", candidates=(candidate,)))
     assert named.is_right is is_right

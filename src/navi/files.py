@@ -52,7 +52,8 @@ def write_folder(target: Path) -> Iterator[Path]:
     try:
         with _hold(aside):
             yield aside
-            sync(aside)
+            for path in (*aside.rglob("*"), aside):
+                sync(path)
             _replace(target, aside)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

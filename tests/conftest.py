@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -286,6 +288,23 @@ def film_tables(tmp_path: Path, write_tables: Callable[..., Path]) -> Path:
         "cedar": [{"title": f"night {n}", "cast.0.name": f"actor {n % 4}"} for n in range(20)],
     }
     return write_tables(tmp_path / "films", tables)
+
+
+@pytest.fixture(scope="session")
+def browse(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[str, list[str]]]:
+    """Open a page in a headless Chromium, and return its DOM when its scripts have run, and what they complained of."""
+    chromium = next((found for name in ("chromium", "google-chrome", "chrome") if (found := shutil.which(name))), None)
+    if chromium is None:
+        pytest.skip("there is no Chromium here")
+    profile = tmp_path_factory.mktemp("profile")
+
+    def run(file: Path, *flags: str) -> tuple[str, list[str]]:
+        command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
+        command += [f"--user-data-dir={profile}", "--virtual-time-budget=20000", "--dump-dom", *flags, file.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from navi.report import Number, Table, write_html, write_markdown
+from navi.report import Measurement, ReportTable, write_html, write_markdown
 from navi_paper import Record, Results, make_page
 from navi_paper.classification import CLASSIFICATION
 from navi_paper.page import figures
@@ -36,7 +36,7 @@ def add(results, model, task, *, corpus="movie", seed=0, arrays=None, error=None
 
 
 def find_table(page, caption):
-    tables = [item for section in page.sections for item in section.items if isinstance(item, Table)]
+    tables = [item for section in page.sections for item in section.items if isinstance(item, ReportTable)]
     return next(table for table in tables if table.caption.startswith(caption))
 
 
@@ -54,26 +54,26 @@ def test_the_published_tables_are_those_of_the_published_results(page):
 
 def test_the_papers_figures_stand_beside_ours(page):
     table = find_table(page, "movie: rows of known tables, columns as they stand")
-    assert read_column(table, "paper", "Value")["NAVI (paper)"] == Number(0.7077)
+    assert read_column(table, "paper", "Value")["NAVI (paper)"] == Measurement(0.7077)
     table = find_table(page, "product: headers predicted, informed")
-    assert read_column(table, "paper", "Typos")["BERT"] == Number(0.8855, change=-0.058)
+    assert read_column(table, "paper", "Typos")["BERT"] == Measurement(0.8855, change=-0.058)
     assert read_column(table, "token", "Typos")["BERT"].change < 0
 
 
 @pytest.mark.parametrize(
     ("table", "corpus", "model", "measure", "figure"),
     [
-        ("generative", "product", "bert", "header", Number(0.94)),
-        ("generative", "Movie-2024", "navi-paper", "value", Number(0.7077)),
-        ("reconstruction", "movie", "cm2", "q3", Number(0.2578)),
-        ("robustness", "product", "navi-paper", "permuted", Number(0.9997, change=0.0002)),
-        ("clustering", "movie", "navi-paper", "b3_f1", Number(0.7996)),
-        ("variants", "movie", "bert", "silhouette", Number(0.26)),
-        ("classification", "movie", "tapas", "tabpfn", Number(0.688, 0.017)),
-        ("pipelines", "product", "navi-paper/navi_fe", "xgboost", Number(0.944, 0.017)),
+        ("generative", "product", "bert", "header", Measurement(0.94)),
+        ("generative", "Movie-2024", "navi-paper", "value", Measurement(0.7077)),
+        ("reconstruction", "movie", "cm2", "q3", Measurement(0.2578)),
+        ("robustness", "product", "navi-paper", "permuted", Measurement(0.9997, change=0.0002)),
+        ("clustering", "movie", "navi-paper", "b3_f1", Measurement(0.7996)),
+        ("variants", "movie", "bert", "silhouette", Measurement(0.26)),
+        ("classification", "movie", "tapas", "tabpfn", Measurement(0.688, 0.017)),
+        ("pipelines", "product", "navi-paper/navi_fe", "xgboost", Measurement(0.944, 0.017)),
         ("pipelines", "movie", "any/table_vectorizer", "tabpfn", None),
-        ("routing", "movie", "navi-paper-random_routing", "xgboost", Number(0.592, 0.022)),
-        ("columns_kept", "product", "navi-paper", "partial_text", Number(0.888, 0.015)),
+        ("routing", "movie", "navi-paper-random_routing", "xgboost", Measurement(0.592, 0.022)),
+        ("columns_kept", "product", "navi-paper", "partial_text", Measurement(0.888, 0.015)),
         ("clustering", "feeds", "bert", "nmi", None),
     ],
 )
@@ -153,7 +153,8 @@ def test_settings_and_curves_are_those_of_the_models_trained_here(results):
         ("training.max_steps", "off", None),
     )
     loss, value = figures.draw_curves(Averages(results), "movie")
-    assert (loss.series, value.series) == ({"NAVI": ((1, 3.0),)}, {"NAVI": ((2, 0.25),)})
+    assert loss.records == [{"series": "NAVI", "x": 1, "y": 3.0}]
+    assert value.records == [{"series": "NAVI", "x": 2, "y": 0.25}]
 
 
 def find_claims(results):
@@ -229,15 +230,15 @@ def test_headers_are_mapped_for_bert_and_navi_and_one_concept_stands_out(results
     assert [figure.caption.split(":")[0] for figure in draw(results, "headers")] == ["movie, BERT", "movie, NAVI"]
     figure = draw(results, "concept")[1]
     assert "“actor”" in figure.caption
-    assert figure.labels["shown as"] == ("other concepts",) * 5 + ("actor", "actors", "cast")
+    assert [each["series"] for each in figure.records] == ["other concepts"] * 5 + ["actor", "actors", "cast"]
 
 
 def test_low_and_high_segments_have_maps_of_their_own_with_hulls(results):
     add(results, "bert", "geometry", arrays=make_segments())
     low, high = draw(results, "roles")
-    assert (set(low.labels["role"]), set(high.labels["role"])) == ({"low"}, {"high"})
-    assert low.hulls == high.hulls == "table"
-    assert draw(results, "segments")[0].labels["role"] == ("high",) * 5 + ("low",) * 5
+    assert [{each["role"] for each in figure.records} for figure in (low, high)] == [{"low"}, {"high"}]
+    assert all(each["series"] == each["table"] for each in low.records)
+    assert [each["series"] for each in draw(results, "segments")[0].records] == ["high"] * 5 + ["low"] * 5
 
 
 def test_reliability_and_similarities_are_drawn_of_what_was_kept(results):
@@ -245,8 +246,8 @@ def test_reliability_and_similarities_are_drawn_of_what_was_kept(results):
     add(results, "navi", "reliability", arrays=outcomes)
     add(results, "cm2", "reconstruction", arrays={"test_value": np.array([0.0, 0.2])})
     (figure,) = draw(results, "reliability")
-    assert [(each.accuracy, each.count) for each in figure.series["NAVI"]] == [(0.0, 1), (0.5, 2)]
-    assert list(draw(results, "similarities")[0].shares) == ["CM2"]
+    assert [(each["y"], each["answers"]) for each in figure.records] == [(0.0, 1), (0.5, 2)]
+    assert draw(results, "similarities")[0].series == ["CM2"]
 
 
 def test_the_page_with_its_figures_is_one_file_that_needs_nothing_else(results):

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from navi.cli import embed, evaluate, impute, inspect, match, name, prepare, pretrain, report, search
-from navi.cli.demo import verb as demo
+from navi.cli import demo, embed, evaluate, impute, inspect, match, name, prepare, pretrain, report, search
 from navi.cli.errors import Commands
 from navi.version import VERSION
 

@@ -23,14 +23,15 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the results of a demo or an evaluation as one HTML page that opens anywhere, offline."""
+    from navi.files import write_file
     from navi.report import load_page, write_html, write_markdown
-    from navi.report.storage import write_whole
 
     screen = Screen(quiet=quiet, as_json=as_json)
     page = load_page(results)
     screen.note(f"Drawing {page.title!r}.")
     if tables is not None:
-        write_whole(tables, write_markdown(page))
+        with write_file(tables) as aside:
+            aside.write_text(write_markdown(page), encoding="utf-8")
     file = write_html(page, results)
     screen.answer_json({"page": file, "tables": tables, "sections": [section.title for section in page.sections]})
     screen.summarise(f"Written: {file}" + (f" and {tables}" if tables is not None else ""))

@@ -1,32 +1,42 @@
-"""Reports: one HTML page of tables and figures that needs nothing from elsewhere, made of plain data."""
+"""Reports: one HTML page of tables and charts that needs nothing from elsewhere, made of plain data."""
 
-from navi.report.figures import Bars, Bin, Distribution, Figure, Lines, Map, Reliability
-from navi.report.markdown import write_markdown
-from navi.report.page import Code, Item, Page, Section, Tile, Tiles
-from navi.report.storage import load_page, save_page
-from navi.report.tables import Cell, Column, Number, Table
-from navi.report.writing import write_html, write_report
+from navi.report.charts import bar_chart, histogram, line_chart, place_points, reliability_chart, scatter_map
+from navi.report.page import (
+    Cell,
+    Chart,
+    Code,
+    Item,
+    Measurement,
+    Page,
+    ReportColumn,
+    ReportTable,
+    Section,
+    Tiles,
+    load_page,
+    save_page,
+)
+from navi.report.writing import show_table, write_html, write_markdown, write_report
 
 __all__ = [
-    "Bars",
-    "Bin",
     "Cell",
+    "Chart",
     "Code",
-    "Column",
-    "Distribution",
-    "Figure",
     "Item",
-    "Lines",
-    "Map",
-    "Number",
+    "Measurement",
     "Page",
-    "Reliability",
+    "ReportColumn",
+    "ReportTable",
     "Section",
-    "Table",
-    "Tile",
     "Tiles",
+    "bar_chart",
+    "histogram",
+    "line_chart",
     "load_page",
+    "place_points",
+    "reliability_chart",
     "save_page",
+    "scatter_map",
+    "show_table",
     "write_html",
     "write_markdown",
     "write_report",

@@ -1,291 +1,236 @@
-"""Figures as Vega-Lite specifications, made with Altair; colours are the page's own, so that they follow its theme."""
+"""Charts: made of figures, and drawn by Altair in colours of the page, so that they follow its theme."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
-from navi.errors import MissingExtraError
-from navi.report.cells import format_number
-from navi.report.figures import Bars, Distribution, Figure, Lines, Map, Reliability
-from navi.report.hulls import find_hull
-from navi.report.numbers import list_numbers
-from navi.report.tables import Column, Table
+import numpy as np
+from numpy.typing import NDArray
+
+from navi.errors import ConfigError, MissingExtraError
+from navi.report.page import Chart
 
 NUM_COLOURS = 10
 """Colours that the page has; whatever is left when they are used up is grey."""
 OTHERS = "others"
 """Stands on a map for what has no colour of its own."""
-MAP_HEIGHT, LINES_HEIGHT, SQUARE_HEIGHT, BAR_HEIGHT = 480, 300, 340, 20
-ROOM_FOR_FIGURES = 1.35
-"""How much longer than the longest bar its axis is."""
-LINE_LENGTH = 24
-"""Characters of a line of a bar's label."""
-LONGEST_LABEL = 300
-"""Characters told of a point."""
-Records = list[dict[str, Any]]
-Chart = Any
+MARKS = {"bars": "bar", "lines": "line", "histogram": "bar", "reliability": "line", "map": "circle"}
+"""What stands for a record of each kind of chart."""
+FEWEST_NEIGHBOURS = 12
+"""Points from which t-SNE places them, not principal components."""
+HEIGHTS = {"lines": 300, "histogram": 300, "reliability": 340, "map": 480}
+"""Pixels of a chart; bars have as many as they need."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """A figure ready to be drawn."""
-
-    spec: dict[str, Any]
-    """The Vega-Lite specification; its signal `hidden` lists the names that are not shown."""
-    colours: dict[str, str]
-    """The names that are told apart, and the colour that the page gives to each."""
-    alt: str
-    """What a reader who cannot see it should know."""
-    numbers: Table | None
-    """The same as a table, where that is of use."""
+def bar_chart(
+    caption: str, series: Mapping[str, Mapping[str, float]], *, percent: bool = False, quiet: Sequence[str] = ()
+) -> Chart:
+    """Return figures side by side: for each who is compared one a category."""
+    records = [
+        {"series": name, "x": value, "y": category}
+        for name, values in series.items()
+        for category, value in values.items()
+    ]
+    return Chart(caption=caption, kind="bars", records=records, percent=percent, quiet=quiet)
 
 
-def draw(figure: Figure) -> Drawing:
-    """Return a figure ready to be drawn."""
-    colours, chart = DRAWERS[type(figure)](figure)
-    spec = chart.to_dict()
-    # The page has one configuration for all figures, and the specification's address is of no use offline.
-    for name in ("config", "$schema"):
-        spec.pop(name, None)
-    return Drawing(
-        spec=spec, colours=colours, alt=figure.alt or describe(figure, colours), numbers=list_numbers(figure)
+def line_chart(
+    caption: str,
+    series: Mapping[str, Iterable[tuple[float, float]]],
+    *,
+    x_title: str,
+    y_title: str,
+    percent: bool = False,
+    note: str = "",
+) -> Chart:
+    """Return how something goes as something else grows: the points (x, y) of each line."""
+    records = [{"series": name, "x": x, "y": y} for name, line in series.items() for x, y in line]
+    return Chart(
+        caption=caption, kind="lines", records=records, x_title=x_title, y_title=y_title, percent=percent, note=note
     )
 
 
-def describe(figure: Figure, names: Iterable[str]) -> str:
-    """Return what can be told of a figure by its data alone."""
-    if not isinstance(figure, Map):
-        return f"{type(figure).__name__}: {', '.join(names)}. {figure.caption}"
-    by_colour = f", coloured by {figure.colour}: {', '.join(names)}" if figure.colour else ""
-    return f"Map of {len(figure.x)} points{by_colour}. {figure.caption}"
+def histogram(caption: str, values: Mapping[str, Sequence[float]], *, x_title: str, bins: int = 40) -> Chart:
+    """Return how often the values of each who is compared lie where, over bins that they share."""
+    everything = np.concatenate([np.asarray(each, dtype=np.float64) for each in values.values()] or [np.zeros(0)])
+    if not len(everything) or not np.isfinite(everything).all():
+        raise ConfigError(f"The histogram '{caption}' needs values, all of them finite.")
+    edges = np.histogram_bin_edges(everything, bins)
+    records = [
+        {"series": name, "x": low, "x2": high, "y": count / max(len(each), 1)}
+        for name, each in values.items()
+        for low, high, count in zip(edges[:-1], edges[1:], np.histogram(each, edges)[0], strict=True)
+    ]
+    return Chart(caption=caption, kind="histogram", records=records, x_title=x_title, y_title="share", percent=True)
 
 
-def assign_colours(names: Iterable[str], quiet: Sequence[str] = ()) -> dict[str, str]:
-    """Return a colour for each name, in their order; grey for quiet ones, and when the others are used up.
+def reliability_chart(
+    caption: str, outcomes: Mapping[str, tuple[Sequence[float], Sequence[bool]]], *, bins: int = 10
+) -> Chart:
+    """Return whether answers are right as often as they are sure, from confidences and whether each was right."""
+    records = []
+    for name, (confidences, hits) in outcomes.items():
+        sure, right = np.asarray(confidences, dtype=np.float64), np.asarray(hits, dtype=np.float64)
+        if not ((sure >= 0) & (sure <= 1)).all():
+            raise ConfigError(f"The chart '{caption}' needs confidences from 0 to 1.")
+        place = np.minimum((sure * bins).astype(np.int64), bins - 1)
+        for number in np.unique(place):
+            inside = place == number
+            record = {"series": name, "x": sure[inside].mean(), "y": right[inside].mean()}
+            records.append(record | {"answers": int(inside.sum())})
+    x_title, y_title = "confidence", "share that is right"
+    return Chart(caption=caption, kind="reliability", records=records, x_title=x_title, y_title=y_title, percent=True)
 
-    >>> assign_colours(["low", "guess", "high"], quiet=["guess"])
-    {'low': 'c1', 'guess': 'c0', 'high': 'c2'}
+
+def scatter_map(
+    caption: str,
+    points: Sequence[tuple[float, float]],
+    labels: Mapping[str, Sequence[str]],
+    *,
+    colour: str,
+    quiet: Sequence[str] = (),
+    hulls: bool = False,
+    note: str = "",
+) -> Chart:
+    """Return points in a plane that say what they are when pointed at, coloured by one of their labels.
+
+    With `hulls` a line goes round the points of each colour.
     """
-    left = iter(range(1, NUM_COLOURS + 1))
-    return {name: "c0" if name in quiet else f"c{next(left, 0)}" for name in names}
-
-
-def draw_map(figure: Map) -> tuple[dict[str, str], Chart]:
-    """Return the colours and the chart of a map; points tell their labels."""
-    groups = list(figure.labels[figure.colour]) if figure.colour else [""] * len(figure.x)
-    kept = [name for name, _ in Counter(groups).most_common(NUM_COLOURS)]
-    ordered = [name for name in dict.fromkeys(groups) if name in kept]
-    colours = assign_colours(ordered, figure.quiet) | ({OTHERS: "c0"} if len(kept) < len(set(groups)) else {})
-    texts = list(zip(*figure.labels.values(), strict=True)) or [()] * len(figure.x)
+    kept = [name for name, _ in Counter(labels[colour]).most_common(NUM_COLOURS)]
+    texts = zip(*labels.values(), strict=True)
     records = [
-        {"x": x, "y": y, "c": group if group in kept else OTHERS}
-        | {f"label{place}": text[:LONGEST_LABEL] for place, text in enumerate(told)}
-        for x, y, group, told in zip(figure.x, figure.y, groups, texts, strict=True)
+        {"series": group if group in kept else OTHERS, "x": x, "y": y}
+        | {name: text[:300] for name, text in zip(labels, each, strict=True)}
+        for (x, y), group, each in zip(points, labels[colour], texts, strict=True)
     ]
-    tooltip = _tell((f"label{place}", name) for place, name in enumerate(figure.labels))
-    size = 46 if len(records) < 400 else 26
-    points = _make_chart(records).mark_circle(size=size, opacity=0.8, stroke="var(--panel)", strokeWidth=0.4)
-    points = points.encode(x=_place("x", figure.x), y=_place("y", figure.y), color=_colour(colours), tooltip=tooltip)
-    layers = [_draw_hulls(figure, colours), points] if figure.hulls else [points]
-    return colours, _finish(layers, MAP_HEIGHT)
+    # What is grey lies below the rest.
+    records.sort(key=lambda record: record["series"] not in (OTHERS, *quiet))
+    outline = [corner for name in kept for corner in _find_hull(records, name)] if hulls else []
+    return Chart(caption=caption, kind="map", records=records, quiet=(*quiet, OTHERS), outline=outline, note=note)
 
 
-def draw_bars(figure: Bars) -> tuple[dict[str, str], Chart]:
-    """Return the colours and the chart of bars, one below the other, each with its figure."""
+def _find_hull(records: Sequence[Mapping[str, Any]], series: str) -> list[dict[str, Any]]:
+    """Return the corners of the smallest convex polygon around a series; none where its points are in one line."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    points = np.array([(record["x"], record["y"]) for record in records if record["series"] == series])
+    try:
+        corners = points[ConvexHull(points).vertices] if len(points) > 2 else []
+    except QhullError:
+        corners = []
+    return [{"series": series, "x": x, "y": y, "order": order} for order, (x, y) in enumerate(corners)]
+
+
+def place_points(vectors: NDArray[np.floating[Any]], seed: int = 0) -> NDArray[np.floating[Any]]:
+    """Return (N, 2): vectors placed in a plane by t-SNE, near each other where their directions are alike."""
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+    from sklearn.preprocessing import normalize
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    unit = normalize(vectors)
+    # A few points have no neighbourhoods to keep.
+    if len(unit) < FEWEST_NEIGHBOURS:
+        return PCA(2).fit_transform(unit) if len(unit) > 1 else np.zeros((len(unit), 2))
+    tsne = TSNE(perplexity=min(30, (len(unit) - 1) / 3), init="pca", max_iter=600, random_state=seed)
+    # So few points are placed faster by one thread than by several that wait for each other on a busy machine.
+    with threadpool_limits(1):
+        points: NDArray[np.floating[Any]] = tsne.fit_transform(unit)
+    return points
+
+
+def draw_chart(chart: Chart) -> dict[str, Any]:
+    """Return the Vega-Lite specification of a chart; a click on the legend shows one series alone."""
     alt = import_altair()
-    colours = assign_colours(figure.series, figure.quiet)
-    records = _list_bars(figure)
-    told = [("k", "of"), ("c", "by"), ("told", figure.title or "value")]
-    limits = alt.Scale(domain=_find_limits(records), nice=False)
-    bands = alt.Scale(domain=list(figure.categories), paddingInner=0.35, paddingOuter=0.1)
-    base = _make_chart(records).encode(
-        y=alt.Y("k:N", title=None, scale=bands, axis=_label_axis(figure.categories)),
-        yOffset=alt.YOffset("c:N", sort=list(colours)),
-        tooltip=_tell(told),
+    colours = iter(range(1, NUM_COLOURS + 1))
+    named = {name: 0 if name in chart.quiet else next(colours, 0) for name in chart.series}
+    scale = alt.Scale(domain=list(named), range=[f"var(--c{number})" for number in named.values()])
+    legend = alt.Legend(title=None, orient="top") if len(named) > 1 else None
+    chosen = alt.selection_point(fields=["series"], bind="legend")
+    marks = alt.Chart(alt.Data(values=list(chart.records))).encode(
+        color=alt.Color("series:N", scale=scale, legend=legend),
+        opacity=alt.when(chosen).then(alt.value(0.85)).otherwise(alt.value(0.08)),
+        tooltip=_list_tooltips(alt, chart),
+        **_place(alt, chart),
     )
-    plain = base.encode(color=alt.value("var(--ink)"))
-    bars = base.mark_bar(cornerRadiusEnd=2).encode(x=alt.X("v:Q", axis=None, scale=limits), color=_colour(colours))
-    rules = plain.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
-    texts = plain.mark_text(align="left", dx=6).encode(x="high:Q", text="told:N")
-    height = BAR_HEIGHT * len(figure.categories) * (len(colours) + 0.5)
-    return colours, _finish([bars, *([rules] if figure.deviations else []), texts], height)
+    first = getattr(marks, f"mark_{MARKS[chart.kind]}")(**_style(chart)).add_params(chosen)
+    categories = len({record["y"] for record in chart.records})
+    height = HEIGHTS.get(chart.kind, 20 * categories * (len(named) + 0.5))
+    layers = [first, *_add_layers(alt, chart, marks)]
+    spec: dict[str, Any] = alt.layer(*layers).properties(width="container", height=height).to_dict()
+    # The page has one configuration for all charts, and the specification's address is of no use offline.
+    return {name: part for name, part in spec.items() if name not in ("config", "$schema")}
 
 
-def draw_lines(figure: Lines) -> tuple[dict[str, str], Chart]:
-    """Return the colours and the chart of lines; their points tell where they are."""
-    alt = import_altair()
-    colours = assign_colours(figure.series, figure.quiet)
-    shown = Column(figure.y_title, percent=figure.percent, digits=4)
-    records = [
-        {"c": name, "x": x, "y": y, "tx": f"{x:,.6g}", "ty": format_number(y, shown)}
-        for name, line in figure.series.items()
-        for x, y in line
+def _style(chart: Chart) -> dict[str, Any]:
+    styles: dict[str, dict[str, Any]] = {
+        "bars": {"cornerRadiusEnd": 2},
+        "histogram": {"fillOpacity": 0.6, "binSpacing": 0},
+    }
+    return styles.get(chart.kind, {"size": 30} if chart.kind == "map" else {"strokeWidth": 2})
+
+
+def _list_tooltips(alt: Any, chart: Chart) -> list[Any]:
+    """Return what is shown of a mark that is pointed at; where a point of a map stands says nothing."""
+    titles = {"x": chart.x_title or "value", "y": chart.y_title or "of", "x2": "to"}
+    first = {name: value for record in chart.records[:1] for name, value in record.items()}
+    return [
+        alt.Tooltip(field=name, title=titles.get(name, name), type="quantitative", format=",.4~g")
+        if isinstance(value, float)
+        else alt.Tooltip(field=name, title=titles.get(name, name), type="nominal")
+        for name, value in first.items()
+        if chart.kind != "map" or name not in ("series", "x", "y")
     ]
-    chart = _make_chart(records).encode(
-        x=alt.X("x:Q", title=figure.x_title, scale=alt.Scale(zero=False, nice=False)),
-        y=alt.Y("y:Q", title=figure.y_title, scale=alt.Scale(zero=False), axis=_axis(figure.percent)),
-        color=_colour(colours),
-        tooltip=_tell([("c", "line"), ("tx", figure.x_title), ("ty", figure.y_title)]),
-    )
-    return colours, _finish([chart.mark_line(strokeWidth=2), chart.mark_circle(size=42, opacity=1)], LINES_HEIGHT)
 
 
-def draw_distribution(figure: Distribution) -> tuple[dict[str, str], Chart]:
-    """Return the colours and the chart of distributions, one over the other."""
-    alt = import_altair()
-    colours = assign_colours(figure.shares, figure.quiet)
-    records = [
-        {"c": name, "low": low, "high": high, "v": share, "where": f"{low:.4g} to {high:.4g}", "told": _percent(share)}
-        for name, shares in figure.shares.items()
-        for low, high, share in zip(figure.edges, figure.edges[1:], shares, strict=False)
-    ]
-    limits = alt.Scale(domain=[figure.edges[0], figure.edges[-1]], nice=False)
-    bars = _make_chart(records).mark_bar(opacity=0.5, binSpacing=0)
-    bars = bars.encode(
-        x=alt.X("low:Q", bin="binned", title=figure.title, scale=limits),
-        x2="high:Q",
-        y=alt.Y("v:Q", title="share", stack=None, axis=_axis(percent=True)),
-        color=_colour(colours),
-        tooltip=_tell([("c", "of"), ("where", figure.title), ("told", "share")]),
-    )
-    return colours, _finish([bars], LINES_HEIGHT)
+def _place(alt: Any, chart: Chart) -> dict[str, Any]:
+    """Return where marks stand: bars below each other, points of a map without axes, which would mean nothing."""
+    if chart.kind == "bars":
+        room = alt.Scale(domain=[0, 1.35 * max(record["x"] for record in chart.records)])
+        # Labels break where they are long.
+        lines = {record["y"]: wrap(record["y"], 28) for record in chart.records}
+        axis = alt.Axis(labelExpr=f"{json.dumps(lines, ensure_ascii=False)}[datum.value]")
+        y = alt.Y("y:N", title=None, sort=None, scale=alt.Scale(paddingInner=0.35), axis=axis)
+        return {"x": alt.X("x:Q", axis=None, scale=room), "y": y, "yOffset": alt.YOffset("series:N", sort=chart.series)}
+    if chart.kind == "map":
+        free = alt.Scale(zero=False, nice=False, padding=12)
+        return {"x": alt.X("x:Q", axis=None, scale=free), "y": alt.Y("y:Q", axis=None, scale=free)}
+    share, plain = alt.Axis(format=".0%"), alt.Axis()
+    if chart.kind == "reliability":
+        whole = alt.Scale(domain=[0, 1])
+        x, y = alt.X("x:Q", axis=share, scale=whole), alt.Y("y:Q", axis=share, scale=whole)
+    else:
+        x = alt.X("x:Q", axis=plain, scale=alt.Scale(zero=False, nice=False))
+        y = alt.Y("y:Q", axis=share if chart.percent else plain, scale=alt.Scale(zero=False), stack=None)
+    x, y = x.title(chart.x_title), y.title(chart.y_title)
+    return {"x": x.bin("binned"), "x2": "x2:Q", "y": y} if chart.kind == "histogram" else {"x": x, "y": y}
 
 
-def draw_reliability(figure: Reliability) -> tuple[dict[str, str], Chart]:
-    """Return the colours and the chart of a reliability diagram; the diagonal is where answers should be."""
-    alt = import_altair()
-    colours = assign_colours(figure.series, figure.quiet)
-    records = [
-        {"c": name, "x": each.confidence, "y": each.accuracy, "n": each.count}
-        | {"tx": _percent(each.confidence), "ty": _percent(each.accuracy)}
-        for name, bins in figure.series.items()
-        for each in bins
-    ]
-    whole = alt.Scale(domain=[0, 1], nice=False)
-    x = alt.X("x:Q", title="confidence", scale=whole, axis=_axis(percent=True))
-    y = alt.Y("y:Q", title="share that is right", scale=whole, axis=_axis(percent=True))
-    told = _tell([("c", "by"), ("tx", "confidence"), ("ty", "right"), ("n", "answers")])
-    chart = _make_chart(records).encode(x=x, y=y, color=_colour(colours), tooltip=told)
-    ends = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])).encode(x=x, y=y)
-    diagonal = ends.mark_line(strokeDash=[5, 4], color="var(--muted)", strokeWidth=1.2)
-    sized = chart.mark_circle(opacity=1).encode(size=alt.Size("n:Q", legend=None, scale=alt.Scale(range=[40, 240])))
-    return colours, _finish([diagonal, chart.mark_line(strokeWidth=2), sized], SQUARE_HEIGHT)
-
-
-DRAWERS: dict[type[Figure], Callable[[Any], tuple[dict[str, str], Chart]]] = {
-    Map: draw_map,
-    Bars: draw_bars,
-    Lines: draw_lines,
-    Distribution: draw_distribution,
-    Reliability: draw_reliability,
-}
-"""What draws each kind of figure; one more is one more entry here."""
+def _add_layers(alt: Any, chart: Chart, marks: Any) -> list[Any]:
+    """Return what is drawn beside the marks: figures, points on lines, the diagonal, hulls."""
+    if chart.kind == "bars":
+        text = alt.Text("x:Q", format=".1%" if chart.percent else ",.3f")
+        return [marks.mark_text(align="left", dx=6).encode(text=text, color=alt.value("var(--ink)"))]
+    if chart.kind == "map":
+        line = alt.Chart(alt.Data(values=list(chart.outline))).mark_line(interpolate="linear-closed", strokeWidth=1.2)
+        place = {"x": "x:Q", "y": "y:Q", "order": "order:Q"}
+        return [line.encode(**place, color="series:N")] if chart.outline else []
+    if chart.kind == "histogram":
+        return []
+    points = marks.mark_circle(size=42)
+    ends = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])).encode(x="x:Q", y="y:Q")
+    diagonal = ends.mark_line(strokeDash=[4, 4], color="var(--muted)")
+    return [points, diagonal] if chart.kind == "reliability" else [points]
 
 
 def import_altair() -> Any:
-    """Return Altair, or say how to get it."""
+    """Return Altair, which comes with an extra."""
     try:
         import altair
     except ImportError as error:
-        raise MissingExtraError("Drawing the figures of a report", "report") from error
+        raise MissingExtraError("Drawing the charts of a report", "report") from error
     return altair
-
-
-def _make_chart(records: Records) -> Chart:
-    alt = import_altair()
-    return alt.Chart(alt.Data(values=records)).transform_filter("indexof(hidden, datum.c) < 0")
-
-
-def _finish(layers: Sequence[Chart], height: float) -> Chart:
-    alt = import_altair()
-    hidden = alt.param(name="hidden", value=[])
-    return alt.layer(*layers).add_params(hidden).properties(width="container", height=height)
-
-
-def _colour(colours: dict[str, str]) -> Any:
-    alt = import_altair()
-    scale = alt.Scale(domain=list(colours), range=[f"var(--{colour})" for colour in colours.values()])
-    return alt.Color("c:N", scale=scale, legend=None)
-
-
-def _tell(told: Iterable[tuple[str, str]]) -> list[Any]:
-    """Return what is told of a mark: fields, and what they are called."""
-    alt = import_altair()
-    return [alt.Tooltip(f"{field}:N", title=title) for field, title in told]
-
-
-def _axis(percent: bool) -> Any:
-    alt = import_altair()
-    return alt.Axis(labelExpr="format(100 * datum.value, '~f') + ' %'") if percent else alt.Axis()
-
-
-def _label_axis(labels: Sequence[str]) -> Any:
-    """Return an axis whose labels are broken into two lines: on a phone there is no room for long ones."""
-    alt = import_altair()
-    lines = {label: wrap(label, LINE_LENGTH, max_lines=2, placeholder=" …") or [""] for label in labels}
-    broken = f"{json.dumps(lines)}[datum.label]"
-    # Vega centres the first line alone; raised by half a line, both stand in the middle.
-    raised = {"condition": {"test": f"length({broken}) > 1", "value": "bottom"}, "value": "middle"}
-    return alt.Axis(labelExpr=broken, labelBaseline=raised)
-
-
-def _percent(share: float) -> str:
-    return format_number(share, Column("", percent=True))
-
-
-def _place(field: str, values: Sequence[float]) -> Any:
-    """Return a map's axis, which has no meaning of its own and so is not shown; hiding points must not move it."""
-    alt = import_altair()
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    room = 0.04 * (high - low) or 1.0
-    channel = alt.X if field == "x" else alt.Y
-    return channel(f"{field}:Q", axis=None, scale=alt.Scale(domain=[low - room, high + room], nice=False, zero=False))
-
-
-def _draw_hulls(figure: Map, colours: dict[str, str]) -> Chart:
-    alt = import_altair()
-    assert figure.hulls is not None
-    is_coloured = figure.hulls == figure.colour
-    members: dict[str, list[tuple[float, float]]] = {}
-    for name, x, y in zip(figure.labels[figure.hulls], figure.x, figure.y, strict=True):
-        members.setdefault(name, []).append((x, y))
-    records = [
-        {
-            "x": x,
-            "y": y,
-            "c": (name if name in colours else OTHERS) if is_coloured else "",
-            "hull": name,
-            "order": order,
-        }
-        for name, points in members.items()
-        for order, (x, y) in enumerate(find_hull(points))
-    ]
-    chart = _make_chart(records).mark_line(interpolate="linear-closed", strokeWidth=1.2, strokeOpacity=0.7)
-    colour = _colour(colours) if is_coloured else alt.value("var(--muted)")
-    return chart.encode(
-        x=_place("x", figure.x), y=_place("y", figure.y), detail="hull:N", order="order:Q", color=colour
-    )
-
-
-def _list_bars(figure: Bars) -> Records:
-    deviations, shown = figure.deviations or {}, Column(figure.title, percent=figure.percent)
-    records = []
-    for name, values in figure.series.items():
-        for category, value, spread in zip(figure.categories, values, deviations.get(name, values), strict=True):
-            if value is not None:
-                spread = (spread or 0.0) if name in deviations else 0.0
-                ends = {"v": value, "low": value - spread, "high": value + spread}
-                records.append({"k": category, "c": name, "told": format_number(value, shown), **ends})
-    return records
-
-
-def _find_limits(records: Records) -> list[float]:
-    """Return the ends of the axis: zero, and the longest bar with room for its label."""
-    high = max((record["high"] for record in records), default=1.0)
-    low = min((record["low"] for record in records), default=0.0)
-    return [min(low, 0.0), max(high, 0.0) * ROOM_FOR_FIGURES or 1.0]

@@ -1,12 +1,26 @@
-"""Reports written to a folder of results."""
+"""A page written as one HTML file that needs nothing from elsewhere, or as Markdown."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from navi.report.page import Page
-from navi.report.rendering import render_page
-from navi.report.storage import save_page, write_whole
+from navi.errors import MissingExtraError
+from navi.files import write_file
+from navi.report.charts import draw_chart, import_altair
+from navi.report.page import Cell, Chart, Code, Item, Measurement, Page, ReportColumn, ReportTable, Tiles, save_page
+from navi.version import VERSION
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 REPORT_FILE = "report.html"
 """The page of a results folder that a browser opens."""
@@ -24,5 +38,181 @@ def write_report(page: Page, folder: str | Path) -> Path:
 def write_html(page: Page, folder: str | Path) -> Path:
     """Write the page alone into a folder, and return its file."""
     file = Path(folder) / REPORT_FILE
-    write_whole(file, render_page(page))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    html = render_page(page)
+    with write_file(file) as aside:
+        aside.write_text(html, encoding="utf-8")
     return file
+
+
+def render_page(page: Page) -> str:
+    """Return the page as HTML: nothing is loaded from elsewhere, and its own scripts alone may run."""
+    from jinja2 import Environment, PackageLoader
+
+    scripts, style = [_read_template("page.js")], _read_template("page.css")
+    if any(isinstance(item, Chart) for section in page.sections for item in section.items):
+        scripts.insert(0, bundle_vega())
+    # The policy allows these scripts and this style by their hashes, and no request at all.
+    allowed = " ".join(map(_hash, scripts))
+    policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {allowed}"
+    # Whatever the templates show is escaped.
+    environment = Environment(loader=PackageLoader("navi.report", "template"), autoescape=True, trim_blocks=True)
+    environment.filters.update(paragraphs=split_paragraphs, code=mark_code, kind=lambda item: type(item).__name__)
+    environment.filters.update(table=show_table, spec=draw_chart)
+    template = environment.get_template("page.html")
+    return template.render(page=page, style=style, scripts=scripts, policy=policy, version=VERSION)
+
+
+@cache
+def bundle_vega() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, of the version that Altair writes for."""
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise MissingExtraError("Drawing the charts of a report", "report") from error
+    wanted = ".".join(import_altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    known = vl_convert.get_vegalite_versions()
+    version = wanted if wanted in known else known[-1]
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
+    # Kept to itself: the bundle's own names are short ones and many.
+    return "(() => {" + bundle.replace("</script", "<\\/script") + "\n})();"
+
+
+def _read_template(name: str) -> str:
+    return (resources.files("navi.report") / "template" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def split_paragraphs(text: str) -> list[Markup]:
+    """Return the paragraphs of a text; what stands between backticks is code."""
+    return [mark_code(part) for part in re.split(r"\n\s*\n", text.strip()) if part]
+
+
+def mark_code(text: str) -> Markup:
+    """Return a text with its code marked.
+
+    >>> mark_code("type `a < b`")
+    Markup('type <code>a &lt; b</code>')
+    """
+    from markupsafe import Markup, escape
+
+    pieces = re.split(r"`([^`]+)`", text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece) for place, piece in enumerate(pieces)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownCell:
+    """A cell as a reader sees it; `key` is what it is sorted by, None for nothing, which always comes last."""
+
+    text: str
+    key: str | None
+    deviation: str = ""
+    change: str = ""
+    mark: str = ""
+    bar: float | None = None
+    is_best_change: bool = False
+
+    @property
+    def markdown(self) -> str:
+        """The cell in a table of Markdown: the best figure of a column bold, the second italic."""
+        text = {"best": f"**{self.text}**", "second": f"*{self.text}*"}.get(self.mark, self.text)
+        text += (f" ± {self.deviation}" if self.deviation else "") + (f" ({self.change})" if self.change else "")
+        return text.replace("|", "\\|").replace("\n", " ")
+
+
+def show_table(table: ReportTable) -> dict[str, Any]:
+    """Return what is shown of a table: which columns are numeric, groups of headers, rows of cells."""
+    columns = table.described_columns
+    values = list(zip(*table.rows, strict=True)) or [()] * len(columns)
+    groups = [(name, len(list(members))) for name, members in groupby(column.group for column in columns)]
+    return {
+        "columns": columns,
+        "numeric": [
+            all(cell is None or _measure(cell) for cell in cells) and any(map(_measure, cells)) for cells in values
+        ],
+        "groups": groups if any(name for name, _ in groups) else [],
+        "rows": list(zip(*map(_show_column, columns, values), strict=True)),
+        "has_marks": any(column.best for column in columns),
+    }
+
+
+def _show_column(column: ReportColumn, cells: Sequence[Cell]) -> list[ShownCell]:
+    """Return the cells of a column, the best and second-best figure marked; what reads alike is marked alike."""
+    numbers = [_measure(cell) for cell in cells]
+    figures = [None if number is None else round(number.value, column.digits) for number in numbers]
+    ranked = sorted({each for each in figures if each is not None}, reverse=column.best == "highest")
+    marks: dict[float | None, str] = dict(zip(ranked, ("best", "second"), strict=False)) if column.best else {}
+    shown = [show_cell(cell, column, marks.get(figure, "")) for cell, figure in zip(cells, figures, strict=True)]
+    changes = [each and each.change and round(each.change, max(column.digits, 3)) for each in numbers]
+    best = max((change for change in changes if change), default=None) if column.best_change else None
+    return [
+        replace(cell, is_best_change=bool(best) and change == best) for cell, change in zip(shown, changes, strict=True)
+    ]
+
+
+def show_cell(cell: Cell, column: ReportColumn, mark: str = "") -> ShownCell:
+    """Return one cell as it is shown.
+
+    >>> shown = show_cell(Measurement(0.87304, 0.013, -0.071), ReportColumn("F1"))
+    >>> shown.text, shown.key, shown.deviation, shown.change
+    ('0.873', '0.87304', '0.013', '−7.1 %')
+    """
+    if cell is None:
+        return ShownCell(text="–", key=None)
+    if isinstance(cell, bool):
+        return ShownCell(text="yes" if cell else "no", key=str(int(cell)), mark="yes" if cell else "no")
+    number = _measure(cell)
+    if number is None:
+        return ShownCell(text=str(cell), key=str(cell))
+    change = "" if number.change is None else f"{100 * number.change:+.{max(column.digits - 2, 1)}f} %"
+    return ShownCell(
+        text=format_number(number.value, column),
+        key=repr(number.value),
+        deviation="" if number.deviation is None else format_number(float(number.deviation), column),
+        change=change.replace("-", "\N{MINUS SIGN}"),
+        mark=mark,
+        bar=round(100 * min(max(number.value, 0.0), 1.0), 1) if column.bar else None,
+    )
+
+
+def format_number(value: float, column: ReportColumn) -> str:
+    """Return a figure as its column shows it: whole ones with their thousands set apart."""
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.{column.digits}f}"
+    if column.percent:
+        text = f"{100 * value:.{max(column.digits - 2, 0)}f} %"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _measure(cell: Cell) -> Measurement | None:
+    """Return a cell that is a figure as a measurement."""
+    if cell is None or isinstance(cell, str | bool):
+        return None
+    return cell if isinstance(cell, Measurement) else Measurement(cell)
+
+
+def write_markdown(page: Page) -> str:
+    """Return a page's words and tables, without its charts; the best figure of a column is bold, the second italic."""
+    parts = [f"# {page.title}", page.lead]
+    for section in page.sections:
+        parts += [f"## {section.title}", section.text, *map(_write_item, section.items)]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def _write_item(item: Item) -> str:
+    if isinstance(item, Code):
+        return f"```\n{item.text}\n```"
+    if isinstance(item, Tiles):
+        return "\n".join(f"- {label}: {figure}" for label, figure in item.figures.items())
+    if isinstance(item, Chart):
+        return ""
+    shown = show_table(item)
+    names = [f"{column.group}: {column.name}" if column.group else column.name for column in shown["columns"]]
+    sides = ["---:" if numeric else "---" for numeric in shown["numeric"]]
+    lines = [f"| {' | '.join(names)} |", f"|{'|'.join(sides)}|"]
+    lines += [f"| {' | '.join(cell.markdown for cell in row)} |" for row in shown["rows"]]
+    return "\n\n".join(part for part in (f"**{item.caption}**", "\n".join(lines), item.note) if part)

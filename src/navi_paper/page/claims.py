@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from navi.report import Cell, Column, Number, Section, Table
+from navi.report import Cell, Measurement, ReportColumn, ReportTable, Section
 from navi_paper.page.tables import (
     ABLATIONS,
     BASELINES,
@@ -55,8 +55,10 @@ def show_claims(averages: Averages) -> Section | None:
         for claim in list_claims(averages, corpus)
     ]
     if rows:
-        columns = ("claim", "corpus", "cells where it holds", Column("smallest margin", digits=4), "holds")
-        tables.append(Table("The paper's other claims, in the cells that it has figures for.", columns, tuple(rows)))
+        columns = ("claim", "corpus", "cells where it holds", ReportColumn("smallest margin", digits=4), "holds")
+        tables.append(
+            ReportTable("The paper's other claims, in the cells that it has figures for.", columns, tuple(rows))
+        )
     if not tables:
         return None
     text = (
@@ -67,19 +69,19 @@ def show_claims(averages: Averages) -> Section | None:
     return Section("NAVI against BERT, and what the paper claims", text, tuple(tables))
 
 
-def compare_with_bert(averages: Averages, corpus: str) -> Table | None:
+def compare_with_bert(averages: Averages, corpus: str) -> ReportTable | None:
     """Return the three models side by side, measure by measure."""
     rows = [_compare(averages, corpus, title, place) for title, place in _list_compared()]
     filled = tuple(row for row in rows if any(cell is not None for cell in row[1:4]))
     measured, margin = "measured", "margin over BERT"
-    columns: tuple[Column | str, ...] = (
+    columns: tuple[ReportColumn | str, ...] = (
         "measure",
-        *(Column(name_model(model), measured) for model in (BERT, PAPER, NAVI)),
-        Column("here", margin),
-        Column("paper", margin),
-        Column("holds", margin),
+        *(ReportColumn(name_model(model), measured) for model in (BERT, PAPER, NAVI)),
+        ReportColumn("here", margin),
+        ReportColumn("paper", margin),
+        ReportColumn("holds", margin),
     )
-    return Table(f"{corpus}: the three models.", columns, filled) if filled else None
+    return ReportTable(f"{corpus}: the three models.", columns, filled) if filled else None
 
 
 def list_claims(averages: Averages, corpus: str) -> list[Claim]:
@@ -94,7 +96,7 @@ def list_claims(averages: Averages, corpus: str) -> list[Claim]:
     return [claim for claim in claims if claim.margins]
 
 
-def subtract(first: Number | None, second: Number | None) -> float | None:
+def subtract(first: Measurement | None, second: Measurement | None) -> float | None:
     """Return a difference; None where one of both is missing."""
     return None if first is None or second is None else first.value - second.value
 

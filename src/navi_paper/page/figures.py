@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.files import write_file
-from navi.report import Distribution, Item, Lines, Map, Reliability
+from navi.report import Chart, Item, histogram, line_chart, place_points, reliability_chart, scatter_map
+from navi.report.charts import FEWEST_NEIGHBOURS
 from navi_paper.page.tables import BERT, NAVI, PAPER, Averages, name_model
 from navi_paper.results import MODELS_FOLDER
 from navi_paper.tasks.clustering import normalise
@@ -34,10 +35,8 @@ MAX_STEPS = 100
 REST = "other concepts"
 PLACES_FOLDER = "places"
 """Where a folder of results keeps projections, so that a page is soon drawn again."""
-FEWEST = 12
-"""Points below which there are no neighbourhoods to keep."""
-PERPLEXITY, ITERATIONS, NEIGHBOURS = 30, 600, 15
-"""Settings of t-SNE and UMAP: the usual ones."""
+NEIGHBOURS = 15
+"""Points that UMAP keeps near each: the usual number."""
 RECORDS = {"pretrain.json": "config", "training.json": "identity"}
 """What a model's folder holds of its run, NAVI's and a baseline's, and where the settings are in it."""
 WITHOUT_MEANING = ("workers", "checkpoint_", "keep_checkpoints", "curves", "log_every", "sample_rows", "graphs")
@@ -52,7 +51,7 @@ def draw_similarities(averages: Averages, corpus: str) -> list[Item]:
         values = {name_model(model): arrays[key].tolist() for model, arrays in kept.items() if key in arrays}
         if values:
             caption = f"{corpus}: cosines of fields whose {hidden} is hidden with the whole fields."
-            figures.append(Distribution.from_values(values, caption=caption, title="cosine"))
+            figures.append(histogram(caption, values, x_title="cosine"))
     return figures
 
 
@@ -93,8 +92,7 @@ def map_segments(averages: Averages, corpus: str, *, by_table: bool = False) -> 
             what = f"{role}-entropy segments, a hull for each table"
             caption = f"{corpus}, {name_model(model)}: "
             caption += what if role else f"segments of {len(set(some['table']))} tables by role"
-            colour, hulls = ("table", "table") if role else ("role", None)
-            figures.append(_map(projected, labels, f"{caption}.", colour=colour, hulls=hulls))
+            figures.append(_map(projected, labels, f"{caption}.", colour="table" if role else "role", hulls=bool(role)))
     return figures
 
 
@@ -111,7 +109,7 @@ def draw_reliability(averages: Averages, corpus: str) -> list[Item]:
     caption = (
         f"{corpus}: values put into hidden cells of test rows are right as often as they are sure on the diagonal."
     )
-    return [Reliability.from_outcomes(outcomes, caption=caption)]
+    return [reliability_chart(caption, outcomes)]
 
 
 def draw_curves(averages: Averages, corpus: str) -> list[Item]:
@@ -129,9 +127,7 @@ def draw_curves(averages: Averages, corpus: str) -> list[Item]:
         if series:
             note = "" if percent else "Models learn different things: their losses are not to be compared."
             caption = f"{corpus}: {said}."
-            figures.append(
-                Lines(caption=caption, series=series, x_title="step", y_title=title, percent=percent, note=note)
-            )
+            figures.append(line_chart(caption, series, x_title="step", y_title=title, percent=percent, note=note))
     return figures
 
 
@@ -225,29 +221,11 @@ def project(embedded_ND: Floats, folder: Path, *, method: Literal["umap", "t-sne
 
 
 def _choose_method(count: int, method: str) -> tuple[str, Callable[[Floats, int], Floats]]:
-    if count < FEWEST:
-        return "principal components", _project_by_components
+    if count < FEWEST_NEIGHBOURS:
+        return "principal components", place_points
     if method == "umap" and find_spec("umap") is not None:
         return "UMAP", _project_by_umap
-    return "t-SNE", _project_by_tsne
-
-
-def _project_by_components(unit_ND: Floats, seed: int) -> Floats:
-    left, scale, _ = np.linalg.svd(unit_ND - unit_ND.mean(axis=0), full_matrices=False)
-    found = (left * scale)[:, :2]
-    return np.pad(found, ((0, 0), (0, 2 - found.shape[1])))
-
-
-def _project_by_tsne(unit_ND: Floats, seed: int) -> Floats:
-    from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    perplexity = min(PERPLEXITY, (len(unit_ND) - 1) / 3)
-    tsne = TSNE(perplexity=perplexity, init="pca", max_iter=ITERATIONS, random_state=seed)
-    # So few points are projected faster by one thread than by several that wait for each other.
-    with threadpool_limits(1):
-        points: Floats = tsne.fit_transform(unit_ND)
-    return points
+    return "t-SNE", place_points
 
 
 def _project_by_umap(unit_ND: Floats, seed: int) -> Floats:
@@ -312,19 +290,17 @@ def _map(
     caption: str,
     *,
     colour: str,
-    hulls: str | None = None,
+    hulls: bool = False,
     quiet: tuple[str, ...] = (),
-) -> Map:
+) -> Chart:
     # Colours go by first appearance: in this order the same name has the same colour on every map; grey lies below.
     order = sorted(
         range(len(projected.points)), key=lambda point: (labels[colour][point] not in quiet, labels[colour][point])
     )
-    points = projected.points[order]
-    return Map(
-        caption=caption,
-        x=tuple(points[:, 0].tolist()),
-        y=tuple(points[:, 1].tolist()),
-        labels={name: tuple(texts[point] for point in order) for name, texts in labels.items()},
+    return scatter_map(
+        caption,
+        projected.points[order].tolist(),
+        {name: [texts[point] for point in order] for name, texts in labels.items()},
         colour=colour,
         hulls=hulls,
         quiet=quiet,

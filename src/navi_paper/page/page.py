@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from navi.report import Cell, Code, Column, Item, Page, Section, Table
+from navi.report import Cell, Code, Item, Page, ReportColumn, ReportTable, Section
 from navi_paper.page.claims import show_claims
 from navi_paper.page.figures import FIGURES, Setting, TrainedModel, draw_curves, list_runs
 from navi_paper.page.tables import (
@@ -92,7 +92,7 @@ def _show_training(averages: Averages) -> Section | None:
     return Section("Hyper-parameters and learning curves", text, tuple(items)) if items else None
 
 
-def tabulate_settings(runs: Mapping[str, TrainedModel], corpus: str) -> Table | None:
+def tabulate_settings(runs: Mapping[str, TrainedModel], corpus: str) -> ReportTable | None:
     """Return the settings of some runs, one a row; None if there are none."""
     names = list(dict.fromkeys(name for run in runs.values() for name in run.settings if name != "training.seed"))
     if not names:
@@ -104,7 +104,7 @@ def tabulate_settings(runs: Mapping[str, TrainedModel], corpus: str) -> Table | 
     )
     columns = ("setting", *(name_model(model) for model in models), "paper")
     note = "A dash: the model has no such setting. In the paper a tenth is held out, and θ is 5 % and 95 %."
-    return Table(f"{corpus}: hyper-parameters as run.", columns, rows, note=note)
+    return ReportTable(f"{corpus}: hyper-parameters as run.", columns, rows, note=note)
 
 
 def _show_setting(settings: Mapping[str, Setting], name: str) -> Cell:
@@ -133,7 +133,9 @@ def _show_left_out(averages: Averages, left_out: Mapping[str, str]) -> Section |
     if not rows:
         return None
     text = "Tasks without figures in these results, the sections that they fill, and what would make them possible."
-    return Section("What was left out", text, (Table("What was left out.", ("task", "fills", "why"), tuple(rows)),))
+    return Section(
+        "What was left out", text, (ReportTable("What was left out.", ("task", "fills", "why"), tuple(rows)),)
+    )
 
 
 def _find_titles(task: str) -> str | None:
@@ -148,9 +150,9 @@ def _show_failed(failed: Iterable[Record]) -> Section | None:
     )
     if not rows:
         return None
-    columns = ("task", "corpus", "model", Column("seed"), "error")
+    columns = ("task", "corpus", "model", ReportColumn("seed"), "error")
     text = "These cells have no figures. The same command tries them again, and them alone."
-    return Section("What failed", text, (Table("Cells that failed.", columns, rows),))
+    return Section("What failed", text, (ReportTable("Cells that failed.", columns, rows),))
 
 
 def _show_origin(averages: Averages) -> Section | None:
@@ -164,7 +166,7 @@ def _show_origin(averages: Averages) -> Section | None:
     )
     columns = ("corpus", "device", "versions", "fingerprint of the corpus")
     items: list[Item] = [Code("\n".join(commands))] if commands else []
-    items.append(Table("Where the figures were made.", columns, tuple(origins)))
+    items.append(ReportTable("Where the figures were made.", columns, tuple(origins)))
     minutes = sum(record.seconds for record in averages.records) / 60
     text = f"{len(averages.records)} cells, measured in {minutes:.0f} minutes, training apart."
     return Section("Where the figures come from", text, tuple(items))

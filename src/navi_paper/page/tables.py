@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from navi.report import Cell, Column, Number, Table
+from navi.report import Cell, Measurement, ReportColumn, ReportTable
 from navi_paper.results import Record, Results
 
 BERT, PAPER, NAVI = "bert", "navi-paper", "navi"
@@ -159,13 +159,19 @@ def find_corpus(name: str) -> str | None:
     return next((corpus for corpus in CORPORA if corpus in name.lower()), None)
 
 
-def find_published(table: str, corpus: str, model: str, measure: str) -> Number | None:
+def find_published(table: str, corpus: str, model: str, measure: str) -> Measurement | None:
     """Return a figure of the paper; None where it has none."""
     figures = _PUBLISHED["tables"][table]["figures"].get(find_corpus(corpus), {})
     found = figures.get(model, {}).get(measure)
     if found is None:
         return None
-    return Number(**found) if isinstance(found, dict) else Number(*found) if isinstance(found, list) else Number(found)
+    return (
+        Measurement(**found)
+        if isinstance(found, dict)
+        else Measurement(*found)
+        if isinstance(found, list)
+        else Measurement(found)
+    )
 
 
 def name_model(model: str) -> str:
@@ -208,7 +214,7 @@ class Averages:
         """Return the models that have figures of a task."""
         return tuple(model for each, name, model in self._done if (each, name) == (corpus, task))
 
-    def find(self, corpus: str, task: str, model: str, measure: str) -> Number | None:
+    def find(self, corpus: str, task: str, model: str, measure: str) -> Measurement | None:
         """Return a figure; None where no cell has it. The model `any` is whichever has it."""
         if model == ANY:
             numbers = (self.find(corpus, task, each, measure) for each in self.list_models(corpus, task))
@@ -225,24 +231,24 @@ class Averages:
         return tuple(sorted({found.group(1) for name in names if (found := expression.fullmatch(name))}))
 
 
-def average(measures: Sequence[Mapping[str, float]], name: str) -> Number | None:
+def average(measures: Sequence[Mapping[str, float]], name: str) -> Measurement | None:
     """Return the mean of a measure over seeds, with the deviation over seeds and, if it has one, over runs of each.
 
     >>> average([{"f1": 0.5, "f1_deviation": 0.3}, {"f1": 0.7, "f1_deviation": 0.3}], "f1")
-    Number(value=0.6, deviation=0.3316624790355399, change=None)
+    Measurement(value=0.6, deviation=0.3316624790355399, change=None)
     """
     if not measures:
         return None
     values = [each[name] for each in measures]
     within = [each[name + DEVIATION] ** 2 for each in measures if name + DEVIATION in each]
     if not within and len(values) == 1:
-        return Number(values[0])
+        return Measurement(values[0])
     # Variances add up: that of the runs of one seed, and that of the means of the seeds.
     between = stdev(values) ** 2 if len(values) > 1 else 0.0
-    return Number(fmean(values), ((fmean(within) if within else 0.0) + between) ** 0.5)
+    return Measurement(fmean(values), ((fmean(within) if within else 0.0) + between) ** 0.5)
 
 
-def find_figure(averages: Averages, column: MeasureColumn, corpus: str, model: str) -> Number | None:
+def find_figure(averages: Averages, column: MeasureColumn, corpus: str, model: str) -> Measurement | None:
     """Return our figure of a model, with what it lost where that is shown."""
     owner, _, row = model.partition("/")
     number = averages.find(corpus, column.task, owner, column.measure.replace("{row}", row))
@@ -252,14 +258,14 @@ def find_figure(averages: Averages, column: MeasureColumn, corpus: str, model: s
     return number if loss is None else replace(number, change=-loss.value)
 
 
-def find_quoted(layout: TableLayout, column: MeasureColumn, corpus: str, model: str) -> Number | None:
+def find_quoted(layout: TableLayout, column: MeasureColumn, corpus: str, model: str) -> Measurement | None:
     """Return the paper's figure of a model."""
     if layout.paper is None or column.paper is None:
         return None
     return find_published(layout.paper, corpus, model, column.paper)
 
 
-def make_table(averages: Averages, layout: TableLayout, corpus: str, left_out: Mapping[str, str]) -> Table | None:
+def make_table(averages: Averages, layout: TableLayout, corpus: str, left_out: Mapping[str, str]) -> ReportTable | None:
     """Return a table for a corpus; None if there is nothing of ours in it.
 
     Columns without a figure are left out, and so are models; what a model of the paper's has not here is a dash.
@@ -271,7 +277,7 @@ def make_table(averages: Averages, layout: TableLayout, corpus: str, left_out: M
     if not any(ours.values()):
         return None
     columns = [each for each in columns if any(ours[each, model] or quoted[each, model] for model in models)]
-    described: list[Column | str] = ["model"]
+    described: list[ReportColumn | str] = ["model"]
     rows: dict[str, list[Cell]] = {
         model: [name_model(model)]
         for model in models
@@ -279,7 +285,7 @@ def make_table(averages: Averages, layout: TableLayout, corpus: str, left_out: M
     }
     floor: list[Cell] = [layout.floor]
     for each in columns:
-        shown = Column(each.name, each.group, each.digits, best=each.best, best_change=each.loss is not None)
+        shown = ReportColumn(each.name, each.group, each.digits, best=each.best, best_change=each.loss is not None)
         num_quoted = sum(quoted[each, model] is not None for model in models)
         described += [shown] if not num_quoted else [shown, _quote(shown, num_quoted)]
         for model, cells in rows.items():
@@ -287,7 +293,7 @@ def make_table(averages: Averages, layout: TableLayout, corpus: str, left_out: M
         floor.append(None if each.floor is None else averages.find(corpus, each.task, ANY, each.floor))
         floor += [None] if num_quoted else []
     notes = [layout.note, *_explain(averages, layout, corpus, left_out)]
-    return Table(
+    return ReportTable(
         f"{corpus}: {layout.caption}.",
         tuple(described),
         (*map(tuple, rows.values()), *([tuple(floor)] if layout.floor and any(floor[1:]) else [])),
@@ -296,7 +302,7 @@ def make_table(averages: Averages, layout: TableLayout, corpus: str, left_out: M
     )
 
 
-def _quote(ours: Column, num_quoted: int) -> Column:
+def _quote(ours: ReportColumn, num_quoted: int) -> ReportColumn:
     """Return the column of the paper's figures."""
     # Under a header of its own a column need not say whose figure of what it is.
     name = QUOTED if ours.group else f"{QUOTED}, {ours.name}"

@@ -73,6 +73,38 @@
     });
   }
 
+  const ink = "var(--ink)", muted = "var(--muted)", line = "var(--line)";
+  const font = getComputedStyle(root).getPropertyValue("--sans");
+
+  function configure(width) {
+    return {
+      background: "transparent",
+      font,
+      view: { stroke: null },
+      axis: {
+        labelColor: muted, titleColor: muted, domainColor: line, tickColor: line, gridColor: line,
+        labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 10, labelPadding: 6,
+        tickSize: 0, domain: false, labelOverlap: true,
+      },
+      axisX: { grid: false, tickCount: Math.max(3, Math.round(width / 110)) },
+      axisY: { tickCount: 6 },
+      axisYBand: { labelColor: ink, labelLimit: Math.min(260, width * 0.5), labelLineHeight: 14, grid: false, ticks: false },
+      legend: { labelColor: ink, labelFontSize: 13, symbolType: "circle", columns: Math.max(1, Math.floor(width / 150)) },
+      text: { fill: ink, fontSize: 11.5, font },
+    };
+  }
+
+  async function drawChart(chart) {
+    const plot = chart.querySelector(".plot");
+    await vegaEmbed(plot, JSON.parse(chart.querySelector("script").textContent), {
+      actions: false, ast: true, config: configure(plot.clientWidth), defaultStyle: false, mode: "vega-lite",
+      renderer: "svg", tooltip: { disableDefaultStyle: true },
+    });
+  }
+
+  Promise.all([...document.querySelectorAll("figure.chart")].map(drawChart)).then(() => {
+    root.dataset.drawn = "yes";
+  });
   offerThemes(document.querySelector(".theme"));
   document.querySelectorAll(".scroll > table").forEach(makeSortable);
 })();

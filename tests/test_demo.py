@@ -1,0 +1,272 @@
+"""`navi demo`: the whole way on tables it makes itself, and the page of what came out, cell by cell."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from navi.cli import app, demo, demo_steps
+from navi.cli.console import Screen
+from navi.cli.demo import Tour
+from navi.errors import MissingExtraError
+from navi.report import Chart, ReportTable, Tiles, load_page
+from navi.simulator import Truth
+from navi.tables import read_table
+from navi.verbs.link import Pairs
+from navi.verbs.match import ColumnCluster, ColumnRef
+from navi.verbs.name import ColumnNames, NameCandidate
+
+TITLES = [
+    *("How well it went", "Columns that mean the same", "Unnamed columns, named", "Empty cells, filled"),
+    *("The same film in two catalogues", "The map of segments", "Your own tables"),
+]
+
+
+@pytest.fixture(scope="module")
+def small(tiny_backbone):
+    """What makes the demo small."""
+    learning = {
+        "sampler": {"rows_per_batch": 4, "tables_per_batch": 3},
+        "training": {"epochs": 100, "validate_rows": 4, "curves": False, "workers": 0},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"FEWEST_STEPS": 2, "MOST_STEPS": 2, "TRIAL_STEPS": 1, "FAST_LEARNING": learning}.items():
+            patch.setattr(demo, name, value)
+        patch.setattr(demo_steps, "ROWS_FILLED", 12)
+        patch.setattr(demo_steps, "ROWS_MAPPED", 4)
+        yield ("--catalogues", "3", "--rows", "60", "--backbone", str(tiny_backbone))
+
+
+@pytest.fixture(scope="module")
+def first_demo(small, tmp_path_factory):
+    """A demo's folder, and what it printed."""
+    folder = tmp_path_factory.mktemp("demo") / "tour"
+    result = CliRunner().invoke(app, ["demo", "--folder", str(folder), *small], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return folder, result.stdout
+
+
+def test_the_demo_goes_the_whole_way_and_keeps_what_it_made(first_demo):
+    folder, printed = first_demo
+    for number, (title, _) in enumerate(demo.list_steps(), start=1):
+        assert f"{number}. {title}" in printed
+    made = {path.name for path in folder.iterdir()}
+    assert {"tables", "corpus", "model", "truth.json", "page.json", "report.html"} <= made
+
+
+def test_the_demo_ends_with_scores_and_what_to_type_next(first_demo):
+    folder, printed = first_demo
+    end = printed.split("What came out")[1]
+    assert "headers, attribute hidden (blind)" in end
+    for guess in ("most frequent header", "equal headers", "most frequent meaning", "equal titles"):
+        assert guess in end
+    assert "navi prepare FOLDER -o corpus" in end
+    assert f"navi match --model {folder / 'model'}" in end.replace("\n", "")
+
+
+def test_the_page_has_a_section_for_each_question(first_demo):
+    page = load_page(first_demo[0])
+    assert {section.title for section in page.sections} <= set(TITLES)
+    assert [section.title for section in page.sections][:3] == TITLES[:3]
+    assert page.sections[-1].title == TITLES[-1]
+
+
+def test_every_cell_of_the_demos_tables_is_of_its_columns_kind(first_demo):
+    kinds = {
+        **dict.fromkeys(("NAVI", "guess", "probability", "confidence"), float),
+        **dict.fromkeys(("right",), bool),
+        **dict.fromkeys(("table", "values", "proposed", "next", "hidden header", "column", "truth", "meaning"), str),
+    }
+    tables = [item for section in load_page(first_demo[0]).sections for item in section.items]
+    for table in (item for item in tables if isinstance(item, ReportTable)):
+        for row in table.rows:
+            for column, cell in zip(table.described_columns, row, strict=True):
+                assert cell is None or isinstance(cell, kinds.get(column.name, object)), (table.caption, column.name)
+
+
+def test_the_demo_may_be_repeated_in_its_folder_and_speak_json(first_demo, small, navi_command):
+    scores = json.loads(navi_command("demo", "--folder", first_demo[0], *small, "--json").stdout)["scores"]
+    assert [set(score) for score in scores] == [{"task", "guess_name", "guess", "navi"}] * len(scores)
+    assert scores
+
+
+@pytest.mark.parametrize(("place", "message"), [(".", "holds files that no demo put there"), ("mine.csv", "is a file")])
+def test_the_demo_leaves_a_strangers_folder_alone(place, message, tmp_path, navi_command):
+    (tmp_path / "mine.csv").write_text("a\n1\n")
+    assert message in navi_command("demo", "--folder", tmp_path / place, code=2).stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.csv"]
+
+
+# Each question, with a model that gives known answers
+
+
+@pytest.fixture
+def tour(tmp_path, monkeypatch):
+    """Three small catalogues, `c` kept out of training, and a model that each test gives its answers."""
+    (tmp_path / "a.csv").write_text("film,year\nHeat,1995\n,1979\nALIEN,1979\n")
+    (tmp_path / "b.jsonl").write_text('{"name": "Alien"}\n{"name": "Seven"}\n')
+    (tmp_path / "c.csv").write_text("title,mpaa\nAlien,R\nAlien,R\nHeat,PG\n")
+    made = Tour(folder=tmp_path, screen=Screen())
+    made.tables = {path.stem: read_table(path) for path in sorted(tmp_path.iterdir())}
+    made.truth = Truth(
+        concepts={("a", "film"): "title", ("a", "year"): "release_year", ("b", "name"): "title"}
+        | {("c", "title"): "title", ("c", "mpaa"): "certificate"},
+        gaps={("a", 1, "film"): "The  Alien"},
+        films={"a": [5, 6, 7], "b": [7, 4], "c": [7, 6, 5]},
+        first_place={"a": 2, "b": 1, "c": 2},
+    )
+    made.model = SimpleNamespace()
+    monkeypatch.setattr(Tour, "unseen_tables", ["c"])
+    return made
+
+
+def read_section(tour):
+    """The cells of the last section's table, row after row, by what stands above them."""
+    table = tour.sections[-1].items[0]
+    return [dict(zip([c.name for c in table.described_columns], row, strict=True)) for row in table.rows]
+
+
+def test_matched_columns_are_shown_with_what_they_mean_and_how_many_agree(tour, capsys):
+    columns = tuple(ColumnRef(table=t, header=h) for t, h in (("a", "film"), ("b", "name"), ("c", "mpaa")))
+    clusters = (ColumnCluster(name="film", columns=columns, score=0.9),)
+    tour.model.match = lambda tables: SimpleNamespace(clusters=clusters)
+    demo_steps.match_columns(tour)
+    found = {"name": "film", "columns": "film (a), name (b), mpaa (c)", "probability": 0.9}
+    assert read_section(tour) == [found | {"meaning": "title", "agree": "2 of 3"}]
+    assert "film (a), name (b), mpaa (c)" in capsys.readouterr().out
+    assert (tour.scores[0].navi, tour.scores[0].guess) == (0.5, 0.0)
+
+
+def test_a_named_column_stands_beside_its_values_its_name_and_whether_that_is_right(tour, capsys):
+    def propose(*names):
+        return tuple(
+            NameCandidate(header=name, probability=0.5 / place, source="known", like=None, evidence={})
+            for place, name in enumerate(names, 1)
+        )
+
+    tour.model.name_columns = lambda table, headers: [
+        ColumnNames(column=header, candidates=propose("name", "year", "mpaa")) for header in headers
+    ]
+    demo_steps.name_columns(tour)
+    assert read_section(tour) == [
+        {
+            "hidden header": "title",
+            "values": "Alien, Heat",
+            "proposed": "name",
+            "probability": 0.5,
+            "right": True,
+            "next": "year 0.25, mpaa 0.17",
+        }
+    ]
+    assert (tour.scores[0].navi, tour.scores[0].guess) == (1.0, 1.0)
+    assert "Alien, Heat" in capsys.readouterr().out
+
+
+def test_a_column_without_candidates_is_shown_as_such(tour):
+    tour.model.name_columns = lambda table, headers: [ColumnNames(column="title", candidates=())]
+    demo_steps.name_columns(tour)
+    assert read_section(tour)[0] == {
+        **{"hidden header": "title", "values": "Alien, Heat", "proposed": None, "probability": None},
+        **{"right": False, "next": ""},
+    }
+
+
+def test_fills_stand_beside_what_their_own_row_held(tour):
+    cells = [
+        {"row": 2, "column": "film", "value": "the alien", "probability": 0.9, "reason": "filled"},
+        {"row": 3, "column": "film", "value": "Seven", "probability": 0.7, "reason": "filled"},
+        {"row": 2, "column": "year", "value": None, "probability": 0.1, "reason": "below confidence"},
+    ]
+    answer = SimpleNamespace(cells=pa.Table.from_pylist(cells), num_filled=2)
+    tour.model.impute = lambda frame, **settings: answer
+    demo_steps.fill_gaps(tour)
+    expected = {"column": "film", "filled with": "the alien", "truth": "The  Alien", "right": True, "confidence": 0.9}
+    assert read_section(tour) == [expected]
+    assert (tour.scores[0].navi, tour.scores[0].guess) == (1.0, 0.0)
+
+
+def test_many_fills_are_judged_by_their_confidence(tour, monkeypatch):
+    monkeypatch.setattr(demo_steps, "FEWEST_FOR_RELIABILITY", 1)
+    test_fills_stand_beside_what_their_own_row_held(tour)
+    assert [item.kind for item in tour.sections[-1].items if isinstance(item, Chart)] == ["reliability"]
+
+
+def test_paired_rows_stand_beside_each_other_and_are_judged_by_their_films(tour):
+    numbers = {"left": [4, 2], "right": [1, 2]}
+    arrays = {name: np.array(each) for name, each in numbers.items()}
+    scores = dict.fromkeys(("confidence", "similarity", "overlap"), np.array([0.875, 0.5]))
+    tour.model.find_pairs = lambda left, right, **settings: Pairs(**arrays, **scores)
+    tour.truth.films["c"] = [1]
+    demo_steps.find_same_films(tour)
+    assert read_section(tour) == [
+        {"a": "film: ALIEN, year: 1979", "b": "name: Alien", "right": True, "confidence": 0.875},
+        {"a": "film: Heat, year: 1995", "b": "name: Seven", "right": False, "confidence": 0.5},
+    ]
+    assert tour.scores[0].navi == pytest.approx(2 / 3)
+    assert tour.scores[0].guess == 1.0
+
+
+def test_of_two_tables_that_share_most_films_large_ones_are_left_out(tour, monkeypatch):
+    assert demo_steps.choose_tables(tour) == ("a", "c")
+    monkeypatch.setattr(demo_steps, "ROWS_PAIRED", 2)
+    assert demo_steps.choose_tables(tour) == ("a", "c")
+    tour.truth.films["c"] = [7]
+    assert demo_steps.choose_tables(tour) == ("b", "c")
+
+
+def test_the_map_says_table_header_value_and_role_of_each_segment(tour, navi):
+    tour.model = navi
+    demo_steps.map_segments(tour)
+    chart = tour.sections[-1].items[0]
+    shown = {(each["table"], each["header"], each["value"]) for each in chart.records}
+    assert ("a", "film", "ALIEN") in shown
+    assert ("b", "name", "Seven") in shown
+    assert set(chart.series) <= {"low", "mid", "high"}
+
+
+def test_scores_stand_beside_the_guess(tour):
+    tour.counts = {"tables": 1234}
+    tour.add_score("naming", navi=0.75, guess=0.25, guess_name="most frequent header")
+    tiles, bars, table = demo.build_page(tour).sections[0].items
+    assert tiles == Tiles({"tables": "1,234"})
+    assert [(each["series"], each["y"], each["x"]) for each in bars.records] == [
+        *(("NAVI", "naming", 0.75), ("simple guess", "naming", 0.25)),
+    ]
+    assert table.rows == (("naming", 0.75, 0.25, "most frequent header"),)
+
+
+def test_without_the_extra_the_page_can_be_drawn_later(tour, capsys, monkeypatch):
+    def lack(page, folder):
+        raise MissingExtraError("Drawing", "report")
+
+    monkeypatch.setattr("navi.report.writing.write_html", lack)
+    demo.write_page(tour)
+    printed = capsys.readouterr().out
+    assert "pip install 'navi-tables[report]'" in printed
+    assert f"navi report {tour.folder}" in printed.replace("\n", "")
+    assert load_page(tour.folder).title == "What NAVI found"
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(0.001, 300), (1.0, 240), (60.0, 180)])
+def test_training_takes_as_many_steps_as_fit_within_bounds(seconds, steps, tour, monkeypatch):
+    from navi.training import PretrainConfig
+
+    monkeypatch.setattr(demo, "FEWEST_STEPS", 180)
+    monkeypatch.setattr(demo, "MOST_STEPS", 300)
+    tour.minutes = 4
+    assert demo.plan_steps(tour, PretrainConfig(), seconds).training.max_steps == steps
+
+
+@pytest.mark.parametrize("found", [None, "/usr/bin/navi"])
+def test_who_has_no_navi_on_the_path_is_told_where_it_is(found, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "activate").touch()
+    monkeypatch.setattr(demo, "which", lambda name: found)
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    lines = [f"`navi` is not on your path yet:  source {tmp_path}/bin/activate"]
+    assert demo.tell_where_navi_is() == ([] if found else lines)

@@ -192,16 +192,6 @@ def test_the_gradient_of_info_nce_on_inner_products_is_the_lemma(num_negatives, 
     torch.testing.assert_close(sigma.grad[0], expected, **EXACT)
 
 
-def test_candidates_that_are_not_allowed_exert_no_force():
-    generator = torch.Generator().manual_seed(0)
-    drawn = F.normalize(torch.randn(6, WIDTH, generator=generator, dtype=torch.float64), dim=1)
-    sigma = drawn[:1].clone().requires_grad_()
-    allowed = torch.tensor([[False, True, True, False, True]])
-    info_nce(sigma @ drawn[1:].T / 0.1, torch.tensor([2]), allowed).sum().backward()
-    expected = -descend(drawn[0], drawn[3], [drawn[2], drawn[5]], 0.1)
-    torch.testing.assert_close(sigma.grad[0], expected, **EXACT)
-
-
 @pytest.mark.parametrize(("length", "negatives"), list(product([1.0, 2.5], ["table", "batch"])))
 def test_the_gradient_of_the_low_loss_is_the_first_theorem_on_the_sphere(world, length, negatives):
     config = AlignmentConfig(low_negatives=negatives)
@@ -220,30 +210,6 @@ def test_the_gradient_of_the_high_loss_is_the_second_theorem_on_the_sphere(world
     expected = expect_gradient(world, world.high_terms(config), config.temperature_high, sigma.detach())
     assert expected.any()
     torch.testing.assert_close(sigma.grad, expected, **EXACT)
-
-
-def test_both_gradients_are_tangent_to_the_sphere(world):
-    sigma = F.normalize(world.sigma, dim=1).requires_grad_()
-    (world.align_low(PAPER, sigma) + world.align_high(PAPER, sigma)).backward()
-    torch.testing.assert_close((sigma.grad * sigma.detach()).sum(dim=1), torch.zeros(len(sigma)).double(), **EXACT)
-
-
-def test_a_step_down_the_low_loss_moves_segments_to_their_anchors(world):
-    sigma = F.normalize(world.sigma, dim=1).requires_grad_()
-    world.align_low(PAPER, sigma).backward()
-    moved = sigma.detach() - 1e-3 * sigma.grad
-    for cell, positive, negatives in world.low_terms(PAPER):
-        if negatives:
-            place = cell["place"]
-            assert cosine(moved[place], positive) > cosine(sigma.detach()[place], positive)
-
-
-def test_only_low_segments_feel_the_low_loss_and_only_high_ones_the_high(world):
-    for role, align in ((ROLE_LOW, world.align_low), (ROLE_HIGH, world.align_high)):
-        sigma = world.sigma.clone().requires_grad_()
-        align(AlignmentConfig(), sigma).backward()
-        for cell in world.cells:
-            assert cell["role"] == role or not sigma.grad[cell["place"]].any()
 
 
 def test_a_table_with_one_low_attribute_contributes_nothing_by_itself(make_arrays, special):

@@ -172,24 +172,6 @@ def test_without_alignment_there_is_one_copy_and_nothing_to_align(make_arrays, s
     assert set(batch.rows.attribute_ids.tolist()) == seen
 
 
-def test_packed_rows_are_the_plain_copy_alone(make_arrays, special):
-    arrays = make_arrays()
-    builder = BatchBuilder(arrays, special)
-    packed, batch = builder.pack_rows(np.arange(7)), builder.build(np.arange(7), epoch=0)
-    assert packed.token_ids.tolist() == batch.rows.token_ids[batch.num_tokens :].tolist()
-    attributes = packed.attribute_ids[packed.segment_slot - FIRST_SLOT].tolist()
-    assert attributes == [attribute for *_, attribute, _ in walk_segments(arrays, range(7))]
-
-
-def test_a_masked_layout_packs_as_the_masked_copy_does(make_arrays, special):
-    builder = BatchBuilder(make_arrays(), special, masking=MASKING, align=False)
-    layout = builder.lay_out(np.arange(7))
-    packed = builder.pack_layout(layout, builder.mask_layout(layout, epoch=4)[0])
-    batch = builder.build(np.arange(7), epoch=4)
-    assert all(torch.equal(one, list_tensors(batch.rows)[name]) for name, one in list_tensors(packed).items())
-    assert SLOT_UNKNOWN in packed.segment_slot
-
-
 @pytest.mark.parametrize("align", [True, False])
 def test_rows_without_cells_can_still_be_batched(make_arrays, special, align):
     batch = BatchBuilder(make_arrays(cells=(0, 0)), special, align=align).build(np.arange(2), epoch=0)
@@ -385,17 +367,6 @@ def test_a_filled_batch_is_the_batch_and_then_filling(builder, slack):
     assert filled.rows.num_tokens == copies * capacity.tokens == int(filled.rows.starts[-1])
     assert (filled.rows.starts.diff() >= 0).all()
     assert (filled.rows.local_starts.diff() >= 0).all()
-
-
-def test_a_filled_batch_has_the_sizes_of_its_capacity_whatever_its_rows(builder):
-    groups = [np.arange(5), np.array([19]), np.arange(3, 18)]
-    needs = [measure_capacity(builder, rows) for rows in groups]
-    capacity = BatchCapacity(**{name: max(getattr(need, name) for need in needs) for name in vars(needs[0])})
-    shapes = [
-        {name: tensor.shape for name, tensor in list_tensors(build_filled(builder, rows, capacity)).items()}
-        for rows in groups
-    ]
-    assert shapes[0] == shapes[1] == shapes[2]
 
 
 def test_filling_a_batch_up_never_waits_for_a_number(builder):

@@ -245,17 +245,6 @@ def backward(model, batches, config):
     return summed, [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 
 
-def test_a_step_is_as_large_as_its_targets_and_its_tables(builder):
-    batches = [builder.build(ROWS[:8], epoch=0), builder.build(ROWS[8:], epoch=0)]
-    expected = StepSize(
-        num_targets=sum(len(batch.targets.token) for batch in batches),
-        num_tables=sum(batch.alignment.num_tables for batch in batches),
-        num_rows=len(ROWS),
-    )
-    assert {name: int(count) for name, count in vars(measure_step(batches)).items()} == vars(expected)
-    assert expected.num_tables > 4
-
-
 def test_without_alignment_the_total_is_the_masked_loss(model, arrays, special):
     batch = BatchBuilder(arrays, special, masking=MASKING, align=False).build(ROWS, epoch=0)
     losses = run(model, batch)
@@ -365,8 +354,13 @@ def test_permuting_the_columns_of_the_rows_changes_no_loss_of_the_plain_copy(mod
     torch.testing.assert_close(found[0], found[1], **CLOSE)
 
 
-def test_a_step_counts_its_rows_and_columns(arrays, special):
-    first, second = (relate(arrays, special, rows)[0] for rows in (ROWS[:2], ROWS[2:5]))
-    size = measure_step([first, second])
-    assert int(size.num_rows) == 5
-    assert int(size.num_columns) == len(first.columns.column) + len(second.columns.column)
+def test_a_step_counts_its_targets_tables_rows_and_columns(arrays, special):
+    batches = [relate(arrays, special, rows)[0] for rows in (ROWS[:8], ROWS[8:13])]
+    expected = StepSize(
+        num_targets=sum(len(batch.targets.token) for batch in batches),
+        num_tables=sum(batch.alignment.num_tables for batch in batches),
+        num_rows=13,
+        num_columns=sum(len(batch.columns.column) for batch in batches),
+    )
+    assert {name: int(count) for name, count in vars(measure_step(batches)).items()} == vars(expected)
+    assert expected.num_tables > 4

@@ -31,38 +31,19 @@ def draw_tokens(num_rows, seed):
     return np.random.default_rng(seed).integers(1, 30, num_rows)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(sizes=CORPORA, config=CONFIGS, seed=st.integers(0, 99), epoch=st.integers(0, 5), data=st.data())
-def test_every_chosen_row_is_visited_exactly_once(sizes, config, seed, epoch, data):
+def test_each_chosen_row_comes_once_in_batches_of_few_tables_rows_and_tokens(sizes, config, seed, epoch, data):
     row_table = number_tables(sizes)
     chosen = np.flatnonzero(np.random.default_rng(seed).random(len(row_table)) < data.draw(st.floats(0, 1)))
     tokens = draw_tokens(len(row_table), seed)
     plan = plan_epoch(chosen, row_table, config, seed=seed, epoch=epoch, row_tokens=tokens)
-    visited = np.concatenate(plan) if plan else np.array([], dtype=np.int64)
-    assert sorted(visited.tolist()) == chosen.tolist()
-    assert all(len(batch) for batch in plan)
-
-
-@settings(max_examples=100, deadline=None)
-@given(sizes=CORPORA, config=CONFIGS, seed=st.integers(0, 99))
-def test_a_batch_has_few_tables_and_few_rows_of_each(sizes, config, seed):
-    row_table = number_tables(sizes)
-    rows = np.arange(len(row_table))
-    tokens = np.ones(len(row_table), dtype=np.int64)
-    for batch in plan_epoch(rows, row_table, config, seed=seed, epoch=0, row_tokens=tokens):
-        assert len(np.unique(row_table[batch])) <= config.tables_per_batch
-        assert len(batch) <= config.tables_per_batch * config.rows_per_table
-
-
-@settings(max_examples=100, deadline=None)
-@given(sizes=CORPORA, config=CONFIGS, seed=st.integers(0, 99))
-def test_the_token_budget_holds_unless_a_single_row_is_beyond_it(sizes, config, seed):
-    row_table = number_tables(sizes)
-    tokens = draw_tokens(len(row_table), seed)
-    plan = plan_epoch(np.arange(len(row_table)), row_table, config, seed=seed, epoch=0, row_tokens=tokens)
+    assert sorted(row for batch in plan for row in batch.tolist()) == chosen.tolist()
     for batch in plan:
-        if config.tokens_per_batch is not None and len(batch) > 1:
-            assert tokens[batch].sum() <= config.tokens_per_batch
+        assert 1 <= len(np.unique(row_table[batch])) <= config.tables_per_batch
+        assert len(batch) <= config.tables_per_batch * config.rows_per_table
+        # A row that is beyond the budget by itself stands alone.
+        assert config.tokens_per_batch is None or len(batch) == 1 or tokens[batch].sum() <= config.tokens_per_batch
 
 
 def test_a_token_budget_fills_its_batches():
@@ -72,18 +53,6 @@ def test_a_token_budget_fills_its_batches():
     plan = plan_epoch(np.arange(600), row_table, config, seed=0, epoch=0, row_tokens=tokens)
     # A stratum has 5 rows, of up to 29 tokens each, that may not fit any more.
     assert all(tokens[batch].sum() > 500 - 5 * 29 for batch in plan[:-1])
-
-
-@settings(max_examples=30, deadline=None)
-@given(sizes=CORPORA, config=CONFIGS, seed=st.integers(0, 99), epoch=st.integers(0, 5))
-def test_the_plan_is_a_pure_function_of_seed_and_epoch(sizes, config, seed, epoch):
-    row_table = number_tables(sizes)
-    tokens = draw_tokens(len(row_table), seed)
-    first, second = (
-        plan_epoch(np.arange(len(row_table)), row_table, config, seed=seed, epoch=epoch, row_tokens=tokens)
-        for _ in range(2)
-    )
-    assert [batch.tolist() for batch in first] == [batch.tolist() for batch in second]
 
 
 def test_the_order_of_a_seed_is_that_of_earlier_versions():
@@ -120,15 +89,6 @@ def test_small_tables_are_spread_over_the_whole_epoch():
     places = np.array([number / len(plan) for number, batch in enumerate(plan) for _ in batch[row_table[batch] > 0]])
     quarters = np.histogram(places, bins=4, range=(0, 1))[0] / len(places)
     assert (np.abs(quarters - 0.25) < 0.15).all()
-
-
-def test_the_rows_of_each_table_come_evenly_through_the_epoch():
-    row_table = number_tables([640, 320, 80])
-    config = SamplerConfig(rows_per_batch=16, tables_per_batch=2)
-    plan = plan_epoch(np.arange(len(row_table)), row_table, config, seed=0, epoch=0)
-    half = np.concatenate(plan[: len(plan) // 2])
-    for table, size in enumerate((640, 320, 80)):
-        assert abs(np.count_nonzero(row_table[half] == table) / size - 0.5) < 0.15
 
 
 def test_rows_of_a_table_are_shuffled():
@@ -217,8 +177,3 @@ def test_a_caller_that_stops_early_leaves_no_threads_behind():
 def test_without_workers_everything_happens_in_the_callers_thread():
     names = list(prefetch(range(3), lambda _: threading.current_thread().name, workers=0))
     assert set(names) == {threading.current_thread().name}
-
-
-@WORKERS
-def test_no_tasks_give_nothing(workers):
-    assert list(prefetch([], str, workers=workers)) == []

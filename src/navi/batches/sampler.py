@@ -88,23 +88,20 @@ def plan_epoch(
 
 
 def _group(strata: list[Ints], config: SamplerConfig, row_tokens: Ints | None) -> list[Ints]:
-    batches: list[Ints] = []
-    pending: list[Ints] = []
-    pending_tokens = 0
-    limit = config.tokens_per_batch if row_tokens is not None else None
-    if row_tokens is not None and limit is not None:
-        strata = [piece for stratum in strata for piece in _cut(stratum, row_tokens, limit)]
-    for stratum in strata:
-        tokens = int(row_tokens[stratum].sum()) if row_tokens is not None else 0
-        full = len(pending) == config.tables_per_batch
-        if pending and (full or (limit is not None and pending_tokens + tokens > limit)):
-            batches.append(np.concatenate(pending))
-            pending, pending_tokens = [], 0
-        pending.append(stratum)
-        pending_tokens += tokens
-    if pending:
-        batches.append(np.concatenate(pending))
-    return batches
+    """Put as many strata into a batch as it has tables, as long as they keep to the limit of tokens."""
+    limit, most = config.tokens_per_batch, config.tables_per_batch
+    if limit is None or row_tokens is None:
+        return [np.concatenate(strata[first : first + most]) for first in range(0, len(strata), most)]
+    batches: list[list[Ints]] = []
+    room = 0
+    for piece in (piece for stratum in strata for piece in _cut(stratum, row_tokens, limit)):
+        tokens = int(row_tokens[piece].sum())
+        if not batches or len(batches[-1]) == most or tokens > room:
+            batches.append([])
+            room = limit
+        batches[-1].append(piece)
+        room -= tokens
+    return [np.concatenate(batch) for batch in batches]
 
 
 def _cut(stratum: Ints, row_tokens: Ints, limit: int) -> list[Ints]:

@@ -9,18 +9,17 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 import pyarrow as pa
 
 from navi.errors import TableError
 from navi.tables.readreport import CUT_OFF, DAMAGED, WRONG_ENCODING, ReadReport
 
-BLOCK_SIZE = 1 << 18
-"""Bytes read at a time."""
-_PIECE_SIZE = 1 << 14
+BLOCK_SIZE, _PIECE_SIZE = 1 << 18, 1 << 14
+"""Bytes read at a time, of a plain file and of a compressed one."""
 HEAD_SIZE = 1 << 16
 """Bytes that show what a file is."""
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -58,7 +57,7 @@ class ByteStream:
         self.path = path
         self.damage: str | None = None
         try:
-            self._file = path.open("rb")
+            self._file: Any = path.open("rb")
         except OSError as error:
             raise TableError(f"Cannot read {path}: {error.strerror}.") from error
         self.compression = detect_compression(self._file.peek(8))
@@ -90,30 +89,23 @@ class ByteStream:
             yield file
 
     def _read(self) -> Iterator[bytes]:
-        if self.compression is None:
-            try:
-                while block := self._file.read(BLOCK_SIZE):
-                    yield block
-            except OSError as error:
-                raise TableError(f"Cannot read {self.path}: {error.strerror}.") from error
-            return
-        stream = (
-            gzip.GzipFile(fileobj=self._file)
-            if self.compression == "gzip"
-            else pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd")
-        )
-        pieces = self._read_pieces(stream)
-        while block := b"".join(islice(pieces, BLOCK_SIZE // _PIECE_SIZE)):
-            yield block
-
-    def _read_pieces(self, stream: gzip.GzipFile | pa.NativeFile) -> Iterator[bytes]:
-        size = 0
-        try:
-            while piece := stream.read1(_PIECE_SIZE):
-                size += len(piece)
-                yield piece
-        except (OSError, EOFError, zlib.error) as error:
+        stream, step, size = self._file, BLOCK_SIZE, 0
+        if self.compression is not None:
             # What comes with an error is lost, so that little is read at a time.
+            step = _PIECE_SIZE
+            is_gzip = self.compression == "gzip"
+            stream = (
+                gzip.GzipFile(fileobj=stream)
+                if is_gzip
+                else pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd")
+            )
+        try:
+            while block := stream.read1(step):
+                size += len(block)
+                yield block
+        except (OSError, EOFError, zlib.error) as error:
+            if self.compression is None:
+                raise TableError(f"Cannot read {self.path}: {getattr(error, 'strerror', error)}.") from error
             reason = str(error).strip().lower()
             self.damage = f"{self.compression} stream: {reason}, after {size:,} bytes of content"
 

@@ -38,6 +38,18 @@ def read(path, **config):
     return drop_absent(to_arrow(chunks).to_pylist()), report
 
 
+@pytest.fixture
+def write(tmp_path):
+    """Write a file of text or bytes, and return its path."""
+
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
 def drop_absent(rows):
     return [{header: cell for header, cell in row.items() if cell is not None} for row in rows]
 
@@ -91,9 +103,11 @@ def make_arrow(new, table, batch_rows=None):
         (".feather", make_feather()),
     ],
 )
-def test_every_format_reads_alike_compressed_or_not(tmp_path, suffix, data, compression):
-    path = tmp_path / f"movies{suffix}{compression}"
-    path.write_bytes(compress({".gz": "gzip", ".zst": "zstd"}[compression], data) if compression else data)
+def test_every_format_reads_alike_compressed_or_not(write, suffix, data, compression):
+    path = write(
+        f"movies{suffix}{compression}",
+        compress({".gz": "gzip", ".zst": "zstd"}[compression], data) if compression else data,
+    )
     assert read(path) == (ROWS, ReadReport(read=2))
 
 
@@ -113,9 +127,8 @@ def test_every_format_reads_alike_compressed_or_not(tmp_path, suffix, data, comp
         ("a.csv", make_feather(), "the content is arrow, and read so"),
     ],
 )
-def test_a_file_that_is_not_what_its_suffix_says_is_read_as_what_it_is(tmp_path, name, data, note):
-    path = tmp_path / name
-    path.write_bytes(data)
+def test_a_file_that_is_not_what_its_suffix_says_is_read_as_what_it_is(write, name, data, note):
+    path = write(name, data)
     rows, report = read(path)
     assert rows == ROWS
     assert report.notes == [f"not what its suffix says: {note}"]
@@ -134,9 +147,8 @@ def test_a_file_that_is_not_what_its_suffix_says_is_read_as_what_it_is(tmp_path,
         ("a.csv", codecs.BOM_UTF8),
     ],
 )
-def test_an_empty_file_is_a_table_without_rows_and_that_is_said(tmp_path, name, data):
-    path = tmp_path / name
-    path.write_bytes(data)
+def test_an_empty_file_is_a_table_without_rows_and_that_is_said(write, name, data):
+    path = write(name, data)
     rows, report = read(path)
     assert (rows, report.read) == ([], 0)
     assert report.places == {"empty file": [f"{path}: there is nothing in it"]}
@@ -161,9 +173,8 @@ def test_an_empty_file_is_a_table_without_rows_and_that_is_said(tmp_path, name, 
         ("a.csv.gz", gzip.compress(CSV, mtime=0)[:10], "gzip stream: .*, and nothing good comes before that"),
     ],
 )
-def test_a_file_that_cannot_be_read_at_all_is_one_clear_error(tmp_path, name, data, message):
-    path = tmp_path / name
-    path.write_bytes(data)
+def test_a_file_that_cannot_be_read_at_all_is_one_clear_error(write, name, data, message):
+    path = write(name, data)
     with pytest.raises(TableError, match=message) as caught:
         read(path)
     assert str(caught.value).startswith(f"Cannot read {path}")
@@ -195,9 +206,8 @@ def test_whatever_a_file_holds_rows_add_up_or_one_clear_error_is_raised(tmp_path
     assert message.startswith(f"Cannot read {path}: ") or not message
 
 
-def test_a_chunk_holds_what_it_promises(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"b": 1, "a": 2}\n{}\n{"a": 3, "c": null, "d": " x "}\n')
+def test_a_chunk_holds_what_it_promises(write):
+    path = write("rows.jsonl", '{"b": 1, "a": 2}\n{}\n{"a": 3, "c": null, "d": " x "}\n')
     (chunk,) = read_chunks(Source("rows", path, "jsonl"), ReadReport())
     assert chunk.headers == ("b", "a", "d")
     assert (chunk.cell_row.tolist(), str(chunk.cell_row.dtype)) == ([0, 0, 1, 1], "int32")
@@ -292,10 +302,8 @@ def test_zeros_that_fill_up_a_gzip_file_are_no_damage(tmp_path):
     ],
 )
 @pytest.mark.parametrize("copies", [1, 20_000])
-def test_unicode_and_western_text_is_recognised(tmp_path, encoding, found, copies):
-    path = tmp_path / "a.csv"
-    path.write_bytes(("títle,yéar\n" + "Amélie,2001\n" * copies).encode(encoding))
-    rows, report = read(path)
+def test_unicode_and_western_text_is_recognised(write, encoding, found, copies):
+    rows, report = read(write("a.csv", ("títle,yéar\n" + "Amélie,2001\n" * copies).encode(encoding)))
     assert rows == [{"títle": "Amélie", "yéar": "2001"}] * copies
     assert report == ReadReport(read=copies, notes=[f"read as {found}"] if found else [])
 
@@ -311,26 +319,21 @@ def test_unicode_and_western_text_is_recognised(tmp_path, encoding, found, copie
         ("euc_kr", "제목,연도\n올드보이,2003\n기생충,2019\n"),
     ],
 )
-def test_other_alphabets_are_recognised_by_their_letters(tmp_path, encoding, text):
-    path = tmp_path / "a.csv"
-    path.write_bytes(text.encode(encoding))
-    rows, report = read(path)
+def test_other_alphabets_are_recognised_by_their_letters(write, encoding, text):
+    rows, report = read(write("a.csv", text.encode(encoding)))
     assert [",".join(row.values()) for row in rows] == text.splitlines()[1:]
     assert report.notes == [f"read as {encoding}"]
 
 
 @pytest.mark.parametrize("encoding", ["shift_jis", "iso8859-15", "utf-16-be"])
-def test_an_encoding_that_is_given_is_used(tmp_path, encoding):
-    path = tmp_path / "a.csv"
-    path.write_bytes(("prix,n\n" + "12 °,1\n" * 20_000).encode(encoding))
-    rows, report = read(path, encoding=encoding)
+def test_an_encoding_that_is_given_is_used(write, encoding):
+    rows, report = read(write("a.csv", ("prix,n\n" + "12 °,1\n" * 20_000).encode(encoding)), encoding=encoding)
     assert rows == [{"prix": "12 °", "n": "1"}] * 20_000
     assert report.notes == [f"read as {encoding}"]
 
 
-def test_a_row_in_another_encoding_is_kept_and_counted(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_bytes("a,b\né,1\n".encode() + b"caf\xe9,2\n" + "naïve,3\n".encode())
+def test_a_row_in_another_encoding_is_kept_and_counted(write):
+    path = write("a.csv", "a,b\né,1\n".encode() + b"caf\xe9,2\n" + "naïve,3\n".encode())
     rows, report = read(path)
     assert rows == [{"a": "é", "b": "1"}, {"a": "café", "b": "2"}, {"a": "naïve", "b": "3"}]
     assert report.cells == {"another encoding": 1}
@@ -347,9 +350,8 @@ def test_a_row_in_another_encoding_is_kept_and_counted(tmp_path):
         ("a,b\nx,y".encode("utf-16") + b"z", None, [{"a": "x", "b": "y\ufffd"}], "not utf-16-le, replaced"),
     ],
 )
-def test_bytes_that_no_encoding_has_are_replaced_and_counted(tmp_path, data, encoding, rows, detail):
-    path = tmp_path / "a.csv"
-    path.write_bytes(data)
+def test_bytes_that_no_encoding_has_are_replaced_and_counted(write, data, encoding, rows, detail):
+    path = write("a.csv", data)
     found, report = read(path, encoding=encoding)
     assert found == rows
     assert report.places == {"another encoding": [f"{path}:2: {detail}"]}
@@ -498,10 +500,8 @@ def test_text_behind_a_closing_quote_is_kept(path):
 
 
 @pytest.mark.parametrize("tail", ["half a ro", '1,"an open cell\nthat goes on\n', '1,"an open cell\nthat goes o'])
-def test_of_a_truncated_csv_the_whole_rows_stay(tmp_path, tail):
-    path = tmp_path / "movies.csv.gz"
-    path.write_bytes(gzip.compress(f"a,b\n1,2\n3,4\n{tail}".encode())[:-4])
-    rows, report = read(path)
+def test_of_a_truncated_csv_the_whole_rows_stay(write, tail):
+    rows, report = read(write("movies.csv.gz", gzip.compress(f"a,b\n1,2\n3,4\n{tail}".encode())[:-4]))
     assert rows == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
     assert (report.read, report.dropped) == (3, {"cut off by damage": 1})
 
@@ -560,16 +560,14 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch, suffix, first
 # JSON.
 
 
-def test_each_line_is_a_row_numbered_by_its_line(tmp_path):
-    path = tmp_path / "movies.jsonl"
-    path.write_text('{"title": "Heat"}\n\n  {"title": "Ran"}\r\n{"year": 1985}')
+def test_each_line_is_a_row_numbered_by_its_line(write):
+    path = write("movies.jsonl", '{"title": "Heat"}\n\n  {"title": "Ran"}\r\n{"year": 1985}')
     chunks = list(read_chunks(Source("movies", path, "jsonl"), ReadReport()))
     assert list_cells(chunks) == [(1, "title", "Heat"), (3, "title", "Ran"), (4, "year", "1985")]
 
 
-def test_a_broken_line_is_dropped_with_its_place_and_the_others_stay(tmp_path):
-    path = tmp_path / "movies.jsonl"
-    path.write_text('{"a": 1}\n{"a": 2,\n{"a": 3} x\nnonsense\n{"a": 5}\n')
+def test_a_broken_line_is_dropped_with_its_place_and_the_others_stay(write):
+    path = write("movies.jsonl", '{"a": 1}\n{"a": 2,\n{"a": 3} x\nnonsense\n{"a": 5}\n')
     rows, report = read(path)
     assert rows == [{"a": "1"}, {"a": "5"}]
     assert (report.read, report.dropped) == (5, {"broken row": 3})
@@ -592,24 +590,24 @@ def test_a_broken_line_is_dropped_with_its_place_and_the_others_stay(tmp_path):
         ("a.json", '[{"a": 1}]\n{"a": 2}', {"broken row": 1}),
     ],
 )
-def test_values_that_are_no_rows_are_dropped(tmp_path, name, text, dropped):
-    path = tmp_path / name
-    path.write_text(text)
-    rows, report = read(path)
+def test_values_that_are_no_rows_are_dropped(write, name, text, dropped):
+    rows, report = read(write(name, text))
     assert (rows, report.dropped) == ([{"a": "1"}], dropped)
 
 
-def test_numbers_of_json_keep_their_text_and_control_characters_do_no_harm(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"a": 1.50, "b": 1e5, "c": 12345678901234567890, "d": -0.0, "e": true, "f": NaN, "g": "x\ty"}\n')
+def test_numbers_of_json_keep_their_text_and_control_characters_do_no_harm(write):
+    path = write(
+        "a.jsonl", '{"a": 1.50, "b": 1e5, "c": 12345678901234567890, "d": -0.0, "e": true, "f": NaN, "g": "x\ty"}\n'
+    )
     assert read(path)[0] == [
         {"a": "1.50", "b": "1e5", "c": "12345678901234567890", "d": "-0.0", "e": "true", "g": "x\ty"}
     ]
 
 
-def test_repeated_keys_are_told_apart(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"a": 1, "a": 2, "b": 3, " a ": 4, "": 5}\n{"a": null, "a": 6}\n{"a.b": 7, "a": {"b": 8}}\n')
+def test_repeated_keys_are_told_apart(write):
+    path = write(
+        "a.jsonl", '{"a": 1, "a": 2, "b": 3, " a ": 4, "": 5}\n{"a": null, "a": 6}\n{"a.b": 7, "a": {"b": 8}}\n'
+    )
     rows, report = read(path)
     assert rows == [
         {"a": "1", "a (2)": "2", "b": "3", "a (3)": "4", "unnamed": "5"},
@@ -619,15 +617,14 @@ def test_repeated_keys_are_told_apart(tmp_path):
     assert "header 'a' appears more than once: told apart as 'a (2)'" in report.notes
 
 
-def test_half_of_a_surrogate_pair_is_replaced_and_counted(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"a": "x\\ud800", "b\\udfff": "\\ud83d\\ude00", "c": "y\\u0000"}\n')
+def test_half_of_a_surrogate_pair_is_replaced_and_counted(write):
+    path = write("a.jsonl", '{"a": "x\\ud800", "b\\udfff": "\\ud83d\\ude00", "c": "y\\u0000"}\n')
     rows, report = read(path)
     assert rows == [{"a": "x\ufffd", "b\ufffd": "😀", "c": "y"}]
     assert report.places["half of a surrogate pair"] == [f"{path}:1: read as 'x\ufffd'"]
 
 
-def test_tables_of_the_web_data_commons_read_as_they_come(tmp_path):
+def test_tables_of_the_web_data_commons_read_as_they_come(write):
     film = {
         "row_id": 7,
         "name": "Heat",
@@ -635,8 +632,10 @@ def test_tables_of_the_web_data_commons_read_as_they_come(tmp_path):
         "aggregaterating": {"ratingvalue": 8.30, "bestrating": "10"},
         "page_url": "https://films.example/heat",
     }
-    path = tmp_path / "Movie_films.example_September2020.json.gz"
-    path.write_bytes(gzip.compress((json.dumps(film) + "\n" + json.dumps(film | {"row_id": 8}) + "\n").encode()))
+    path = write(
+        "Movie_films.example_September2020.json.gz",
+        gzip.compress((json.dumps(film) + "\n" + json.dumps(film | {"row_id": 8}) + "\n").encode()),
+    )
     rows, report = read(path)
     assert rows[0] == rows[1]
     assert rows[0] == {
@@ -652,10 +651,8 @@ def test_tables_of_the_web_data_commons_read_as_they_come(tmp_path):
     assert report.notes == ["a Web Data Commons table: row_id and page_url are left out"]
 
 
-def test_an_identifier_alone_is_kept(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"row_id": 1, "a": 2}\n{"row_id": 3, "page_url": "x"}\n')
-    rows, report = read(path)
+def test_an_identifier_alone_is_kept(write):
+    rows, report = read(write("a.jsonl", '{"row_id": 1, "a": 2}\n{"row_id": 3, "page_url": "x"}\n'))
     assert rows == [{"row_id": "1", "a": "2"}, {"row_id": "3", "page_url": "x"}]
     assert report.notes == []
 
@@ -673,15 +670,13 @@ def test_an_identifier_alone_is_kept(tmp_path):
         ('{"a": 1}{"a": 2}, {"a": 3}', []),
     ],
 )
-def test_lines_are_told_from_values_over_several_lines(tmp_path, text, rows):
-    path = tmp_path / "a.json"
-    path.write_text(text)
+def test_lines_are_told_from_values_over_several_lines(write, text, rows):
+    path = write("a.json", text)
     assert [row["a"] for row in read(path)[0]] == rows
 
 
-def test_an_array_is_numbered_by_its_values(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text('[{"a": 1}, {"a": null}, {"a": 3}]')
+def test_an_array_is_numbered_by_its_values(write):
+    path = write("a.json", '[{"a": 1}, {"a": null}, {"a": 3}]')
     report = ReadReport()
     assert list_cells(read_chunks(Source("a", path, "json"), report)) == [(1, "a", "1"), (3, "a", "3")]
     assert report.read == 3
@@ -698,9 +693,8 @@ def test_an_array_longer_than_a_block_is_read_whole(tmp_path, monkeypatch, inden
     assert report == ReadReport(read=1999)
 
 
-def test_a_broken_value_is_dropped_with_its_place_and_the_others_stay(tmp_path):
-    path = tmp_path / "movies.json"
-    path.write_text('[{"a": 1},\n{"a": [{"b": 1}, {wrong}, {"b": 2}]},\n{"a": "un"quoted"},\n{"a": 4}]')
+def test_a_broken_value_is_dropped_with_its_place_and_the_others_stay(write):
+    path = write("movies.json", '[{"a": 1},\n{"a": [{"b": 1}, {wrong}, {"b": 2}]},\n{"a": "un"quoted"},\n{"a": 4}]')
     rows, report = read(path)
     assert rows == [{"a": "1"}, {"a": "4"}]
     assert (report.read, report.dropped) == (4, {"broken row": 2})
@@ -712,17 +706,14 @@ def test_a_broken_value_is_dropped_with_its_place_and_the_others_stay(tmp_path):
         read(path, strict=True)
 
 
-def test_a_bracket_that_is_never_closed_costs_its_value_alone_where_lines_show_it(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text('[\n  {"a": 1},\n  {"a": [2},\n  {"a": 3},\n  {"a": 4}\n]')
-    rows, report = read(path)
+def test_a_bracket_that_is_never_closed_costs_its_value_alone_where_lines_show_it(write):
+    rows, report = read(write("a.json", '[\n  {"a": 1},\n  {"a": [2},\n  {"a": 3},\n  {"a": 4}\n]'))
     assert rows == [{"a": "1"}, {"a": "3"}, {"a": "4"}]
     assert report.dropped == {"broken row": 1}
 
 
-def test_an_array_that_is_never_closed_is_damaged(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text('[{"a": 1},\n{"a": 2},\n{"a": "thr')
+def test_an_array_that_is_never_closed_is_damaged(write):
+    path = write("a.json", '[{"a": 1},\n{"a": 2},\n{"a": "thr')
     rows, report = read(path)
     assert rows == [{"a": "1"}, {"a": "2"}]
     assert report.dropped == {"broken row": 1}
@@ -786,9 +777,8 @@ FIRST |= {"cast.0.name": "Al", "cast.1.name": "Bob", "cast.2.name": "Val"}
     ],
 )
 @pytest.mark.parametrize("chunk_rows", [1, 2, 1000])
-def test_columns_nested_or_not_are_written_as_text(tmp_path, name, data, chunk_rows):
-    path = tmp_path / name
-    path.write_bytes(data)
+def test_columns_nested_or_not_are_written_as_text(write, name, data, chunk_rows):
+    path = write(name, data)
     rows, report = read(path, chunk_rows=chunk_rows)
     others = [{"title": "Ran", "year": "1985", "score": "8.0"}, {"score": "7.0", "seen": "2021-02-03"}]
     assert rows == [FIRST, *others]

@@ -20,8 +20,7 @@ from synthetic import SPECIAL, VOCABULARY, make_arrays
 
 from navi.batches import BatchBuilder
 from navi.losses import AlignmentConfig, compute_losses, high_entropy_loss, low_entropy_loss, measure_step
-from navi.model import NaviConfig, NaviModel
-from navi.verbs.caching import CachingRunner
+from navi.model import NaviConfig, NaviModel, Runner
 
 SHAPES = {
     "minilm": {"num_hidden_layers": 6, "hidden_size": 384, "intermediate_size": 1536, "num_attention_heads": 12},
@@ -45,7 +44,7 @@ def time_best(work: Callable[[], object], repeats: int = 3) -> float:
 
 
 def measure_lengths(lengths: list[int], device: str, num_tokens: int = 8192) -> None:
-    runner = CachingRunner(make_model("minilm"), SPECIAL, device=device)
+    runner = Runner(make_model("minilm"), SPECIAL, devices=[device])
     found = {}
     for length in lengths:
         arrays = make_arrays(num_tokens // length, tokens_per_row=length, num_columns=length // 10)
@@ -56,7 +55,7 @@ def measure_lengths(lengths: list[int], device: str, num_tokens: int = 8192) -> 
 
 
 def measure_rows(counts: list[int], device: str) -> None:
-    runner = CachingRunner(make_model("tiny"), SPECIAL, device=device)
+    runner = Runner(make_model("tiny"), SPECIAL, devices=[device])
     runner.embed(make_arrays(1000, tokens_per_row=16, num_columns=2))
     found = {}
     for count in counts:

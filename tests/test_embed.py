@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 
 from navi import Navi
 from navi.errors import ConfigError, ModelError, TableError
+from navi.tables import read_chunks
 from navi.verbs import EmbedConfig, embed_files
+from navi.verbs.embed import FILE_ROWS, embed_frames
 
 ROWS = [
     {"title": "the king", "year": 1999, "cast": [{"name": "love"}, {"name": "war"}]},
@@ -324,6 +326,65 @@ def test_attributes_of_files_are_written_once_each(navi, folder, tmp_path):
     table, vectors = read_vectors(tmp_path / "out.parquet")
     assert table["attribute"].to_pylist() == ["title", "kind", "year", "name"]
     np.testing.assert_allclose(vectors[3], navi.embed_attributes({"name": "a"})[0], atol=1e-5)
+
+
+def test_files_in_parts_give_what_they_give_at_once_roles_too(navi, folder, tmp_path, monkeypatch):
+    embed_files(navi, [folder], tmp_path / "whole.parquet", kind="segments")
+    monkeypatch.setitem(FILE_ROWS, "segments", 1)
+    done = []
+    embed_files(navi, [folder], tmp_path / "parts.parquet", kind="segments", progress=lambda *rows: done.append(rows))
+    whole, parts = (read_vectors(tmp_path / name) for name in ("whole.parquet", "parts.parquet"))
+    assert parts[0].drop_columns("embedding") == whole[0].drop_columns("embedding")
+    np.testing.assert_allclose(parts[1], whole[1], atol=1e-5)
+    assert done == [("films", 1)] * 7 + [("songs", 1)] * 2
+
+
+def test_a_column_first_met_after_the_rows_that_decide_on_roles_has_none(navi, tmp_path, monkeypatch):
+    monkeypatch.setattr("navi.verbs.embed.ROLE_ROWS", 2)
+    monkeypatch.setitem(FILE_ROWS, "segments", 1)
+    file = write_rows(tmp_path / "films.jsonl", [{"a": "king"}, {"a": "king"}, {"b": "war"}])
+    embed_files(navi, [file], tmp_path / "out.parquet", kind="segments")
+    assert pq.read_table(tmp_path / "out.parquet")["role"].to_pylist() == ["low", "low", None]
+
+
+def test_memory_does_not_grow_with_a_file(navi, tmp_path, monkeypatch):
+    monkeypatch.setitem(FILE_ROWS, "rows", 2)
+    file = write_rows(tmp_path / "films.jsonl", [{"title": f"film {n}"} for n in range(40)])
+    read, written = [], []
+
+    def read_and_count(*given):
+        for chunk in read_chunks(*given):
+            read.append(chunk.num_rows)
+            assert len(read) - len(written) <= 4, "chunks pile up in memory"
+            yield chunk
+
+    monkeypatch.setattr("navi.verbs.embed.read_chunks", read_and_count)
+    embed_files(navi, [file], tmp_path / "out.parquet", progress=lambda table, rows: written.append(rows))
+    assert read == written == [2] * 20
+
+
+def test_nothing_is_left_behind_when_reading_fails(navi, folder, tmp_path, monkeypatch):
+    def fail(*given):
+        yield from read_chunks(*given)
+        raise TableError("injected")
+
+    monkeypatch.setattr("navi.verbs.embed.read_chunks", fail)
+    (tmp_path / "to").mkdir()
+    with pytest.raises(TableError, match="injected"):
+        embed_files(navi, [folder], tmp_path / "to" / "out.parquet")
+    assert list((tmp_path / "to").iterdir()) == []
+
+
+def test_blocks_beside_a_gpu_give_what_all_rows_give_at_once(navi, world, monkeypatch):
+    frames = {catalogue.name: pd.DataFrame([{}, *catalogue.rows[:7]]) for catalogue in world.catalogues[:3]}
+    expected, done = navi.embed_rows(frames), []
+    monkeypatch.setattr(navi.runner, "device", torch.device("cuda"))
+    monkeypatch.setattr("navi.verbs.embed.FIRST_ROWS", 3)
+    monkeypatch.setattr("navi.verbs.embed.BLOCK_ROWS", 10)
+    found = embed_frames(navi, frames, None, EmbedConfig(), lambda *rows: done.append(rows))
+    np.testing.assert_allclose(found, expected, **CLOSE)
+    assert sum(rows for rows, _ in done) == 21
+    assert {total for _, total in done} == {24}
 
 
 def test_settings_apply_to_what_is_written(navi, folder, tmp_path):

@@ -12,10 +12,13 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoModel, BertModel
+from torch import nn
+from transformers import AutoConfig, AutoModel, BertModel
 
 from navi.batches import BatchBuilder, MaskingConfig
-from navi.model import NaviModel, load_backbone
+from navi.errors import ConfigError
+from navi.model import NaviConfig, NaviModel, load_backbone
+from navi.model.encoder import Dropout, pool_spans
 
 TOLERANCE = {"atol": 1e-5, "rtol": 0.0}
 VARIANTS = [(0.0, False), (0.0, True), (0.5, False), (0.5, True)]
@@ -446,3 +449,127 @@ def test_a_new_model_starts_with_no_unknown_attribute_and_an_open_gate(tiny_back
     model = NaviModel(load_backbone(tiny_backbone).config)
     assert not model.unknown_attribute.any()
     assert model.attribute_scale == 1.0
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=15))
+def test_each_span_is_the_mean_of_its_tokens_and_zero_without_any(spans):
+    hidden = torch.randn(len(spans), 3, generator=torch.Generator().manual_seed(0))
+    pooled = pool_spans(hidden, torch.tensor(spans), 5)
+    for span in range(5):
+        members = [hidden[place] for place, found in enumerate(spans) if found == span]
+        expected = torch.stack(members).mean(dim=0) if members else torch.zeros(3)
+        torch.testing.assert_close(pooled[span], expected)
+    assert pooled.shape == (5, 3)
+
+
+def test_half_precision_is_averaged_in_float32():
+    hidden = torch.ones(1001, 1, dtype=torch.bfloat16)
+    hidden[0] = 1.5
+    pooled = pool_spans(hidden, torch.zeros(1001, dtype=torch.long), 1)
+    assert pooled.dtype == torch.float32
+    torch.testing.assert_close(pooled, torch.tensor([[1001.5 / 1001]]))
+
+
+@pytest.mark.parametrize(
+    ("num_layers", "from_one"), [(12, [8, 9]), (24, [16, 17]), (6, [4, 5]), (3, [2, 3]), (2, [1, 2]), (1, [1, 1])]
+)
+def test_the_attribute_encoder_starts_from_the_like_of_layers_eight_and_nine_of_twelve(num_layers, from_one):
+    assert [layer + 1 for layer in NaviConfig(num_hidden_layers=num_layers).attribute_layers] == from_one
+
+
+def test_attribute_layers_can_be_chosen():
+    assert NaviConfig(num_hidden_layers=12, attribute_layers=[0, 11]).attribute_layers == [0, 11]
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (0.25, 3), (0.5, 6), (0.99, 11)])
+def test_local_heads_are_the_set_share_and_leave_one_that_sees_the_row(share, expected):
+    assert NaviConfig(num_attention_heads=12, local_head_share=share).num_local_heads == expected
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0])
+def test_a_share_of_local_heads_out_of_range_is_refused(share):
+    with pytest.raises(ConfigError, match=f"local_head_share must be at least 0 and less than 1, got {share}"):
+        NaviConfig(local_head_share=share)
+
+
+def test_there_is_no_attention_dropout_whatever_the_backbone_says():
+    assert NaviConfig(attention_probs_dropout_prob=0.3).attention_probs_dropout_prob == 0.0
+
+
+def test_a_configuration_survives_its_file(tmp_path):
+    config = NaviConfig(
+        num_hidden_layers=5,
+        attribute_layers=[0, 4],
+        local_head_share=0.25,
+        attribute_gate=False,
+        attribute_embedding=False,
+        header_attribute=False,
+        row_words=False,
+        projection_dropout=0.3,
+    )
+    config.save_pretrained(tmp_path)
+    loaded = AutoConfig.from_pretrained(tmp_path)
+    assert isinstance(loaded, NaviConfig)
+    for name in (
+        "attribute_layers",
+        "local_head_share",
+        "attribute_gate",
+        "attribute_embedding",
+        "header_attribute",
+        "row_words",
+        "projection_dropout",
+        "attention_probs_dropout_prob",
+    ):
+        assert getattr(loaded, name) == getattr(config, name), name
+
+
+def test_another_format_is_refused():
+    with pytest.raises(ConfigError, match="The model has format version 1, this version reads 2"):
+        NaviConfig(format_version=1)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("shape", [(401, 503), (1, 3, 67_001)])
+def test_the_share_is_dropped_and_the_others_are_scaled_so_that_the_mean_stays(share, shape):
+    torch.manual_seed(0)
+    states = torch.ones(shape, requires_grad=True)
+    found = Dropout(share)(states)
+    dropped = (found == 0).double().mean().item()
+    assert dropped == pytest.approx(share, abs=0.005)
+    torch.testing.assert_close(
+        found[found != 0], torch.full_like(found[found != 0], 1 / (1 - share)), rtol=1e-4, atol=0
+    )
+    found.sum().backward()
+    assert torch.equal(states.grad, found.detach())
+
+
+def test_neighbours_are_dropped_independently():
+    torch.manual_seed(0)
+    dropped = (Dropout(0.5)(torch.ones(400_000)) == 0).double().view(-1, 4)
+    away = torch.corrcoef(dropped.T) - torch.eye(4)
+    assert away.abs().max() < 0.01
+
+
+def test_the_mask_is_drawn_from_the_seeded_generator():
+    masks = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        masks.append(Dropout(0.3)(torch.ones(1000)))
+    assert torch.equal(masks[0], masks[1])
+    assert not torch.equal(masks[0], masks[2])
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_all_or_nothing_is_torchs(share):
+    assert torch.equal(Dropout(share)(torch.ones(9)), nn.Dropout(share)(torch.ones(9)))
+
+
+def test_nothing_is_dropped_when_the_model_does_not_train():
+    states = torch.randn(50, 7)
+    assert torch.equal(Dropout(0.5).eval()(states), states)
+
+
+def test_every_dropout_of_a_model_is_replaced(tiny_backbone):
+    model = load_backbone(tiny_backbone, projection_dropout=0.3)
+    assert {type(module) for module in model.modules() if isinstance(module, nn.Dropout)} == {Dropout}
+    assert model.projection.dropout.p == 0.3

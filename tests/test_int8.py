@@ -1,38 +1,32 @@
-"""Tests of layers in int8: near the float32 ones, in order, whatever the batches, and refused where they cannot be."""
+"""Layers in int8: near the float32 ones, in order, whatever the batches, and refused where they cannot be."""
 
 from __future__ import annotations
 
 import copy
+import importlib.util
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.errors import ConfigError, ModelError
-from navi.model import load_backbone
-from navi.model.quantized import (
-    FEWEST_TOKENS,
-    PADDING_SHARE,
+from navi.model import Runner, load_backbone
+from navi.model.attention import LENGTH_STEP, Boundaries, Packing
+from navi.model.int8 import (
     SHORT_ROW,
     TOKENS_AT_ONCE,
-    Normed,
-    QuantizedLayers,
+    ActivationRange,
     QuantizedLinear,
-    _open_core,
-    check_support,
-    group_alike,
+    make_trial_rows,
     quantize_layers,
-    round_up,
+    split_rows,
 )
-from navi.model.reach import Reach, make_trial_rows
-from navi.model.runner import Runner
-
-PARTS = ("rows", "headers", "values", "segments", "means")
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +36,12 @@ def arrays(make_arrays):
 
 @pytest.fixture(scope="module")
 def exact(tiny_backbone, special):
-    return Runner(load_backbone(tiny_backbone), special, device="cpu", workers=0)
+    return Runner(load_backbone(tiny_backbone), special, devices=["cpu"])
 
 
 @pytest.fixture(scope="module")
 def eight(exact, special):
-    return Runner(copy.deepcopy(exact.model), special, device="cpu", precision="int8", workers=0)
+    return Runner(copy.deepcopy(exact.model), special, devices=["cpu"], precision="int8")
 
 
 def measure_cosines(found, expected):
@@ -55,7 +49,18 @@ def measure_cosines(found, expected):
     return ((found * expected).sum(axis=1) / np.maximum(lengths, 1e-9))[lengths > 1e-6]
 
 
-@pytest.mark.parametrize("part", PARTS)
+def test_the_command_writes_vectors_near_those_in_float32(navi_command, model_dir, catalogues, tmp_path):
+    found = {}
+    for precision in ("float32", "int8"):
+        out = tmp_path / f"{precision}.parquet"
+        flags = ("--precision", precision, "--normalize", "-o", out)
+        navi_command("embed", "--model", model_dir, sorted(catalogues.iterdir())[0], *flags)
+        found[precision] = np.stack(pq.read_table(out)["embedding"].to_numpy())
+    assert not np.array_equal(found["int8"], found["float32"])
+    assert (found["int8"] * found["float32"]).sum(axis=1).min() >= 0.99
+
+
+@pytest.mark.parametrize("part", ["rows", "headers", "values", "segments", "means"])
 def test_embeddings_are_near_those_of_float32_in_the_order_of_the_rows(eight, exact, arrays, part):
     rows = np.random.default_rng(0).permutation(arrays.num_rows)
     found, expected = (runner.embed(arrays, rows, parts=(part,))[part] for runner in (eight, exact))
@@ -87,12 +92,26 @@ def test_a_row_does_not_depend_on_the_other_rows_of_its_batch(eight, arrays, bat
     np.testing.assert_allclose(apart, together, atol=0.05)
 
 
-def test_a_second_runner_takes_layers_that_are_in_int8_already(eight, special, arrays):
-    layers = list(eight.model.layers)
-    again = Runner(eight.model, special, device="cpu", precision="int8", workers=0)
-    assert [type(layer) for layer in layers] == [QuantizedLayers]
-    assert list(again.model.layers) == layers
+def test_rows_of_many_buckets_come_back_in_order(eight, make_arrays):
+    arrays = make_arrays(seed=44, num_rows=600, cells=(0, 12))
+    for part in ("rows", "values"):
+        found, expected = (eight.embed(arrays, parts=(part,), batch_size=size)[part] for size in (600, 4))
+        np.testing.assert_allclose(found, expected, atol=0.05)
+
+
+def test_layers_that_are_in_int8_already_stay_as_they_are(eight, special, arrays):
+    layers = eight.model.quantized_layers
+    again = Runner(eight.model, special, devices=["cpu"], precision="int8")
+    assert again.model.quantized_layers is layers
     np.testing.assert_array_equal(again.embed(arrays)["rows"], eight.embed(arrays)["rows"])
+
+
+def test_the_same_weights_give_the_same_embeddings(exact, eight, special, arrays):
+    other = Runner(copy.deepcopy(exact.model), special, devices=["cpu"], precision="int8")
+    np.testing.assert_array_equal(other.embed(arrays)["rows"], eight.embed(arrays)["rows"])
+    first, second = make_trial_rows(special), make_trial_rows(special)
+    np.testing.assert_array_equal(first.value_tokens, second.value_tokens)
+    assert special.mask in first.value_tokens
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
@@ -101,7 +120,7 @@ def test_heads_may_all_see_the_row_or_all_their_segment(tiny_backbone, special, 
     for precision in ("float32", "int8"):
         model = load_backbone(tiny_backbone)
         model.config.local_head_share = share
-        runners.append(Runner(model, special, device="cpu", precision=precision, workers=0))
+        runners.append(Runner(model, special, devices=["cpu"], precision=precision))
     for part in ("rows", "values"):
         expected, found = (runner.embed(arrays, parts=(part,))[part] for runner in runners)
         assert measure_cosines(found, expected).min() >= 0.99
@@ -111,13 +130,12 @@ def test_local_heads_see_their_segment_alone(tiny_backbone, special, make_arrays
     model = load_backbone(tiny_backbone)
     model.config.local_head_share = 1.0
     model.config.attribute_embedding = False
-    eight = Runner(model, special, device="cpu", precision="int8", workers=0)
+    eight = Runner(model, special, devices=["cpu"], precision="int8")
     arrays = make_arrays(seed=5, num_rows=30, cells=(2, 6))
     together = eight.embed(arrays, parts=("values",))["values"]
-    row_S = np.repeat(np.arange(arrays.num_rows), np.diff(arrays.row_offsets))
-    segment_S = arrays.row_segments
-    pairs = [(i, j) for i in range(len(segment_S)) for j in range(i) if segment_S[i] == segment_S[j]]
-    apart = [np.abs(together[i] - together[j]).max() for i, j in pairs if row_S[i] != row_S[j]]
+    segment_C, row_C = arrays.row_segments, arrays.cell_row
+    pairs = [(i, j) for i in range(len(segment_C)) for j in range(i) if segment_C[i] == segment_C[j]]
+    apart = [np.abs(together[i] - together[j]).max() for i, j in pairs if row_C[i] != row_C[j]]
     assert apart
     assert max(apart) < 0.05
 
@@ -134,7 +152,7 @@ import signal
 import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
-from navi.model.quantized import _compile
+from navi.model.int8 import _compile
 
 def make_graph():
     given = ops.parameter([-1], np.float32)
@@ -154,94 +172,50 @@ def test_a_signal_can_be_taken_when_two_graphs_are_gone():
     assert (done.returncode, done.stdout) == (0, "noted\n"), done.stderr
 
 
-def test_the_same_weights_give_the_same_embeddings(exact, eight, special, arrays):
-    other = Runner(copy.deepcopy(exact.model), special, device="cpu", precision="int8", workers=0)
-    np.testing.assert_array_equal(other.embed(arrays)["rows"], eight.embed(arrays)["rows"])
-
-
-def compute(make, states, gain=1.0, bias=0.0):
+def compute(make, states):
+    """Return what a graph of one function makes of some states."""
     import openvino as ov
     from openvino import opset13 as ops
 
-    width = states.shape[1]
-    given = ops.parameter([-1, width], np.float32)
-    normed = Normed(given, np.full(width, gain, np.float32), np.full(width, bias, np.float32))
-    return _open_core().compile_model(ov.Model([make(normed)], [given]), "CPU")(states.numpy())[0]
+    given = ops.parameter([-1, states.shape[1]], np.float32)
+    model = ov.compile_model(ov.Model([make(given)], [given]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return model(states.numpy())[0]
 
 
-def test_a_linear_map_is_met_within_the_steps_of_its_ranges():
+def test_a_linear_map_is_near_the_exact_one_whatever_the_ranges_of_its_channels():
     torch.manual_seed(0)
     linear, states = torch.nn.Linear(16, 24), torch.randn(50, 16) * torch.linspace(0.1, 10, 16)
-    eight = QuantizedLinear([linear], Reach(*torch.aminmax(states, dim=0)))
+    eight = QuantizedLinear([linear], ActivationRange(*torch.aminmax(states, dim=0)))
     expected = linear(states).detach().numpy()
-    found = compute(lambda given: eight(eight.quantize(eight.divide(given))), states)
-    some = compute(lambda given: eight(eight.quantize(eight.divide(given)), slice(3, 7)), states)
+    found = compute(eight, states)
     assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
+    some = compute(lambda given: eight.multiply(eight.quantize(given), slice(3, 7)), states)
     np.testing.assert_allclose(some, found[:, 3:7], atol=1e-5)
 
 
-def test_a_linear_map_applies_the_gain_and_bias_of_the_norm_before_it():
-    torch.manual_seed(0)
-    linear, states = torch.nn.Linear(16, 16), torch.randn(50, 16)
-    normed = 3 * states + 0.5
-    eight = QuantizedLinear([linear], Reach(*torch.aminmax(normed, dim=0)))
-    expected = (linear(normed) + normed).detach().numpy()
-    found = compute(lambda given: eight.add_to(given, eight.quantize(eight.divide(given))), states, gain=3, bias=0.5)
-    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
-
-
-def test_a_linear_map_can_give_its_outputs_times_a_factor():
-    torch.manual_seed(0)
-    linear, states, factor = torch.nn.Linear(8, 6), torch.randn(20, 8), np.linspace(0.5, 3, 6, dtype=np.float32)
-    plain, multiplied = (QuantizedLinear([linear], Reach(*torch.aminmax(states, dim=0))) for _ in range(2))
-    multiplied.multiply(factor)
-    found, expected = (
-        compute(lambda given, each=each: each(each.quantize(each.divide(given))), states)
-        for each in (multiplied, plain)
-    )
-    np.testing.assert_allclose(found, expected * factor, rtol=1e-4, atol=1e-5)
-
-
 def test_states_beyond_the_range_that_was_seen_get_its_ends():
-    linear = torch.nn.Linear(4, 4)
-    eight = QuantizedLinear([linear], Reach(torch.full((4,), -1.0), torch.full((4,), 2.0)), smoothing=None)
-    found = compute(lambda given: eight.quantize(given.node), torch.tensor([[-50.0, -1.0, 2.0, 50.0]]))
+    seen = ActivationRange(torch.full((4,), -1.0), torch.full((4,), 2.0))
+    eight = QuantizedLinear([torch.nn.Linear(4, 4)], seen, smoothing=None)
+    found = compute(eight.quantize, torch.tensor([[-50.0, -1.0, 2.0, 50.0]]))
     np.testing.assert_allclose(found, [[-1, -1, 2, 2]], atol=1e-6)
 
 
-@given(lengths=st.lists(st.integers(0, 700), max_size=60), num_threads=st.integers(1, 8))
-def test_rows_of_like_length_go_together_each_once_and_little_padded(lengths, num_threads):
-    groups = group_alike(np.array(lengths, np.int64), num_threads)
-    assert sorted(row for group in groups for row in group) == [row for row, length in enumerate(lengths) if length]
-    for group in groups:
-        own = round_up(np.array(lengths)[group])
-        assert len(group) == 1 or len(group) * own.max() <= TOKENS_AT_ONCE
-        assert len(group) * own.max() - own.sum() <= PADDING_SHARE * len(group) * own.max()
+@given(lengths=st.lists(st.integers(0, 700), max_size=60))
+def test_each_token_goes_through_the_graph_once_with_rows_of_like_length(lengths):
+    starts = torch.tensor([0, *lengths]).cumsum(0)
+    seen = []
+    for places, real, segments in split_rows(Packing(2, Boundaries(starts, sum(lengths)))):
+        own = real.sum(axis=1)
+        assert len(places) == 1 or places.size <= TOKENS_AT_ONCE
+        assert (places.shape[1] - own < LENGTH_STEP).all()
+        assert ((segments == -1) == ~real).all()
+        seen += places[real].tolist()
+    assert sorted(seen) == list(range(sum(lengths)))
 
 
-def test_few_rows_are_shared_among_the_threads():
-    groups = group_alike(np.full(16, 64), num_threads=2)
-    assert [len(group) for group in groups] == [FEWEST_TOKENS // 64] * 4
-
-
-def test_rows_of_many_groups_come_back_in_order(eight, make_arrays):
-    arrays = make_arrays(seed=44, num_rows=600, cells=(0, 12))
-    assert len(group_alike(arrays.count_row_tokens(), torch.get_num_threads())) > 10
-    for part in ("rows", "values"):
-        found, expected = (eight.embed(arrays, parts=(part,), batch_size=size)[part] for size in (600, 4))
-        np.testing.assert_allclose(found, expected, atol=0.05)
-
-
-def test_trial_rows_are_always_the_same(special):
-    first, second = make_trial_rows(special), make_trial_rows(special)
-    np.testing.assert_array_equal(first.value_tokens, second.value_tokens)
-    assert special.mask in first.value_tokens
-
-
-def test_a_gpu_is_refused(tiny_backbone):
-    model = load_backbone(tiny_backbone).to("meta")
+def test_a_gpu_is_refused(tiny_backbone, special):
     with pytest.raises(ConfigError, match="Precision int8 is for the CPU, got the device 'meta'"):
-        check_support(model)
+        quantize_layers(load_backbone(tiny_backbone).to("meta"), special)
 
 
 def test_an_activation_that_has_no_int8_form_is_refused(tiny_backbone, special):
@@ -251,7 +225,7 @@ def test_an_activation_that_has_no_int8_form_is_refused(tiny_backbone, special):
         quantize_layers(model, special)
 
 
-def test_what_to_install_is_told_where_openvino_is_missing(tiny_backbone, monkeypatch):
-    monkeypatch.setattr("navi.model.quantized.has_openvino", lambda: False)
+def test_the_error_says_what_to_install_where_openvino_is_missing(tiny_backbone, special, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ModelError, match=r"needs OpenVINO, which is not installed. Install it with pip install"):
-        check_support(load_backbone(tiny_backbone))
+        quantize_layers(load_backbone(tiny_backbone), special)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from navi.corpus.hashing import inverse_document_frequency
-from navi.verbs.embedding import average_cells
 from navi.verbs.row_similarity import FIT_ROWS, USUAL_WEIGHT, Whitening, weigh_similarity
 
 
@@ -57,14 +54,3 @@ def test_the_rarer_a_word_the_more_it_weighs():
     weights = inverse_document_frequency(4, np.array([4, 2, 1, 0]))
     assert weights[0] == 0
     assert (np.diff(weights) > 0).all()
-
-
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=6))
-def test_the_mean_of_a_rows_cells_is_that_of_its_stretch(counts):
-    cells = np.random.default_rng(0).normal(size=(sum(counts), 3)).astype(np.float32)
-    found = average_cells(cells, np.array(counts))
-    begin = 0
-    for row, count in enumerate(counts):
-        expected = cells[begin : begin + count].mean(axis=0) if count else np.zeros(3)
-        np.testing.assert_allclose(found[row], expected, atol=1e-6)
-        begin += count

@@ -180,8 +180,8 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not columns:
             return np.zeros((len(frame), 0), np.float32)
         native = frame.select(columns).to_native()
-        vectors: Vectors = self._open().embed_rows(native, batch_size=self.batch_size, pooling=self.pooling)
-        return vectors
+        vectors = self._open().embed_rows(native, batch_size=self.batch_size, pooling=self.pooling)
+        return np.asarray(vectors, np.float32)
 
     def _finish(self, frame: Frame, vectors: Vectors) -> Any:
         if self.pca_ is not None:

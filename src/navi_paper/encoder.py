@@ -17,7 +17,7 @@ from navi.batches import Layout, Masks, SpecialTokens
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi.errors import ModelError
 from navi.model.runner import Runner
-from navi.verbs.loading import open_model
+from navi.verbs.loading import open_model, parse_devices
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -160,7 +160,8 @@ class NaviTableEncoder(TableEncoder):
         """Open a model directory that `navi pretrain` wrote."""
         folder = Path(path)
         special = SpecialTokens.of(load_tokenizer(folder))
-        return cls(Runner(open_model(folder), special, device=device, precision=precision), name=name)
+        runner = Runner(open_model(folder), special, devices=parse_devices(device), precision=precision)
+        return cls(runner, name=name)
 
     def embed(
         self, arrays: SegmentArrays, rows: Ints, *, parts: Sequence[str] = ("rows",), hidden: Hidden | None = None
@@ -183,12 +184,15 @@ class NaviTableEncoder(TableEncoder):
         taken = arrays.take_rows(rows)
         tokens = HiddenTokens(taken, hidden, self.runner.special.mask)
 
-        def read_hidden(output: NaviOutput, _: Rows, layout: Layout) -> dict[str, Tensor]:
-            places = tokens.find(layout).nonzero().squeeze(1).to(output.tokens.device)
-            return {"found": read(self.runner.model.predict_tokens(output, places).float())}
+        found: list[tuple[Ints, Floats]] = []
 
-        found = self.runner.run(taken, np.arange(len(rows)), read_hidden, mask=tokens.mask)
-        return scatter(tokens.count, [(tokens.find_places(layout), each["found"]) for _, layout, each in found])
+        def read_hidden(output: NaviOutput, _: Rows, layout: Layout) -> None:
+            places = tokens.find(layout).nonzero().squeeze(1).to(output.tokens.device)
+            logits = self.runner.model.predict_tokens(output, places).float()
+            found.append((tokens.find_places(layout), read(logits).cpu().numpy()))
+
+        self.runner.run(taken, np.arange(len(rows)), read_hidden, mask=tokens.mask)
+        return scatter(tokens.count, found)
 
 
 class HiddenTokens:

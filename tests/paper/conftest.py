@@ -136,4 +136,4 @@ def navi_tables(tiny_backbone: Path, corpus: Corpus):
         torch.nn.init.normal_(model.unknown_attribute)
     special = SpecialTokens.of(corpus.tokenizer)
     # Few tokens a batch: rows of one call are spread over several, in order of length.
-    return NaviTableEncoder(Runner(model, special, device="cpu", tokens_per_batch=120))
+    return NaviTableEncoder(Runner(model, special, devices=["cpu"], tokens_per_batch=120))

@@ -16,7 +16,7 @@ from navi.cli.read_summary import summarise_reports
 from navi.cli.render import count_things, format_count, format_duration, make_heading, tell_next
 
 if TYPE_CHECKING:
-    from navi.verbs.files import EmbeddedFiles
+    from navi.verbs import EmbeddedFiles
 
 EXAMPLES = (
     "navi embed --model model films/ -o rows.parquet",
@@ -79,8 +79,7 @@ def embed(
 ) -> None:
     """Write vectors to Parquet, with table, row and header beside each; files may be larger than memory."""
     from navi.verbs import Navi
-    from navi.verbs.embedding import EmbedConfig
-    from navi.verbs.files import check_parquet, embed_files
+    from navi.verbs.embed import EmbedConfig, check_parquet, embed_files
 
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
     model = require_model(model)

@@ -18,8 +18,6 @@ from navi.corpus.arrays import SegmentArrays
 from navi.randomness import fold, make_key, order_keys
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from navi.batches import Rows, SpecialTokens
     from navi.corpus import Corpus
     from navi.model import NaviModel
@@ -61,7 +59,7 @@ def survey_columns(model: NaviModel, special: SpecialTokens, corpus: Corpus, fol
     """
     from navi.model.runner import Runner
 
-    runner = Runner(model, special, device=model.device)
+    runner = Runner(model, special, devices=[model.device])
     num_rows = ROWS_ON_CPU if runner.device.type == "cpu" else ROWS_ON_GPU
     profiles = profile_columns(runner, corpus, corpus.rows_of("train"), rows_per_column=num_rows)
     profiles = profiles.take(np.flatnonzero(profiles.cells))
@@ -130,7 +128,7 @@ def average_columns(
     def mask(layout: Layout) -> Masks:
         return Masks(token_ids=layout.token_ids, unknown=layout.segment_id >= arrays.num_segments)
 
-    def read(output: NaviOutput, rows: Rows, layout: Layout) -> dict[str, Tensor]:
+    def read(output: NaviOutput, rows: Rows, layout: Layout) -> None:
         place_S = place_C[layout.segment_cell.numpy()]
         chosen = np.flatnonzero(place_S >= 0)
         segment, place = (torch.from_numpy(each).to(output.tokens.device) for each in (chosen, place_S[chosen]))
@@ -144,11 +142,9 @@ def average_columns(
             found["tokens"] = torch.log_softmax(logits, dim=1).view(len(chosen), -1)
         for part, state in found.items():
             sums[part].index_add_(0, place, state)
-        return {}
 
     rows = np.unique(arrays.cell_row[place_C >= 0])
-    for _ in runner.run(seen, rows, read, mask=None if hidden_K is None else mask):
-        pass
+    runner.run(seen, rows, read, mask=None if hidden_K is None else mask)
     means = {part: total.cpu().numpy() / np.maximum(cells, 1)[:, None] for part, total in sums.items()}
     return {part: mean.astype(np.float32) for part, mean in means.items()}
 

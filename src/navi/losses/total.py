@@ -126,7 +126,7 @@ def compute_losses(
         values_HD = output.values.index_select(0, alignment.high_segment)
         high = high_entropy_loss(high_HD, values_HD, alignment, config) / size.num_tables
     if config.row_weight > 0 and batch.has_plain:
-        told_RV = model.tell_tokens(output, _find_plain_firsts(batch))
+        told_RV = model.predict_tokens(output, _find_plain_firsts(batch), train_head=False)
         rows = bag_of_words_loss(told_RV, batch.rows, batch.row_twin) / size.num_rows
     if config.column_weight > 0 and batch.columns is not None and affinity_AA is not None:
         related = batch.columns.segment

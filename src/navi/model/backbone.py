@@ -13,8 +13,7 @@ from torch import Tensor
 
 from navi.backbones import WEIGHTS_FILE, find_backbone
 from navi.errors import ModelError
-from navi.model.config import NaviConfig
-from navi.model.encoder import NaviModel
+from navi.model.encoder import NaviConfig, NaviModel
 
 NEW_PARAMETERS = ("projection.", "unknown_attribute", "attribute_scale")
 """Prefixes of the parameters that no backbone brings; they start cold and learn at a rate of their own."""

@@ -4,22 +4,92 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers import AutoConfig, AutoModel, BertConfig, PreTrainedModel
 from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer, BertLMPredictionHead
 
 from navi.batches.batch import Rows, Sequences
-from navi.model.attention import Boundaries, Packing, attend_first, join_attention
-from navi.model.config import NaviConfig
-from navi.model.dropout import replace_dropout
-from navi.model.pooling import pool_sequences, pool_spans
+from navi.errors import ConfigError
+from navi.model.attention import Boundaries, Packing, pack_attention
 
-# Shape suffixes: R rows, S segments, T tokens (packed), A attributes, M targets, D hidden size, V vocabulary.
+if TYPE_CHECKING:
+    from navi.model.int8 import QuantizedLayers
+
+# Shape suffixes: R rows, S segments, T tokens (packed), A attributes, M targets, K some tokens, N vectors of any kind,
+# D hidden size, V vocabulary.
+
+FORMAT_VERSION = 2
+"""The format of model directories; other ones are refused."""
+
+
+class NaviConfig(BertConfig):  # type: ignore[misc]
+    """Configuration of a `NaviModel`: BERT's, with these fields beside them.
+
+    - `attribute_gate`: scale the attribute vector to a learned length, at first that of a word embedding, so that it
+      does not drown the word it is added to. Off, the plain sum of the paper.
+    - `local_head_share`: share of each layer's heads that attend within their own segment only, which binds a value to
+      its header whatever the attribute. 0 is the paper's encoder.
+    - `attribute_embedding`: add the attribute vector to the tokens; off for the paper's ablation "w/o CAE".
+    - `header_attribute`: the embedding of a header is the sum of its states in context and of its attribute's own
+      vector, both of the same length. Off, the states alone, as in the paper.
+    - `row_words`: the embedding of a row is the sum of its [CLS] and of the mean of its values' words before their
+      context, both of the same length. Off, [CLS] alone, as in the paper.
+    - `attribute_layers`: which two of the backbone's layers the attribute encoder starts from; None for the eighth and
+      ninth of twelve, or the like of them.
+    - `cold_head`: whether the head for masked tokens starts from random weights, because the backbone brought none.
+    - `projection_dropout`: dropout inside the projection of segment embeddings.
+
+    >>> NaviConfig(num_hidden_layers=12).attribute_layers
+    [7, 8]
+    """
+
+    model_type = "navi"
+
+    def __init__(
+        self,
+        format_version: int = FORMAT_VERSION,
+        attribute_gate: bool = True,
+        local_head_share: float = 0.5,
+        attribute_embedding: bool = True,
+        header_attribute: bool = True,
+        row_words: bool = True,
+        attribute_layers: list[int] | None = None,
+        cold_head: bool = True,
+        projection_dropout: float = 0.1,
+        **kwargs: Any,
+    ) -> None:
+        # Kernels for packed rows take no attention dropout, so there is none anywhere: every path computes the same.
+        kwargs["attention_probs_dropout_prob"] = 0.0
+        super().__init__(**kwargs)
+        if not 0.0 <= local_head_share < 1.0:
+            raise ConfigError(f"local_head_share must be at least 0 and less than 1, got {local_head_share}.")
+        if format_version != FORMAT_VERSION:
+            raise ConfigError(f"The model has format version {format_version}, this version reads {FORMAT_VERSION}.")
+        self.format_version = format_version
+        self.attribute_gate = attribute_gate
+        self.local_head_share = local_head_share
+        self.attribute_embedding = attribute_embedding
+        self.header_attribute = header_attribute
+        self.row_words = row_words
+        self.attribute_layers = attribute_layers or _choose_layers(self.num_hidden_layers)
+        self.cold_head = cold_head
+        self.projection_dropout = projection_dropout
+
+    @property
+    def num_local_heads(self) -> int:
+        """Heads of each layer that attend within their segment."""
+        return int(self.num_attention_heads * self.local_head_share)
+
+
+def _choose_layers(num_layers: int) -> list[int]:
+    """Return the indices, from 0, of the layers that correspond to the eighth and ninth of twelve."""
+    first = max(0, min(round(8 * num_layers / 12) - 1, num_layers - 2))
+    return [first, min(first + 1, num_layers - 1)]
 
 
 @dataclass(frozen=True)
@@ -49,16 +119,16 @@ class AttributeEncoder(nn.Module):
 
     def forward(self, attributes: Sequences) -> Tensor:
         """Return (A, D): the mean of each attribute's token states."""
-        if (
-            len(attributes.token_ids) == 0
-        ):  # rows without cells have no attributes, and BERT layers take no empty sequence
+        starts, num_tokens = attributes.starts, len(attributes.token_ids)
+        if num_tokens == 0:  # rows without cells have no attributes, and BERT layers take no empty sequence
             words: Tensor = self.embeddings.word_embeddings.weight
             return words.new_zeros(0, words.shape[1])
-        packing = Packing(self.num_heads, Boundaries(attributes.starts, len(attributes.token_ids)))
+        packing = Packing(self.num_heads, Boundaries(starts, num_tokens))
         hidden = embed_tokens(self.embeddings, attributes.token_ids, attributes.token_position).unsqueeze(0)
         for layer in self.layers:
             hidden = layer(hidden, packing=packing)
-        return pool_sequences(hidden.squeeze(0), attributes.starts)
+        owner_T = torch.repeat_interleave(starts.diff(), output_size=num_tokens)
+        return pool_spans(hidden.squeeze(0), owner_T, len(starts) - 1)
 
 
 class Projection(nn.Module):
@@ -80,6 +150,31 @@ class Projection(nn.Module):
         return projected
 
 
+class Dropout(nn.Dropout):
+    """Dropout as torch's; on a CPU four numbers of its mask are drawn at a time, not each number alone.
+
+    A training step on the CPU takes 0.81 of the time that it takes with torch's own (docs/performance.md).
+    """
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return states of which a share is zero and the others are scaled up; a share is a multiple of 2**-16."""
+        num_draws = 1 << 16  # what two bytes can be
+        num_dropped = round(self.p * num_draws)
+        if not self.training or states.device.type != "cpu" or num_dropped in (0, num_draws):
+            return super().forward(states)
+        draws = torch.empty(-(-states.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
+        kept = draws.view(torch.int16)[: states.numel()].view(states.shape) >= num_dropped - num_draws // 2
+        return states * kept.to(states.dtype).mul_(num_draws / (num_draws - num_dropped))
+
+
+def replace_dropout(model: nn.Module) -> None:
+    """Put `Dropout` in the place of each of torch's own in a model."""
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if type(child) is nn.Dropout:
+                setattr(module, name, Dropout(child.p))
+
+
 class NaviModel(PreTrainedModel):  # type: ignore[misc]
     """Encodes packed rows; see `NaviOutput` for what comes back.
 
@@ -89,8 +184,6 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
     config_class = NaviConfig
     base_model_prefix = "navi"
     supports_gradient_checkpointing = True
-    _supports_attention_backend = True
-    _supports_sdpa = True
     _no_split_modules = ("BertLayer",)
     _tied_weights_keys = {  # noqa: RUF012
         "head.decoder.weight": "embeddings.word_embeddings.weight",
@@ -106,7 +199,8 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         self.head = BertLMPredictionHead(config)
         self.unknown_attribute = nn.Parameter(torch.zeros(config.hidden_size))
         self.attribute_scale = nn.Parameter(torch.ones(()))
-        join_attention(self)
+        self.quantized_layers: QuantizedLayers | None = None
+        pack_attention(self)
         replace_dropout(self)
         self.post_init()
 
@@ -125,14 +219,10 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         """
         if attribute_table is None:
             attribute_table = self.embed_attributes(rows.attributes)
-        hidden = self._embed(rows, attribute_table).unsqueeze(0)
-        packing = self._pack(rows)
-        for layer in self.layers if read_tokens is None else self.layers[:-1]:
-            hidden = layer(hidden, packing=packing)
-        if read_tokens is None:
-            tokens_TD = hidden.squeeze(0)
-        else:
-            tokens_TD = embed_some(self.layers[-1], hidden, packing, read_tokens)
+        tokens_TD = self._run_layers(self._embed(rows, attribute_table), rows, read_tokens)
+        if read_tokens is not None:
+            zeros_TD = tokens_TD.new_zeros(rows.num_tokens, tokens_TD.shape[1])
+            tokens_TD = zeros_TD.index_copy(0, read_tokens, tokens_TD)
         spans = pool_spans(tokens_TD, rows.token_span, 2 * rows.num_segments)
         return NaviOutput(
             tokens=tokens_TD,
@@ -143,20 +233,12 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         )
 
     def embed_rows(self, rows: Rows, attribute_table: Tensor | None = None) -> Tensor:
-        """Return the rows' embeddings alone: (R, D), as `pool_rows` has them after a whole pass.
-
-        The last layer is computed for [CLS] only, which leaves out a seventh of the work.
-        """
+        """Return the rows' embeddings alone, (R, D), as `pool_rows` has them after a whole pass."""
         if attribute_table is None:
             attribute_table = self.embed_attributes(rows.attributes)
         embedded_TD = self._embed(rows, attribute_table)
-        hidden, packing = embedded_TD.unsqueeze(0), self._pack(rows)
-        for layer in self.layers[:-1]:
-            hidden = layer(hidden, packing=packing)
-        last: Any = self.layers[-1]
-        own = getattr(last, "embed_first", None)
-        first: Tensor = own(hidden, packing) if own else embed_first(last, hidden, packing)
-        return self._add_words(first.float(), embedded_TD, rows)
+        cls_RD = self._run_layers(embedded_TD, rows, rows.starts[:-1])
+        return self._add_words(cls_RD.float(), embedded_TD, rows)
 
     def pool_rows(self, output: NaviOutput, rows: Rows) -> Tensor:
         """Return the rows' embeddings, the states of [CLS] and, if so set, the words of their values: (R, D)."""
@@ -175,28 +257,22 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         if not self.config.header_attribute:
             return output.headers
         called = output.attribute_table.index_select(0, rows.segment_slot).float()
-        return add_alike(output.headers, called)
+        return add_equally(output.headers, called)
 
     def embed_segments(self, output: NaviOutput, rows: Rows, chosen: Tensor | None = None) -> Tensor:
         """Return the segment embeddings σ of all segments, or of those chosen: (S, D)."""
         slots, headers, values = rows.segment_slot, output.headers, output.values
         if chosen is not None:
             slots, headers, values = slots[chosen], headers.index_select(0, chosen), values.index_select(0, chosen)
-        joined = torch.cat([output.attribute_table.index_select(0, slots), headers, values], dim=1).to(
-            self.projection.expand.weight.dtype
-        )
-        projected: Tensor = self.projection(joined)
+        joined = torch.cat([output.attribute_table.index_select(0, slots), headers, values], dim=1)
+        projected: Tensor = self.projection(joined.to(self.projection.expand.weight.dtype))
         return projected.float()
 
-    def predict_tokens(self, output: NaviOutput, positions: Tensor) -> Tensor:
-        """Return token logits at these places of the token axis alone: (M, V)."""
-        logits: Tensor = self.head(output.tokens.index_select(0, positions))
-        return logits
-
-    def tell_tokens(self, output: NaviOutput, positions: Tensor) -> Tensor:
-        """Return what `predict_tokens` does, by a head that learns nothing from it: (M, V)."""
-        fixed = {name: parameter.detach() for name, parameter in self.head.named_parameters()}
-        logits: Tensor = functional_call(self.head, fixed, (output.tokens.index_select(0, positions),))
+    def predict_tokens(self, output: NaviOutput, positions: Tensor, *, train_head: bool = True) -> Tensor:
+        """Return token logits at these places of the token axis alone, (M, V); the head may be kept from learning."""
+        states_MD = output.tokens.index_select(0, positions)
+        parameters = {name: parameter.detach() for name, parameter in self.head.named_parameters()}
+        logits: Tensor = functional_call(self.head, {} if train_head else parameters, (states_MD,))
         return logits
 
     def get_input_embeddings(self) -> nn.Module:
@@ -216,6 +292,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
             nn.init.ones_(module.attribute_scale)
 
     def _embed(self, rows: Rows, attribute_table: Tensor) -> Tensor:
+        """Return the tokens before their context, e_word + e_pos + e_a: (T, D)."""
         added = None
         if self.config.attribute_embedding:
             if self.config.attribute_gate:
@@ -224,20 +301,42 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
             added = attribute_table.to(self.embeddings.word_embeddings.weight.dtype).index_select(0, rows.token_slot)
         return embed_tokens(self.embeddings, rows.token_ids, rows.token_position, added)
 
-    def _add_words(self, first_RD: Tensor, embedded_TD: Tensor, rows: Rows) -> Tensor:
-        if not self.config.row_words:
-            return first_RD
-        words_RD = pool_spans(embedded_TD, rows.find_value_rows(), rows.num_rows)
-        return add_alike(first_RD, words_RD)
-
-    def _pack(self, rows: Rows) -> Packing:
-        wide = Boundaries(rows.starts, rows.num_tokens)
-        num_local = self.config.num_local_heads
+    def _run_layers(self, hidden_TD: Tensor, rows: Rows, some_K: Tensor | None) -> Tensor:
+        """Return the states of all tokens after all layers, (T, D), or of some alone, (K, D)."""
+        wide, num_local = Boundaries(rows.starts, rows.num_tokens), self.config.num_local_heads
         local = Boundaries(rows.local_starts, rows.num_tokens) if num_local else None
-        return Packing(self.config.num_attention_heads - num_local, wide, local)
+        packing = Packing(self.config.num_attention_heads - num_local, wide, local)
+        if self.quantized_layers is not None:
+            return self.quantized_layers(hidden_TD, packing, some_K)
+        hidden = hidden_TD.unsqueeze(0)
+        for layer in self.layers if some_K is None else self.layers[:-1]:
+            hidden = layer(hidden, packing=packing)
+        if some_K is None:
+            return hidden.squeeze(0)
+        last: Any = self.layers[-1]
+        mixed_KD = last.attention.self(hidden, packing=packing)[0].squeeze(0).index_select(0, some_K)
+        attended_KD = last.attention.output(mixed_KD, hidden.squeeze(0).index_select(0, some_K))
+        states_KD: Tensor = last.output(last.intermediate(attended_KD), attended_KD)
+        return states_KD
+
+    def _add_words(self, cls_RD: Tensor, embedded_TD: Tensor, rows: Rows) -> Tensor:
+        if not self.config.row_words:
+            return cls_RD
+        return add_equally(cls_RD, pool_spans(embedded_TD, rows.find_value_rows(), rows.num_rows))
 
 
-def add_alike(first_ND: Tensor, second_ND: Tensor) -> Tensor:
+def pool_spans(hidden_TD: Tensor, span_T: Tensor, num_spans: int) -> Tensor:
+    """Average the tokens of each span, in float32; a span with no tokens yields zeros.
+
+    Tokens whose span is `num_spans` belong to none.
+    """
+    hidden_TD = hidden_TD.float()
+    sums = hidden_TD.new_zeros(num_spans + 1, hidden_TD.shape[1]).index_add(0, span_T, hidden_TD)
+    counts = hidden_TD.new_zeros(num_spans + 1).index_add(0, span_T, hidden_TD.new_ones(len(span_T)))
+    return sums[:num_spans] / counts[:num_spans].clamp(min=1.0).unsqueeze(1)
+
+
+def add_equally(first_ND: Tensor, second_ND: Tensor) -> Tensor:
     """Return sums in which both have the same weight, at about the length of normalised states: (N, D)."""
     return (F.normalize(first_ND, dim=1) + F.normalize(second_ND, dim=1)) * math.sqrt(first_ND.shape[1] / 2)
 
@@ -251,31 +350,6 @@ def embed_tokens(embeddings: Any, token_ids: Tensor, token_position: Tensor, add
         summed += added_TD.to(summed.dtype)
     embedded: Tensor = embeddings.dropout(embeddings.LayerNorm(summed))
     return embedded
-
-
-def embed_some(layer: Any, hidden: Tensor, packing: Packing, some_K: Tensor) -> Tensor:
-    """Return what a BERT layer makes of some tokens, zeros for the others: (T, D)."""
-    hidden_TD = hidden.squeeze(0)
-    mixed_TD = layer.attention.self(hidden, packing=packing)[0].squeeze(0)
-    some_KD = hidden_TD.index_select(0, some_K)
-    attended_KD = layer.attention.output(mixed_TD.index_select(0, some_K), some_KD)
-    states_KD: Tensor = layer.output(layer.intermediate(attended_KD), attended_KD)
-    return torch.zeros_like(hidden_TD, dtype=states_KD.dtype).index_copy(0, some_K, states_KD)
-
-
-def embed_first(layer: Any, hidden: Tensor, packing: Packing) -> Tensor:
-    """Return what a BERT layer makes of the first token of each row: (R, D)."""
-    hidden_TD = hidden.squeeze(0)
-    first_RD = hidden_TD.index_select(0, packing.wide.starts[:-1].long())
-    own = layer.attention.self
-    query, key, value = (
-        project(states).view(len(states), own.num_attention_heads, -1)
-        for project, states in ((own.query, first_RD), (own.key, hidden_TD), (own.value, hidden_TD))
-    )
-    mixed_RD = attend_first(query, key, value, packing, own.scaling).flatten(1)
-    attended_RD = layer.attention.output(mixed_RD, first_RD)
-    states: Tensor = layer.output(layer.intermediate(attended_RD), attended_RD)
-    return states
 
 
 AutoConfig.register("navi", NaviConfig)

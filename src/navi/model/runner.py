@@ -1,290 +1,340 @@
-"""Running a model over many rows: by length, in input order, equal rows once, in halves when memory ends."""
+"""The one way of many rows through a model: by length, in input order, equal rows once, in halves when memory ends."""
 
 from __future__ import annotations
 
+import copy
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from queue import SimpleQueue
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navi.batches import BatchBuilder, Layout, Masks, Rows, Sequences, SpecialTokens, is_worth_moving, prefetch
-from navi.corpus.arrays import SegmentArrays
+from navi.batches import (
+    FIRST_SLOT,
+    AttributeSlots,
+    BatchBuilder,
+    Layout,
+    Masks,
+    Rows,
+    Sequences,
+    SpecialTokens,
+    is_worth_moving,
+    prefetch,
+)
+from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
+from navi.corpus.hashing import hash_rows, mix
 from navi.errors import ConfigError, ModelError
 from navi.model.encoder import NaviModel, NaviOutput
-from navi.model.quantized import quantize_layers
 
-# Shape suffixes: R rows, S segments, D hidden size.
+# Shape suffixes: R rows, S segments, A attributes, D hidden size.
 
 logger = logging.getLogger(__name__)
-ROW_PARTS = ("rows", "cls", "means")
-"""What has one vector a row: its embedding, its [CLS] alone, and the mean of its headers' and values' states."""
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Mask = Callable[[Layout], Masks]
+"""Masks a layout before it is encoded."""
+Read = Callable[[NaviOutput, Rows, Layout], None]
+"""Takes what it wants from the output for a batch; the layout lies on the CPU."""
+Take = Callable[[NaviModel, Rows, Tensor, Layout], dict[str, Tensor]]
+Progress = Callable[[int, int], None]
+"""Called with how many rows were just done, and of how many in all."""
+ROW_PARTS = ("rows", "cls", "means", "value_means")
+"""What has one vector a row: its embedding, its [CLS], and the mean of its headers' and values', or values', states."""
 PARTS = (*ROW_PARTS, "headers", "header_states", "values", "segments")
 """What can be asked for: these, and of each segment its header, the states of header and value, and the whole."""
-PRECISIONS = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-    "int8": torch.float32,
-}
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "int8": torch.float32}
 """Arithmetic of weights and states; with int8 only the layers' matrix products leave float32."""
 TOKENS_PER_BATCH = {"cuda": 262144, "int8": 16384, "cpu": 4096}
-"""Token budget of a batch, by precision or else by device; int8 makes its own groups of like length of it."""
-Read = Callable[[NaviOutput, Rows, Layout], dict[str, Tensor]]
-Mask = Callable[[Layout], Masks]
-Found = dict[str, NDArray[np.float32]]
+"""Token budget of a batch, by precision or else by device; int8 makes its own buckets of it."""
+MAX_ATTRIBUTES = 100_000
+"""Attributes that a replica remembers before it starts again."""
+ATTRIBUTES_AT_ONCE = 4096
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pass:
-    """One batch on its way through the model."""
+class Replica:
+    """A model on one device, and the attribute vectors that it has made; the model must not change meanwhile."""
 
-    places: NDArray[np.int64]
-    """Where the batch's rows stand in the order asked for."""
-    num_tokens: int
-    """Their tokens."""
-    layout: Layout | None
-    """Where these stand, before masking; None where the device finds it out."""
-    load: Callable[[], tuple[Rows, Tensor]]
-    """Gives what the encoder takes, on the device: the rows, and their attribute table."""
+    def __init__(self, model: NaviModel, device: torch.device) -> None:
+        self.model, self.device = model, device
+        self._lock = threading.Lock()
+        self._place: dict[bytes, int] = {}
+        self._table: Tensor | None = None
 
+    @torch.inference_mode()
+    def embed_attributes(self, arrays: SegmentArrays, ids_A: Ints) -> Tensor:
+        """Return the attribute table of some attributes, (A + 2, D), encoding those alone that are new."""
+        offsets, tokens = arrays.attribute_offsets, arrays.attribute_tokens
+        keys = [tokens[begin:end].tobytes() for begin, end in zip(offsets[ids_A], offsets[ids_A + 1], strict=True)]
+        with self._lock:
+            if self._table is None or len(self._place) > MAX_ATTRIBUTES:
+                self._place, self._table = {}, self._encode(arrays, ids_A[:0])
+            new = np.flatnonzero([key not in self._place for key in keys])
+            for begin in range(0, len(new), ATTRIBUTES_AT_ONCE):
+                part = new[begin : begin + ATTRIBUTES_AT_ONCE]
+                self._place.update((keys[place], len(self._table) + n) for n, place in enumerate(part))
+                self._table = torch.cat([self._table, self._encode(arrays, ids_A[part])[FIRST_SLOT:]])
+            chosen = [*range(FIRST_SLOT), *(self._place[key] for key in keys)]
+            return self._table.index_select(0, torch.tensor(chosen, device=self.device))
 
-Make = Callable[[NDArray[np.int64]], Pass]
-
-
-@dataclass(frozen=True)
-class Landing:
-    """What was read from a batch, on its way from the device to the host."""
-
-    tensors: dict[str, Tensor]
-    """What was read, in memory of the host that is filled when the device comes to it."""
-    landed: torch.cuda.Event | None
-    """Tells when that is; None where nothing has to be waited for."""
-
-    def fetch(self) -> Found:
-        """Wait, and return what was read."""
-        if self.landed is not None:
-            self.landed.synchronize()
-        return {name: tensor.numpy() for name, tensor in self.tensors.items()}
+    def _encode(self, arrays: SegmentArrays, ids_A: Ints) -> Tensor:
+        lengths, index = gather_ranges(arrays.attribute_offsets, ids_A)
+        packed = Sequences(
+            token_ids=torch.from_numpy(arrays.attribute_tokens[index].astype(np.int64)),
+            token_position=torch.from_numpy(count_up(lengths)),
+            starts=torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)])),
+        )
+        return self.model.embed_attributes(packed.to(self.device))
 
 
 class Runner:
-    """Sends rows through a model, a token budget at a time."""
+    """Sends rows through a model on one device or several, a token budget at a time."""
 
     def __init__(
         self,
         model: NaviModel,
         special: SpecialTokens,
         *,
-        device: str | torch.device | None = None,
+        devices: Sequence[str | torch.device] = (),
         precision: str | None = None,
         tokens_per_batch: int | None = None,
-        workers: int = 1,
     ) -> None:
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        """Without devices, the best there is; with several, the model is copied and batches are shared out."""
+        places = [torch.device(device) for device in devices or ["cuda" if torch.cuda.is_available() else "cpu"]]
+        self.device = places[0]
         self.precision = precision or ("bfloat16" if self.device.type == "cuda" else "float32")
         if self.precision not in PRECISIONS:
             raise ConfigError(f"Unknown precision '{self.precision}'. Expected one of {', '.join(PRECISIONS)}.")
-        self.model = model.to(self.device, PRECISIONS[self.precision]).eval()
-        if self.precision == "int8":
-            quantize_layers(self.model, special)
+        self.model = model
         self.special = special
+        models = [model, *(copy.deepcopy(model) for _ in places[1:])]
+        self._replicas = [Replica(*pair) for pair in zip(models, places, strict=True)]
+        for replica in self._replicas:
+            replica.model.to(replica.device, PRECISIONS[self.precision]).eval()
+            if self.precision == "int8":
+                from navi.model.int8 import quantize_layers
+
+                quantize_layers(replica.model, special)
         kind = "int8" if self.precision == "int8" else "cuda" if self.device.type == "cuda" else "cpu"
         self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH[kind]
-        self.workers = workers
-        self.packs_on_device = self.device.type == "cuda"
-        """Whether the device packs rows of which the embeddings alone are asked for."""
 
-    def run(
-        self,
-        arrays: SegmentArrays,
-        rows: NDArray[np.int64],
-        read: Read,
-        *,
-        mask: Mask | None = None,
-        batch_size: int | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> Iterable[tuple[NDArray[np.int64], Layout, Found]]:
-        """Yield (places in `rows`, layout, what `read` took from the output) for batches of rows of like length.
-
-        `mask` may mask a layout before it is encoded. A batch that does not fit in memory is tried again in halves.
-        A GPU has begun the next batch before the host takes what came of the last.
-        """
-        for one, found in self._run(arrays, rows, read, mask, batch_size, progress):
-            assert one.layout is not None, "rows that are read from are laid out on the host"
-            yield one.places, one.layout, found
-
-    def _run(
-        self,
-        arrays: SegmentArrays,
-        rows: NDArray[np.int64],
-        read: Read | None,
-        mask: Mask | None,
-        batch_size: int | None,
-        progress: Callable[[int], None] | None,
-    ) -> Iterable[tuple[Pass, Found]]:
-        """Yield each batch and what was read from it; with None to read, the rows' own embeddings."""
-        lengths = arrays.count_row_tokens()[rows]
-        rows_alone = read is None and mask is None
-        on_device = self.packs_on_device and rows_alone and is_worth_moving(arrays, int(lengths.sum()))
-        make = self._make_there(arrays, rows, lengths) if on_device else self._make_here(arrays, rows, mask)
-
-        def finish(one: Pass, landing: Landing) -> tuple[Pass, Found]:
-            found = landing.fetch()
-            if progress:
-                progress(len(one.places))
-            return one, found
-
-        groups = group_by_length(lengths, self.tokens_per_batch, batch_size)
-        last: tuple[Pass, Landing] | None = None
-        for one in prefetch(groups, make, workers=0 if on_device else self.workers):
-            for current in self._encode(one, make, read):
-                if last is not None:
-                    yield finish(*last)
-                last = current
-        if last is not None:
-            yield finish(*last)
-
-    def _make_here(self, arrays: SegmentArrays, rows: NDArray[np.int64], mask: Mask | None) -> Make:
-        """Return what makes batches on the host."""
-        builder = BatchBuilder(arrays, self.special, align=False)
-
-        def make(places: NDArray[np.int64]) -> Pass:
-            layout = builder.lay_out(rows[places])
-            packed = builder.pack_layout(layout, mask(layout) if mask else None)
-            packed = packed.pin() if self.device.type == "cuda" else packed
-
-            def load() -> tuple[Rows, Tensor]:
-                return packed.to(self.device), self._embed_attributes(packed.attributes)
-
-            return Pass(places=places, num_tokens=packed.num_tokens, layout=layout, load=load)
-
-        return make
-
-    def _make_there(self, arrays: SegmentArrays, rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> Make:
-        """Return what makes batches on the device; they come to be when they are loaded, in the caller's thread."""
-        builder = BatchBuilder(arrays, self.special, align=False).to(self.device)
-        slots = builder.number_attributes(rows)
-        find_table = cache(lambda: self._embed_attributes(slots.sequences))
-
-        def make(places: NDArray[np.int64]) -> Pass:
-            num_tokens = int(lengths[places].sum())
-
-            def load() -> tuple[Rows, Tensor]:
-                return builder.pack_rows(rows[places], num_tokens, slots), find_table()
-
-            return Pass(places=places, num_tokens=num_tokens, layout=None, load=load)
-
-        return make
-
-    def _encode(self, one: Pass, make: Make, read: Read | None) -> Iterable[tuple[Pass, Landing]]:
-        waiting = [one]
-        while waiting:
-            current = waiting.pop()
-            try:
-                found = self._forward(current, read)
-            except torch.OutOfMemoryError as error:
-                count = len(current.places)
-                if count == 1:
-                    raise ModelError(
-                        f"One row of {current.num_tokens} tokens does not fit in the memory of {self.device}. "
-                        "Lower max_tokens, or use another device."
-                    ) from error
-                logger.warning("Out of memory with %d rows; trying again with half as many.", count)
-                self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
-                torch.cuda.empty_cache()
-                waiting.extend(make(half) for half in np.array_split(current.places, 2)[::-1])
-                continue
-            yield current, found
-
-    @torch.inference_mode()
-    def _forward(self, one: Pass, read: Read | None) -> Landing:
-        rows, attributes = one.load()
-        if read is None:
-            found = {"rows": self.model.embed_rows(rows, attributes)}
-        else:
-            assert one.layout is not None, "rows that are read from are laid out on the host"
-            found = read(self.model(rows, attributes), rows, one.layout)
-        if self.device.type != "cuda":
-            return Landing({name: tensor.float().cpu() for name, tensor in found.items()}, None)
-        tensors = {name: tensor.float().to("cpu", non_blocking=True) for name, tensor in found.items()}
-        landed = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        landed.record(torch.cuda.current_stream(self.device))
-        return Landing(tensors, landed)
-
-    def _embed_attributes(self, attributes: Sequences) -> Tensor:
-        """Return the attribute table of some packed attributes."""
-        table: Tensor = self.model.embed_attributes(attributes.to(self.device))
-        return table
+    @property
+    def devices(self) -> list[torch.device]:
+        """The devices that rows are shared out among."""
+        return [replica.device for replica in self._replicas]
 
     def embed(
         self,
         arrays: SegmentArrays,
-        rows: NDArray[np.int64] | None = None,
+        rows: Ints | None = None,
         *,
         parts: Sequence[str] = ("rows",),
-        row_hash: NDArray[np.uint64] | None = None,
         mask: Mask | None = None,
         batch_size: int | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> dict[str, NDArray[np.float32]]:
+        tokens_per_batch: int | None = None,
+        progress: Progress | None = None,
+    ) -> dict[str, Floats]:
         """Return the asked-for embeddings in the order of `rows`: (R, D) for `ROW_PARTS`, (S, D) for the others.
 
-        With `row_hash`, equal rows are encoded once. Embeddings of segments stand row after row, in row order.
+        Those of segments stand row after row. Rows with equal cells run once, unless a mask may tell them apart.
         """
-        rows = np.arange(arrays.num_rows) if rows is None else rows
-        distinct, inverse = _find_distinct(rows, row_hash if "rows" in parts and len(parts) == 1 else None)
-        counts_R = np.diff(arrays.row_offsets)[distinct]
-        first_R = np.cumsum(counts_R) - counts_R
-        width = self.model.config.hidden_size
-        sizes = {part: len(distinct) if part in ROW_PARTS else int(counts_R.sum()) for part in parts}
-        gathered = {part: np.zeros((size, width), dtype=np.float32) for part, size in sizes.items()}
-        read = None if tuple(parts) == ("rows",) else self._reader(parts)
-        for one, found in self._run(arrays, distinct, read, mask, batch_size, progress):
-            for part, embedded in found.items():
-                gathered[part][one.places if part in ROW_PARTS else _place_segments(one, first_R)] = embedded
-        return gathered if inverse is None else {part: array[inverse] for part, array in gathered.items()}
-
-    def _reader(self, parts: Sequence[str]) -> Read:
         unknown = set(parts) - set(PARTS)
         if unknown:
             raise ConfigError(f"Unknown part '{sorted(unknown)[0]}'. Expected some of {', '.join(PARTS)}.")
+        rows = np.arange(arrays.num_rows) if rows is None else rows
+        distinct, inverse = find_distinct(arrays, rows) if mask is None else (rows, np.arange(len(rows)))
+        times = np.bincount(inverse, minlength=len(distinct))
+        offsets = np.concatenate([[0], np.cumsum(np.diff(arrays.row_offsets)[distinct])])
+        width = self.model.config.hidden_size
+        sizes = {part: len(distinct) if part in ROW_PARTS else int(offsets[-1]) for part in parts}
+        gathered = {part: np.zeros((size, width), np.float32) for part, size in sizes.items()}
 
-        def read(output: NaviOutput, rows: Rows, _: Layout) -> dict[str, Tensor]:
-            found = {"cls": output.cls, "header_states": output.headers, "values": output.values}
-            if "headers" in parts:
-                found["headers"] = self.model.pool_headers(output, rows)
-            if "segments" in parts or "means" in parts:
-                found["segments"] = self.model.embed_segments(output, rows)
-            if "means" in parts:
-                joined = (output.headers + output.values) / 2
-                sums = torch.zeros_like(output.cls).index_add(0, rows.segment_row, joined)
-                counts = torch.bincount(rows.segment_row, minlength=rows.num_rows).clamp(min=1)
-                found["means"] = sums / counts[:, None]
-            if "rows" in parts:
-                found["rows"] = self.model.pool_rows(output, rows)
-            return {part: found[part] for part in parts}
+        def take(model: NaviModel, packed: Rows, table: Tensor, _: Layout) -> dict[str, Tensor]:
+            return take_parts(model, packed, table, parts)
 
-        return read
+        for places, found in self._encode(
+            arrays, distinct, take, mask=mask, batch_size=batch_size, tokens_per_batch=tokens_per_batch
+        ):
+            cells = gather_ranges(offsets, places)[1]
+            for part, embedded in found.items():
+                gathered[part][places if part in ROW_PARTS else cells] = embedded
+            if progress is not None:
+                progress(int(times[places].sum()), len(rows))
+        if len(distinct) == len(rows):
+            return gathered
+        cells = match_cells(arrays, rows, distinct, inverse) if set(parts) - set(ROW_PARTS) else inverse
+        return {part: array[inverse if part in ROW_PARTS else cells] for part, array in gathered.items()}
+
+    def run(self, arrays: SegmentArrays, rows: Ints, read: Read, *, mask: Mask | None = None) -> None:
+        """Encode rows, masked if so asked, and have `read` take what it wants from each batch, on the first device."""
+
+        def take(model: NaviModel, packed: Rows, table: Tensor, layout: Layout) -> dict[str, Tensor]:
+            read(model(packed, table), packed, layout)
+            return {}
+
+        for _ in self._encode(arrays, rows, take, mask=mask, replicas=self._replicas[:1], on_host=True):
+            pass
+
+    def embed_attributes(self, arrays: SegmentArrays, attributes: Ints | None = None) -> Floats:
+        """Return (A, D): the context-free vector of each attribute, or of those chosen."""
+        ids_A = np.arange(len(arrays.attribute_offsets) - 1) if attributes is None else attributes
+        table = self._replicas[0].embed_attributes(arrays, ids_A)
+        embedded: Floats = table[FIRST_SLOT:].float().cpu().numpy()
+        return embedded
+
+    def _encode(
+        self,
+        arrays: SegmentArrays,
+        rows: Ints,
+        take: Take,
+        *,
+        mask: Mask | None = None,
+        replicas: Sequence[Replica] | None = None,
+        on_host: bool = False,
+        batch_size: int | None = None,
+        tokens_per_batch: int | None = None,
+    ) -> Iterator[tuple[Ints, dict[str, Floats]]]:
+        """Yield where the rows of each batch stand among `rows`, and what `take` took from the model for it.
+
+        Batches are laid out where the model is, if copying the arrays there pays, and else, or `on_host`, on the CPU.
+        A GPU has begun its next batch before the host takes what came of the last.
+        """
+        lengths = arrays.count_row_tokens()[rows]
+        replicas = replicas or self._replicas
+        builder = BatchBuilder(arrays, self.special, align=False)
+        slots = builder.number_attributes(rows)
+        on_host = on_host or mask is not None or not is_worth_moving(arrays, int(lengths.sum()))
+        idle: SimpleQueue[_Lane] = SimpleQueue()
+        for replica in replicas:
+            own = builder if on_host else builder.to(replica.device)
+            table = replica.embed_attributes(arrays, slots.ids.numpy())
+            idle.put(_Lane(replica, table, own, slots.to(own.device), take, mask))
+
+        def encode(places: Ints) -> list[tuple[Ints, dict[str, Floats]]]:
+            lane = idle.get()
+            try:
+                fetch = lane.send(rows[places], int(lengths[places].sum()))
+            except torch.OutOfMemoryError as error:
+                if len(places) == 1:
+                    raise ModelError(
+                        f"One row of {lengths[places[0]]} tokens does not fit in the memory of {lane.replica.device}. "
+                        "Lower max_tokens, or use another device."
+                    ) from error
+                logger.warning("Out of memory with %d rows; trying again with half as many.", len(places))
+                self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
+                torch.cuda.empty_cache()
+                fetch = None
+            finally:
+                idle.put(lane)
+            if fetch is None:
+                return [batch for half in np.array_split(places, 2) for batch in encode(half)]
+            return [(places, fetch())]
+
+        on_gpu = replicas[0].device.type == "cuda"
+        # Two for each GPU, one that sends and one that fetches; a single CPU needs no thread beside the caller's.
+        workers = 2 * len(replicas) if on_gpu else len(replicas) if len(replicas) > 1 else 0
+        groups = group_by_length(lengths, tokens_per_batch or self.tokens_per_batch, batch_size)
+        for batches in prefetch(groups, encode, workers=workers, ahead=workers):
+            yield from batches
 
 
-def _place_segments(one: Pass, first_R: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where the segments of a batch stand among those of all rows, given each row's first."""
-    assert one.layout is not None, "segments are laid out on the host"
-    places: NDArray[np.int64] = first_R[one.places][one.layout.segment_row.numpy()] + one.layout.segment_rank.numpy()
+class _Lane:
+    """What a replica needs to encode batches of one call."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        table: Tensor,
+        builder: BatchBuilder,
+        slots: AttributeSlots,
+        take: Take,
+        mask: Mask | None,
+    ) -> None:
+        self.replica, self.table, self.builder, self.slots = replica, table, builder, slots
+        self.take, self.mask = take, mask
+
+    @torch.inference_mode()
+    def send(self, rows: Ints, num_tokens: int) -> Callable[[], dict[str, Floats]]:
+        """Encode rows that have so many tokens; return what waits for the device and returns what came of it."""
+        device, on_gpu = self.replica.device, self.replica.device.type == "cuda"
+        with torch.cuda.device(device) if on_gpu else nullcontext():
+            layout = self.builder.lay_out(rows, num_tokens)
+            packed = self.builder.pack_layout(layout, self.mask(layout) if self.mask else None, self.slots)
+            if self.builder.device != device:
+                packed = packed.pin().to(device)
+            taken = self.take(self.replica.model, packed, self.table, layout)
+            found = {name: tensor.float().to("cpu", non_blocking=True) for name, tensor in taken.items()}
+            done = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]
+            if done is not None:
+                done.record()
+
+        def fetch() -> dict[str, Floats]:
+            if done is not None:
+                done.synchronize()
+            return {name: tensor.numpy() for name, tensor in found.items()}
+
+        return fetch
+
+
+def take_parts(model: NaviModel, rows: Rows, table: Tensor, parts: Sequence[str]) -> dict[str, Tensor]:
+    """Return the asked-for embeddings of packed rows; of rows alone, the last layer is for [CLS] alone."""
+    if tuple(parts) == ("rows",):
+        return {"rows": model.embed_rows(rows, table)}
+    output = model(rows, table)
+
+    def average(states_SD: Tensor) -> Tensor:
+        sums = torch.zeros_like(output.cls).index_add(0, rows.segment_row, states_SD)
+        return sums / torch.bincount(rows.segment_row, minlength=rows.num_rows).clamp(min=1)[:, None]
+
+    makers: dict[str, Callable[[], Tensor]] = {
+        "rows": lambda: model.pool_rows(output, rows),
+        "cls": lambda: output.cls,
+        "means": lambda: average((output.headers + output.values) / 2),
+        "value_means": lambda: average(output.values),
+        "headers": lambda: model.pool_headers(output, rows),
+        "header_states": lambda: output.headers,
+        "values": lambda: output.values,
+        "segments": lambda: model.embed_segments(output, rows),
+    }
+    return {part: makers[part]() for part in parts}
+
+
+def find_distinct(arrays: SegmentArrays, rows: Ints) -> tuple[Ints, Ints]:
+    """Return the first row of each content, in order, and the place among them of every row's content."""
+    lengths, cells = gather_ranges(arrays.row_offsets, rows)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    # Segments, not the corpus's row hashes: these do not know attributes, nor what max_tokens left out.
+    content = hash_rows(mix(arrays.row_segments[cells].astype(np.uint64), np.uint64(0)), offsets)
+    _, first, inverse = np.unique(content, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return rows[first[order]], rank[inverse]
+
+
+def match_cells(arrays: SegmentArrays, rows: Ints, distinct: Ints, inverse: Ints) -> Ints:
+    """Return where each cell of `rows` stands among those of `distinct`: equal rows may order their cells otherwise."""
+
+    def sort_cells(some: Ints) -> tuple[Ints, Ints]:
+        lengths, cells = gather_ranges(arrays.row_offsets, some)
+        return lengths, np.lexsort((arrays.row_segments[cells], np.repeat(np.arange(len(some)), lengths)))
+
+    lengths, sorted_distinct = sort_cells(distinct)
+    sorted_cells = sort_cells(rows)[1]
+    places = np.empty_like(sorted_cells)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    places[sorted_cells] = sorted_distinct[gather_ranges(offsets, inverse)[1]]
     return places
 
 
-def group_by_length(
-    lengths: NDArray[np.int64], tokens_per_batch: int, batch_size: int | None = None
-) -> list[NDArray[np.int64]]:
+def group_by_length(lengths: Ints, tokens_per_batch: int, batch_size: int | None = None) -> list[Ints]:
     """Return groups of places with like lengths, each within the token budget (or with one row)."""
     order = np.argsort(lengths, kind="stable")
-    groups: list[NDArray[np.int64]] = []
+    groups: list[Ints] = []
     start = 0
     running = np.concatenate([[0], np.cumsum(lengths[order])])
     while start < len(order):
@@ -295,12 +345,3 @@ def group_by_length(
         groups.append(order[start:end])
         start = end
     return groups
-
-
-def _find_distinct(
-    rows: NDArray[np.int64], row_hash: NDArray[np.uint64] | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    if row_hash is None:
-        return rows, None
-    _, first, inverse = np.unique(row_hash[rows], return_index=True, return_inverse=True)
-    return rows[first], inverse

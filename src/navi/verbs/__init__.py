@@ -1,14 +1,23 @@
 """What a user asks of a trained model: embeddings, names, fills, matches, neighbours."""
 
-from navi.verbs.startup import quick_imports as _quick_imports
+import gc as _gc
 
-with _quick_imports():
-    from navi.verbs.embedding import EmbedConfig
-    from navi.verbs.files import EmbeddedFiles, embed_files
-    from navi.verbs.index_store import build_index, open_index
-    from navi.verbs.link import Pairs, find_pairs
-    from navi.verbs.navi import Navi
-    from navi.verbs.search import Neighbour, Neighbours, SearchIndex, index_frames, parse_like
+# What the imports below make stays, so looking for garbage in it finds none. Left out of every later search too, it
+# takes `import navi.verbs` from 5.6 to 3.8 s of CPU (benchmarks/startup.py). A process that holds more already is left
+# alone: some of that may be a user's garbage.
+_quick = _gc.isenabled() and len(_gc.get_objects()) < 100_000
+if _quick:
+    _gc.disable()
+
+from navi.verbs.embed import EmbedConfig, EmbeddedFiles, embed_files  # noqa: E402
+from navi.verbs.index_store import build_index, open_index  # noqa: E402
+from navi.verbs.link import Pairs, find_pairs  # noqa: E402
+from navi.verbs.navi import Navi  # noqa: E402
+from navi.verbs.search import Neighbour, Neighbours, SearchIndex, index_frames, parse_like  # noqa: E402
+
+if _quick:
+    _gc.freeze()
+    _gc.enable()
 
 __all__ = [
     "EmbedConfig",

@@ -15,8 +15,7 @@ from navi.corpus.arrays import FolderStore
 from navi.errors import ConfigError, ModelError, TableError
 from navi.files import read_json, write_folder, write_json
 from navi.tables import Source, find_sources
-from navi.verbs.embedding import EmbedConfig
-from navi.verbs.files import FileEmbedder, read_ahead
+from navi.verbs.embed import FILE_ROWS, encode_files
 from navi.verbs.row_similarity import Whitening, WordIndex
 from navi.verbs.search import IndexBuilder, SearchIndex, import_faiss
 from navi.version import VERSION
@@ -50,7 +49,7 @@ def build_index(
     with write_folder(folder) as aside:
         with FolderStore(aside / "scratch") as store:
             builder = IndexBuilder(navi, store)
-            for encoded in read_ahead(FileEmbedder(navi, sources, "rows", EmbedConfig()).read()):
+            for encoded in encode_files(navi, sources, FILE_ROWS["rows"]):
                 builder.add(encoded)
                 for table, count in enumerate(np.bincount(encoded.arrays.row_table)):
                     if progress is not None:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from navi.corpus.hashing import inverse_document_frequency
 from navi.errors import ConfigError
-from navi.verbs.embedding import embed_value_means
-from navi.verbs.pool import Floats, Ints, Progress
+from navi.model.runner import Floats, Ints, Progress
 from navi.verbs.result import TabularResult
 from navi.verbs.row_similarity import Whitening, list_words, weigh_similarity
 
@@ -140,7 +139,7 @@ class ComparedRows:
 
         encoded = navi.encode({"left": left, "right": right})
         arrays = encoded.arrays
-        vectors = embed_value_means(navi.pool, arrays, progress=progress)
+        vectors = navi.runner.embed(arrays, parts=("value_means",), progress=progress)["value_means"]
         row, words = list_words(encoded)
         _, word, counts = np.unique(words, return_inverse=True, return_counts=True)
         rarity = inverse_document_frequency(arrays.num_rows, counts).astype(np.float32)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 from safetensors import SafetensorError
 
 from navi.backbones import WEIGHTS_FILE
 from navi.corpus import PrepareConfig
 from navi.errors import ConfigError, ModelError
+from navi.files import digest_file, read_json
 from navi.model import NaviModel
-from navi.model.config import FORMAT_VERSION
+from navi.model.encoder import FORMAT_VERSION
 from navi.version import VERSION
 
 CONFIG_FILE, TOKENIZER_FILE, RECORD_FILE, CORPUS_FILE = "config.json", "tokenizer.json", "pretrain.json", "corpus.json"
+COPY_AGAIN = "Copy the model again."
+Devices = str | torch.device | Sequence[str | torch.device] | None
+"""One device, several (`cuda:0,cuda:1` or a list), or None for the best there is."""
+EXPECTED_DEVICES = "Expected cpu, cuda, cuda:0 or several, such as cuda:0,cuda:1."
 
 
 def open_model(folder: Path) -> NaviModel:
@@ -63,7 +68,7 @@ def check_folder(folder: Path) -> None:
     for name in (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE):
         if not (folder / name).is_file():
             raise ModelError(f"{folder} is not a model: it has no {name}. Give a directory that `navi pretrain` wrote.")
-    _check_config(folder, read_json(folder / CONFIG_FILE))
+    _check_config(folder, read_json(folder / CONFIG_FILE, ModelError, COPY_AGAIN))
 
 
 def _check_config(folder: Path, config: dict[str, Any]) -> None:
@@ -73,15 +78,13 @@ def _check_config(folder: Path, config: dict[str, Any]) -> None:
             f"navi pretrain CORPUS -o MODEL --backbone {folder}."
         )
     version = config.get("format_version", 1)
-    if version > FORMAT_VERSION:
+    if version != FORMAT_VERSION:
+        remedy = "Pretrain it again: navi pretrain CORPUS -o MODEL."
+        if version > FORMAT_VERSION:
+            remedy = "Update navi-tables: pip install -U navi-tables."
         raise ModelError(
-            f"The model in {folder} has format version {version}, this is NAVI {VERSION} and reads up to "
-            f"{FORMAT_VERSION}. Update navi-tables: pip install -U navi-tables."
-        )
-    if version < FORMAT_VERSION:
-        raise ModelError(
-            f"The model in {folder} has format version {version}, whose encoder was another; "
-            f"this is NAVI {VERSION} and reads {FORMAT_VERSION}. Pretrain it anew: navi pretrain CORPUS -o MODEL."
+            f"The model in {folder} has format version {version}, this is NAVI {VERSION} and reads {FORMAT_VERSION}. "
+            f"{remedy}"
         )
 
 
@@ -89,15 +92,14 @@ def fingerprint_model(folder: Path) -> str:
     """Return a digest of everything that decides what a model answers."""
     digest = hashlib.sha256()
     for name in (CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE):
-        with (folder / name).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        digest.update(bytes.fromhex(digest_file(folder / name)))
     return digest.hexdigest()
 
 
 def find_prepare_config(folder: Path) -> PrepareConfig:
-    """Return the settings that the model's own corpus was prepared with, where the record tells, else the defaults."""
+    """Return the settings that the model's own corpus was prepared with, where the record says, else the defaults."""
     file = folder / RECORD_FILE
-    settings = read_json(file).get("corpus", {}).get("settings") if file.is_file() else None
+    settings = read_json(file, ModelError, COPY_AGAIN).get("corpus", {}).get("settings") if file.is_file() else None
     if settings is None:
         return PrepareConfig(backbone=str(folder))
     try:
@@ -106,12 +108,30 @@ def find_prepare_config(folder: Path) -> PrepareConfig:
         raise ModelError(f"Cannot read the corpus's settings in {file}: {error}.") from error
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    """Return the object that a JSON file of a model directory holds."""
+def parse_devices(device: Devices) -> list[torch.device]:
+    """Return the devices that a user named, if they are there; the best there is for None.
+
+    >>> parse_devices("cpu, cpu")
+    [device(type='cpu'), device(type='cpu')]
+    """
+    if device is None:
+        return [torch.device("cuda" if torch.cuda.is_available() else "cpu")]
+    if isinstance(device, torch.device):
+        device = [device]
+    names = device.split(",") if isinstance(device, str) else list(device)
+    if not names:
+        raise ConfigError(f"No device named. {EXPECTED_DEVICES}")
+    return [_parse_device(name if isinstance(name, torch.device) else name.strip()) for name in names]
+
+
+def _parse_device(name: str | torch.device) -> torch.device:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"Cannot read {file}: {error}. Copy the model again.") from error
-    if not isinstance(found, dict):
-        raise ModelError(f"Cannot read {file}: expected an object, found {type(found).__name__}. Copy the model again.")
-    return found
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"Unknown device '{name}'. {EXPECTED_DEVICES}") from error
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise ConfigError(f"The device '{device}' is not supported. Expected cpu, cuda or mps.")
+    num_there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if device.type != "cpu" and (device.index or 0) >= num_there[device.type]:
+        raise ConfigError(f"The device '{device}' is not there: {num_there[device.type]} were found. Use cpu.")
+    return device

@@ -25,7 +25,6 @@ from navi.columns import (
 from navi.corpus import Encoded
 from navi.errors import ModelError, TableError
 from navi.tables import find_headers
-from navi.verbs.embedding import embed_attributes
 from navi.verbs.match import PARTNER_SHARE
 from navi.verbs.result import TabularResult
 
@@ -166,7 +165,7 @@ class _Namer:
         self._headers = list_known_headers(self._known, navi.tokenizer)
         self._words = list_words(navi.tokenizer)
         self._sample = encoded.arrays.take_rows(choose_rows(encoded, np.arange(encoded.arrays.num_rows), rows))
-        attributes = embed_attributes(navi.runner, encoded.arrays)[encoded.arrays.column_attribute]
+        attributes = navi.runner.embed_attributes(encoded.arrays)[encoded.arrays.column_attribute]
         unread = dict.fromkeys(STATES, np.zeros_like(attributes))
         self._profiles = replace(sketch_columns(encoded), states={**unread, "attribute": attributes})
 

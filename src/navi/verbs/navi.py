@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -14,24 +13,16 @@ import pyarrow as pa
 from navi.backbones import load_tokenizer
 from navi.batches import SpecialTokens
 from navi.corpus import Encoded, PrepareConfig, RowEncoder
+from navi.model import Runner
+from navi.model.runner import Progress
 from navi.tables import ReadConfig, Table, read_tables
-from navi.training import Domain
-from navi.verbs.caching import CachingRunner
-from navi.verbs.devices import Devices, parse_devices
-from navi.verbs.embedding import (
-    EmbedConfig,
-    embed_attributes,
-    embed_cells,
-    embed_rows,
-    index_cells,
-    progress_bar,
-)
-from navi.verbs.loading import find_prepare_config, fingerprint_model, open_model
-from navi.verbs.pool import Progress, RunnerPool
+from navi.verbs.embed import EmbedConfig, Vectors, embed_encoded, embed_frames, index_cells, progress_bar
+from navi.verbs.loading import Devices, find_prepare_config, fingerprint_model, open_model, parse_devices
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from navi.training import Domain
     from navi.verbs.calibration import Calibration
     from navi.verbs.impute import Fills
     from navi.verbs.link import Pairs
@@ -45,10 +36,8 @@ Frame = TypeVar("Frame")
 class Navi:
     """A model directory opened for questions; frames are pandas, Polars, Arrow, lists of dictionaries, or one row."""
 
-    def __init__(
-        self, runners: Sequence[CachingRunner], tokenizer: Tokenizer, folder: Path, prepare_config: PrepareConfig
-    ) -> None:
-        self.pool = RunnerPool(runners)
+    def __init__(self, runner: Runner, tokenizer: Tokenizer, folder: Path, prepare_config: PrepareConfig) -> None:
+        self.runner = runner
         self.tokenizer = tokenizer
         self.folder = folder
         self.prepare_config = prepare_config
@@ -67,17 +56,11 @@ class Navi:
         `device` may name several (`cuda:0,cuda:1`): rows are then shared out among them. `precision` is float32 on a
         CPU and bfloat16 on a GPU if it is not given; int8 is quicker on a CPU, and near float32 but not the same.
         """
-        folder = Path(path)
-        devices = parse_devices(device)
-        model = open_model(folder)
-        tokenizer = load_tokenizer(folder)
+        folder, devices = Path(path), parse_devices(device)
+        model, tokenizer = open_model(folder), load_tokenizer(folder)
         special = SpecialTokens.of(tokenizer)
-        models = [model, *(copy.deepcopy(model) for _ in devices[1:])]
-        runners = [
-            CachingRunner(each, special, device=place, precision=precision, tokens_per_batch=tokens_per_batch)
-            for each, place in zip(models, devices, strict=True)
-        ]
-        return cls(runners, tokenizer, folder, find_prepare_config(folder))
+        runner = Runner(model, special, devices=devices, precision=precision, tokens_per_batch=tokens_per_batch)
+        return cls(runner, tokenizer, folder, find_prepare_config(folder))
 
     def __deepcopy__(self, memo: Any) -> Self:
         """Return itself: nothing in it changes, so copies may share it."""
@@ -85,14 +68,8 @@ class Navi:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by reference: the directory is opened again, on devices of the same names."""
-        runner = self.runner
-        devices = ",".join(str(each.device) for each in self.pool.runners)
-        return _open, (type(self), self.folder, devices, runner.precision, runner.tokens_per_batch)
-
-    @property
-    def runner(self) -> CachingRunner:
-        """The runner on the first device."""
-        return self.pool.runners[0]
+        devices = ",".join(map(str, self.runner.devices))
+        return _open, (type(self), self.folder, devices, self.runner.precision, self.runner.tokens_per_batch)
 
     @property
     def special(self) -> SpecialTokens:
@@ -112,6 +89,8 @@ class Navi:
     @cached_property
     def domain(self) -> Domain:
         """Headers and values of the rows that the model learned from."""
+        from navi.training import Domain
+
         return Domain.load(self.folder)
 
     @property
@@ -143,7 +122,7 @@ class Navi:
         dtype: str = "float32",
         output: str = "numpy",
         pooling: str = "row",
-    ) -> Any:
+    ) -> Vectors:
         """Return (rows, D): one vector for each row of the frame, in its order; a row without any cell has zeros.
 
         With `columns`, only these are read. `pooling` is `row`, `cls`, `mean` or `values`, as in `EmbedConfig`.
@@ -159,37 +138,75 @@ class Navi:
             pooling=pooling,
         )
         with progress_bar("Embedding rows", show=show_progress_bar) as progress:
-            return config.finish(embed_rows(self, frame, columns, config, progress))
+            return config.finish(embed_frames(self, frame, columns, config, progress))
 
-    def embed_segments(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
+    def embed_segments(
+        self,
+        frame: Any,
+        *,
+        return_index: bool = False,
+        columns: Sequence[str] | None = None,
+        batch_size: int | None = None,
+        tokens_per_batch: int | None = None,
+        normalize: bool = False,
+        show_progress_bar: bool = False,
+        dtype: str = "float32",
+        output: str = "numpy",
+    ) -> Vectors | tuple[Vectors, pa.Table]:
         """Return (cells, D): the segment embedding of each cell that holds something, row after row.
 
-        `return_index=True` adds an Arrow table with table, row (from 1), header and role of each. `settings` are those
-        of `embed_rows`, but for the pooling.
+        `return_index=True` adds an Arrow table with table, row (from 1), header and role of each. All else is as in
+        `embed_rows`.
         """
-        return self._embed_cells(frame, "segments", return_index, settings)
+        config = EmbedConfig(
+            batch_size=batch_size, tokens_per_batch=tokens_per_batch, normalize=normalize, dtype=dtype, output=output
+        )
+        return self._embed_cells(frame, "segments", config, columns, return_index, show_progress_bar)
 
-    def embed_headers(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
+    def embed_headers(
+        self,
+        frame: Any,
+        *,
+        return_index: bool = False,
+        columns: Sequence[str] | None = None,
+        batch_size: int | None = None,
+        tokens_per_batch: int | None = None,
+        normalize: bool = False,
+        show_progress_bar: bool = False,
+        dtype: str = "float32",
+        output: str = "numpy",
+    ) -> Vectors | tuple[Vectors, pa.Table]:
         """Return (cells, D): the embedding of each cell's header; otherwise like `embed_segments`."""
-        return self._embed_cells(frame, "headers", return_index, settings)
+        config = EmbedConfig(
+            batch_size=batch_size, tokens_per_batch=tokens_per_batch, normalize=normalize, dtype=dtype, output=output
+        )
+        return self._embed_cells(frame, "headers", config, columns, return_index, show_progress_bar)
 
-    def _embed_cells(self, frame: Any, kind: str, return_index: bool, settings: dict[str, Any]) -> Any:
-        columns, show = settings.pop("columns", None), settings.pop("show_progress_bar", False)
-        config = EmbedConfig(**settings)
+    def _embed_cells(
+        self, frame: Any, kind: str, config: EmbedConfig, columns: Sequence[str] | None, return_index: bool, show: bool
+    ) -> Vectors | tuple[Vectors, pa.Table]:
         encoded = self.encode(self.read(frame, columns))
         with progress_bar(f"Embedding {kind}", show=show) as progress:
-            array = config.finish(embed_cells(self, encoded, kind, config, progress))
-        return (array, index_cells(encoded)) if return_index else array
+            vectors = config.finish(embed_encoded(self, encoded, kind, config, progress))
+        return (vectors, index_cells(encoded)) if return_index else vectors
 
-    def embed_attributes(self, frame: Any, *, return_index: bool = False, **settings: Any) -> Any:
+    def embed_attributes(
+        self,
+        frame: Any,
+        *,
+        return_index: bool = False,
+        normalize: bool = False,
+        dtype: str = "float32",
+        output: str = "numpy",
+    ) -> Vectors | tuple[Vectors, pa.Table]:
         """Return (attributes, D): the context-free vector of each distinct attribute, in order of first appearance.
 
         `return_index=True` adds an Arrow table with their texts.
         """
-        config = EmbedConfig(**settings)
+        config = EmbedConfig(normalize=normalize, dtype=dtype, output=output)
         encoded = self.encode(frame)
-        array = config.finish(embed_attributes(self.runner, encoded.arrays))
-        return (array, pa.table({"attribute": encoded.attributes})) if return_index else array
+        vectors = config.finish(self.runner.embed_attributes(encoded.arrays))
+        return (vectors, pa.table({"attribute": encoded.attributes})) if return_index else vectors
 
     def name_columns(
         self, frame: Any, columns: Sequence[str] | None = None, *, top: int = 5, rows: int = 40, free: bool = True

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from navi.corpus import Encoded
 from navi.corpus.arrays import gather_ranges
 from navi.corpus.hashing import hash_texts, inverse_document_frequency
-from navi.verbs.embedding import normalize_rows
-from navi.verbs.pool import Floats, Ints
+from navi.model.runner import Floats, Ints
+from navi.verbs.embed import normalize_rows
 
 # Shape suffixes: R rows, D hidden size, W distinct words, P pairs of a row and a word.
 

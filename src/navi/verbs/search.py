@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from navi.corpus import Encoded
 from navi.corpus.arrays import ArrayStore, read_texts
 from navi.errors import ConfigError, MissingExtraError, TableError
-from navi.verbs.embedding import embed_value_means
-from navi.verbs.pool import Floats, Ints, Progress
+from navi.model.runner import Floats, Ints, Progress
 from navi.verbs.result import TabularResult
 from navi.verbs.row_similarity import Whitening, WordIndex, Words, list_words, weigh_similarity
 
@@ -109,7 +108,9 @@ class SearchIndex:
         encoded = self.navi.encode(tables)
         if encoded.arrays.num_rows < sum(table.num_rows for table in tables.values()):
             raise TableError("A row to search for has no cells. Give it at least one, such as title=Alien.")
-        vectors = self.whitening.transform(embed_value_means(self.navi.pool, encoded.arrays))
+        vectors = self.whitening.transform(
+            self.navi.runner.embed(encoded.arrays, parts=("value_means",))["value_means"]
+        )
         rows, words = list_words(encoded)
         return [self._find(vector, words[rows == place], k) for place, vector in enumerate(vectors)]
 
@@ -184,7 +185,8 @@ class IndexBuilder:
     def add(self, encoded: Encoded, progress: Progress | None = None) -> None:
         """Take in rows."""
         arrays = encoded.arrays
-        self._store.append("vectors", embed_value_means(self._navi.pool, arrays, progress=progress))
+        vectors = self._navi.runner.embed(arrays, parts=("value_means",), progress=progress)["value_means"]
+        self._store.append("vectors", vectors)
         rows, words = list_words(encoded)
         self._store.append("word_rows", (rows + self._num_rows).astype(np.int32))
         self._store.append("words", words)

@@ -15,8 +15,8 @@ from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer
 
 from navi.corpus.arrays import SegmentArrays, gather_ranges
-from navi.model.attention import PACKED_ATTENTION, Boundaries, Packing
-from navi.model.pooling import pool_spans
+from navi.model.attention import Boundaries, Packing, pack_attention
+from navi.model.encoder import pool_spans
 from navi.randomness import fold, make_key, uniform
 from navi_paper.baselines.base import LAYERS, Backbone, Baseline, Batch, to_tensors
 from navi_paper.baselines.text import Cells, list_row_cells
@@ -47,12 +47,12 @@ class Cm2(Baseline):
 
     def __init__(self, config: BertConfig, tokenizer: Tokenizer) -> None:
         super().__init__(config, tokenizer)
-        config._attn_implementation = PACKED_ATTENTION
         width = config.hidden_size
         self.words = nn.Embedding(config.vocab_size, width)
         self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.encoder = nn.ModuleList(BertLayer(config, layer_idx=i) for i in range(config.num_hidden_layers))
+        pack_attention(self.encoder)
         self.cls = nn.Parameter(torch.zeros(width))
         self.mask = nn.Parameter(torch.zeros(width))
         self.number_bias = nn.Parameter(torch.zeros(width))

@@ -14,9 +14,8 @@ from transformers import BertConfig, BertForMaskedLM
 
 from navi.batches import SpecialTokens
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
-from navi.model.attention import PACKED_ATTENTION, Boundaries, Packing
-from navi.model.encoder import embed_tokens
-from navi.model.pooling import pool_spans
+from navi.model.attention import Boundaries, Packing, pack_attention
+from navi.model.encoder import embed_tokens, pool_spans
 from navi.randomness import choose_below, fold, make_key, uniform
 from navi_paper.baselines.base import Backbone, Baseline, Batch, to_tensors
 from navi_paper.encoder import (
@@ -319,8 +318,8 @@ class Bert(TokenBaseline):
 
     def __init__(self, config: BertConfig, tokenizer: Tokenizer) -> None:
         super().__init__(config, tokenizer)
-        config._attn_implementation = PACKED_ATTENTION
         self.model = BertForMaskedLM(config)
+        pack_attention(self.model)
         self.template = self.make_template()
 
     def make_template(self) -> Template:

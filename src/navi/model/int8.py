@@ -1,0 +1,363 @@
+"""Encoder layers in int8 for the CPU: SmoothQuant (Xiao et al., 2023), all layers as one OpenVINO graph."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from navi.batches import BatchBuilder, SpecialTokens
+from navi.corpus.arrays import SegmentArrays
+from navi.errors import ConfigError, ModelError
+from navi.model.attention import PackedSelfAttention, Packing
+from navi.model.encoder import NaviConfig, NaviModel
+
+# Shape suffixes: T tokens (packed), B rows of one padded length L, D width of what comes in, O width of what goes out.
+
+Node = Any
+"""What a graph is made of: OpenVINO's own nodes."""
+ACTIVATIONS = {"gelu": ("gelu", "erf"), "gelu_new": ("gelu", "tanh"), "relu": ("relu",)}
+"""What the graph calls an activation, by the name that a configuration gives it."""
+HIDDEN = np.float32(-1e9)
+"""What is added to the score of a token that may not be seen."""
+TOKENS_AT_ONCE = 1024
+"""Tokens that go through the graph together in one thread, padding and all, or one row."""
+SHORT_ROW = 256
+"""Tokens of a row whose attention is in eight bits; in longer ones shares of less than 1/255 would come to nothing."""
+SMOOTHING = 0.4
+"""How much of a channel's range moves from the states to the weights, where it costs less; beyond 0.6 real rows leave
+the ranges that random ones show."""
+TRIAL_ROWS, TRIAL_COLUMNS, TRIAL_LENGTH = 64, 8, 12
+"""Rows, columns and longest value of the random rows that ranges are seen on; fewer rows were seen to miss outliers."""
+
+
+def quantize_layers(model: NaviModel, special: SpecialTokens) -> None:
+    """Put one graph in int8 in the place of a model's encoder layers; attribute encoder, projection and head stay.
+
+    States are written as eight bits over ranges that the float32 layers show on rows of random tokens. No batch decides
+    on them, so a row's embedding does not depend on its neighbours.
+    """
+    if model.quantized_layers is not None:
+        return
+    if model.device.type != "cpu":
+        raise ConfigError(f"Precision int8 is for the CPU, got the device '{model.device}'. Use bfloat16 there.")
+    if importlib.util.find_spec("openvino") is None:
+        raise ModelError(
+            "Precision int8 needs OpenVINO, which is not installed. "
+            "Install it with pip install 'navi-tables[int8]', or use float32."
+        )
+    if model.config.hidden_act not in ACTIVATIONS:
+        raise ModelError(
+            f"No int8 layers for the activation '{model.config.hidden_act}'. "
+            f"Expected one of {', '.join(ACTIVATIONS)}; use float32."
+        )
+    model.quantized_layers = QuantizedLayers(model, observe_ranges(model, special))
+    model.layers = nn.ModuleList()
+
+
+class ActivationRange(NamedTuple):
+    """The lowest and the highest number of each channel, (D,) each."""
+
+    low: Tensor
+    high: Tensor
+
+    @property
+    def largest(self) -> Tensor:
+        """(D,) the largest size of each channel."""
+        return torch.maximum(self.low.abs(), self.high.abs()).clamp(min=1e-5)
+
+
+Ranges = dict[nn.Module, ActivationRange]
+"""The range of what each module is given; of the maps to queries, keys and values, of what they make."""
+
+
+@torch.inference_mode()
+def observe_ranges(model: NaviModel, special: SpecialTokens) -> Ranges:
+    """Return the ranges that the layers show on rows of random tokens."""
+    ranges: Ranges = {}
+    layers: list[Any] = list(model.layers)
+
+    def look(module: nn.Module, given: tuple[Tensor, ...]) -> None:
+        states = given[0].reshape(-1, given[0].shape[-1])
+        ranges[module] = ActivationRange(*torch.aminmax(states, dim=0))
+        if isinstance(module, PackedSelfAttention):
+            for made in (module.query, module.key, module.value):
+                ranges[made] = ActivationRange(*torch.aminmax(made(states), dim=0))
+
+    hooks = [
+        module.register_forward_pre_hook(look)
+        for layer in layers
+        for module in (layer.attention.self, layer.attention.output.dense, layer.intermediate.dense, layer.output.dense)
+    ]
+    try:
+        model(BatchBuilder(make_trial_rows(special), special, align=False).pack_rows(np.arange(TRIAL_ROWS)))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return ranges
+
+
+def make_trial_rows(special: SpecialTokens) -> SegmentArrays:
+    """Return rows of random tokens, every tenth of them [MASK]; always the same ones."""
+    generator = np.random.default_rng(0)
+    num_cells = TRIAL_ROWS * TRIAL_COLUMNS
+
+    def draw(number: int, longest: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        lengths = generator.integers(1, longest + 1, number)
+        tokens = generator.choice(special.regular, lengths.sum()).astype(np.int32)
+        tokens[generator.random(len(tokens)) < 0.1] = special.mask
+        return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), tokens
+
+    columns = np.arange(TRIAL_COLUMNS, dtype=np.int32)
+    header = np.tile(columns, TRIAL_ROWS)
+    header_offsets, header_tokens = draw(TRIAL_COLUMNS, 4)
+    value_offsets, value_tokens = draw(num_cells, TRIAL_LENGTH)
+    return SegmentArrays(
+        row_offsets=np.arange(TRIAL_ROWS + 1, dtype=np.int64) * TRIAL_COLUMNS,
+        row_segments=np.arange(num_cells, dtype=np.int32),
+        row_table=np.zeros(TRIAL_ROWS, dtype=np.int32),
+        segment_attribute=header,
+        segment_header=header,
+        segment_value=np.arange(num_cells, dtype=np.int32),
+        header_offsets=header_offsets,
+        header_tokens=header_tokens,
+        value_offsets=value_offsets,
+        value_tokens=value_tokens,
+        attribute_offsets=header_offsets,
+        attribute_tokens=header_tokens,
+        column_table=np.zeros_like(columns),
+        column_header=columns,
+        column_attribute=columns,
+        column_role=np.zeros(TRIAL_COLUMNS, dtype=np.int8),
+    )
+
+
+class QuantizedLayers:
+    """All layers of an encoder; residuals and norms stay in float32.
+
+    Parts of a batch go through the graph side by side, each in one thread: products that threads share take longer.
+    """
+
+    def __init__(self, model: NaviModel, ranges: Ranges) -> None:
+        self._lock = threading.Lock()
+        layers = list(model.layers)
+        self._open_queue = cache(lambda short: _compile(draw_graph(layers, model.config, ranges, short=short)))
+
+    def __call__(self, hidden_TD: Tensor, packing: Packing, some_K: Tensor | None = None) -> Tensor:
+        """Return the states after all layers: (T, D), or (K, D) of some tokens."""
+        # The last layer is for the first token of each row alone where no other is asked for.
+        first_alone = some_K is not None and torch.equal(some_K, packing.wide.starts[:-1])
+        states_TD = np.zeros(hidden_TD.shape, np.float32)
+
+        def keep(request: Any, given: tuple[NDArray[np.int64], NDArray[np.bool_], Any]) -> None:
+            places_BL, real_BL, _ = given
+            found_BLD = request.get_output_tensor().data
+            asked_BL = real_BL[:, : found_BLD.shape[1]]
+            states_TD[places_BL[:, : found_BLD.shape[1]][asked_BL]] = found_BLD[asked_BL]
+
+        queues: list[Any] = []
+        with self._lock:
+            try:
+                for places_BL, real_BL, segment_BL in split_rows(packing):
+                    queue = self._open_queue(places_BL.shape[1] <= SHORT_ROW)
+                    if queue not in queues:
+                        queues.append(queue)
+                        queue.set_callback(keep)
+                    num_queries = 1 if first_alone else places_BL.shape[1]
+                    inputs = [hidden_TD.numpy()[places_BL], segment_BL, np.array([num_queries], np.int32)]
+                    # The callback's arguments keep the inputs until it is called.
+                    queue.start_async(inputs, (places_BL, real_BL, inputs), share_inputs=True)
+            finally:  # also of an interrupt: what is under way must not meet the next callback
+                for queue in queues:
+                    queue.wait_all()
+        states = torch.from_numpy(states_TD)
+        return states if some_K is None else states.index_select(0, some_K)
+
+
+def split_rows(packing: Packing) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int32]]]:
+    """Yield rows of like length, within `TOKENS_AT_ONCE` when padded, the longest first; empty rows are in none.
+
+    Of each come the places of its tokens, which of them are real, and the number of each token's segment: 0 for [CLS],
+    -1 where there is no token. All are (B, L).
+    """
+    row_first = packing.wide.limits[0]
+    segment_T = (row_first if packing.local is None else packing.local.limits[0]) - row_first
+    for bucket in reversed(packing.wide.pad()):
+        num_rows = max(1, TOKENS_AT_ONCE // bucket.places.shape[1])
+        for places, real in zip(*(torch.split(each, num_rows) for each in bucket[:2]), strict=True):
+            yield places.numpy(), real.numpy(), torch.where(real, segment_T[places], -1).int().numpy()
+
+
+def _compile(graph: Any) -> Any:
+    import openvino as ov
+
+    num_threads = torch.get_num_threads()
+    settings = {
+        "NUM_STREAMS": num_threads,
+        "INFERENCE_NUM_THREADS": num_threads,
+        "INFERENCE_PRECISION_HINT": "f32",
+        "ENABLE_CPU_PINNING": False,
+    }
+    # One more than run at a time, so that no thread waits for its next rows.
+    return ov.AsyncInferQueue(_open_core().compile_model(graph, "CPU", settings), num_threads + 1)
+
+
+@cache
+def _open_core() -> Any:
+    """Return OpenVINO's core, one for the process and kept to its end.
+
+    A core gives signals a stack of its own and, when it goes, puts back the one it found. Of two cores the later would
+    put back what the earlier took along, and the next signal, Ctrl-C too, would end the process with a fault.
+    """
+    import openvino as ov
+
+    return ov.Core()
+
+
+def draw_graph(layers: Sequence[Any], config: NaviConfig, ranges: Ranges, *, short: bool) -> Any:
+    """Return the graph of all layers; for short rows, attention is in eight bits as well.
+
+    It takes padded states, (B, L, D), the number of each token's segment, (B, L), as `split_rows` has it, and how many
+    tokens at the beginning of each row the last layer is for, (1,).
+    """
+    import openvino as ov
+    from openvino import opset13 as ops
+
+    given = ops.parameter([-1, -1, config.hidden_size], np.float32)
+    segments = ops.parameter([-1, -1], np.int32)
+    num_queries = ops.parameter([1], np.int32)
+    states, hiding = given, _hide(segments, segments)
+    for layer in layers[:-1]:
+        states = _draw_layer(layer, config, ranges, states, states, hiding, short)
+    asking, asking_segments = (ops.slice(node, [0], num_queries, [1], [1]) for node in (states, segments))
+    hiding = _hide(asking_segments, segments)
+    states = _draw_layer(layers[-1], config, ranges, asking, states, hiding, short)
+    return ov.Model([states], [given, segments, num_queries])
+
+
+def _hide(asking: Node, segments: Node) -> tuple[Node, Node]:
+    """Return what is added to scores: it hides padding, (B, 1, 1, L), and other segments as well, (B, 1, L, L)."""
+    from openvino import opset13 as ops
+
+    asked, asking = ops.unsqueeze(segments, [1, 2]), ops.unsqueeze(asking, [1, 3])
+    real = ops.greater_equal(asked, np.int32(0))
+    own = ops.logical_or(ops.equal(asked, asking), ops.equal(asking, np.int32(0)))  # [CLS] sees its row in every head
+    row, segment = (ops.select(seen, np.float32(0), HIDDEN) for seen in (real, ops.logical_and(own, real)))
+    return row, segment
+
+
+def _draw_layer(
+    layer: Any, config: NaviConfig, ranges: Ranges, asking: Node, states: Node, hiding: tuple[Node, Node], short: bool
+) -> Node:
+    """Return what a BERT layer makes of the tokens that ask, which see all states but those that are hidden."""
+    from openvino import opset13 as ops
+
+    mixing, wide, narrow = layer.attention.output.dense, layer.intermediate.dense, layer.output.dense
+    num_heads, num_wide = config.num_attention_heads, config.num_attention_heads - config.num_local_heads
+    attend = _draw_attention(layer.attention.self, ranges, asking, states, short)
+    groups = ((range(num_wide), hiding[0]), (range(num_wide, num_heads), hiding[1]))
+    mixed = ops.concat([attend(heads, hidden) for heads, hidden in groups if heads], 2)
+    attended = ops.add(QuantizedLinear([mixing], ranges[mixing])(mixed), asking)
+    attended = _normalize(attended, layer.attention.output.LayerNorm)
+    activation, *settings = ACTIVATIONS[config.hidden_act]
+    inner = getattr(ops, activation)(QuantizedLinear([wide], ranges[wide])(attended), *settings)
+    # What the activation gives is written as eight bits by the product itself, with one range for all channels.
+    outer = QuantizedLinear([narrow], ranges[narrow], smoothing=None)(inner)
+    return _normalize(ops.add(outer, attended), layer.output.LayerNorm)
+
+
+def _draw_attention(
+    attention: Any, ranges: Ranges, asking: Node, states: Node, short: bool
+) -> Callable[[range, Node], Node]:
+    """Return what draws, for some heads and what is hidden from them, what they take: (B, L, width of these heads)."""
+    from openvino import opset13 as ops
+
+    maps, width = (attention.query, attention.key, attention.value), attention.query.out_features // attention.num_heads
+    qkv = QuantizedLinear(maps, ranges[attention])
+    known = qkv.quantize(states)
+    asked = known if asking is states else qkv.quantize(asking)
+    # Without VNNI, two products of numbers that use all of their eight bits overflow sixteen.
+    in_eight_bits = short and torch.cpu._is_vnni_supported()
+
+    def look(quantized: Node, kind: int, heads: range) -> Node:
+        first = (kind * attention.num_heads + heads.start) * width
+        flat = qkv.multiply(quantized, slice(first, first + len(heads) * width))
+        if in_eight_bits:
+            largest = ranges[maps[kind]].largest.max().item()
+            flat = _quantize(flat, -largest, largest * 127 / 128)
+        return ops.transpose(ops.reshape(flat, [0, 0, len(heads), width], True), [0, 2, 1, 3])
+
+    def attend(heads: range, hiding: Node) -> Node:
+        scores = ops.matmul(look(asked, 0, heads), look(known, 1, heads), False, True)
+        shares = ops.softmax(ops.add(ops.multiply(scores, np.float32(attention.scaling)), hiding), -1)
+        mixed = ops.matmul(_quantize(shares, 0, 1) if in_eight_bits else shares, look(known, 2, heads), False, False)
+        return ops.reshape(ops.transpose(mixed, [0, 2, 1, 3]), [0, 0, len(heads) * width], True)
+
+    return attend
+
+
+class QuantizedLinear:
+    """A linear map, or several of the same states, with weights and states in eight bits.
+
+    Each channel of the states is divided by a factor that its weights are multiplied with, so that outliers of a few
+    channels cost the others few of their 256 steps.
+    """
+
+    def __init__(
+        self, linears: Sequence[nn.Linear], seen: ActivationRange, *, smoothing: float | None = SMOOTHING
+    ) -> None:
+        weight_OD = torch.cat([linear.weight.detach().float() for linear in linears])
+        factor_D = torch.ones(weight_OD.shape[1])
+        if smoothing is not None:
+            factor_D = seen.largest**smoothing / weight_OD.abs().amax(dim=0).clamp(min=1e-5) ** (1 - smoothing)
+            weight_OD = weight_OD * factor_D
+        self.low = min(float((seen.low / factor_D).min()), -1e-5)
+        self.high = max(float((seen.high / factor_D).max()), 1e-5)
+        self.inverse_D: NDArray[np.float32] | None = None if smoothing is None else (1 / factor_D).numpy()
+        # Without VNNI two products of eight bits must fit in sixteen, so the largest weight is halved.
+        num_levels = 127 if torch.cpu._is_vnni_supported() else 63
+        scale_O = weight_OD.abs().amax(dim=1, keepdim=True).clamp(min=1e-9) / num_levels
+        self.weight_OD: NDArray[np.int8] = (weight_OD / scale_O).round().to(torch.int8).numpy()
+        self.scale_O: NDArray[np.float32] = scale_O.numpy()
+        self.bias_O: NDArray[np.float32] = torch.cat([linear.bias.detach().float() for linear in linears]).numpy()
+
+    def __call__(self, states: Node) -> Node:
+        """Return W x + b."""
+        return self.multiply(self.quantize(states))
+
+    def quantize(self, states: Node) -> Node:
+        """Return states in the steps of their range; those beyond it get its ends."""
+        from openvino import opset13 as ops
+
+        if self.inverse_D is not None:
+            states = ops.multiply(states, self.inverse_D)
+        return _quantize(states, self.low, self.high)
+
+    def multiply(self, quantized: Node, outputs: slice = slice(None)) -> Node:
+        """Return W x + b, or some of its outputs, of states in their steps."""
+        from openvino import opset13 as ops
+
+        weight_OD = ops.multiply(ops.convert(ops.constant(self.weight_OD[outputs]), "f32"), self.scale_O[outputs])
+        return ops.add(ops.matmul(quantized, weight_OD, False, True), self.bias_O[outputs])
+
+
+def _quantize(states: Node, low: float, high: float) -> Node:
+    """Return states in 256 steps of a range; those beyond it get its ends."""
+    from openvino import opset13 as ops
+
+    ends = [np.float32(low), np.float32(high)]
+    return ops.fake_quantize(states, *ends, *ends, 256)
+
+
+def _normalize(states: Node, norm: nn.LayerNorm) -> Node:
+    from openvino import opset13 as ops
+
+    gain, bias = (parameter.detach().float().numpy() for parameter in (norm.weight, norm.bias))
+    return ops.add(ops.multiply(ops.mvn(states, [-1], True, norm.eps, "inside_sqrt"), gain), bias)

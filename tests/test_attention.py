@@ -1,0 +1,150 @@
+"""Attention over packed sequences, against one sequence at a time; the tiled kernel, on a CUDA device."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertSelfAttention
+
+from navi.model.attention import (
+    SHARED_LENGTH,
+    Boundaries,
+    PackedSelfAttention,
+    Packing,
+    attend,
+    pack_attention,
+    share_lines,
+    use_triton,
+)
+
+LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=9)
+ROWS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=4)
+TILED_ROWS = [[1, 3, 7, 12], [1], [1, 70, 5, 5, 61], [1] + [4] * 40, [1, 129], [1, 2, 3]]
+
+
+def bound(lengths, device="cpu"):
+    return Boundaries(torch.tensor([0, *lengths], device=device).cumsum(0), sum(lengths))
+
+
+def pack(rows, num_wide, device="cpu"):
+    """Return the packing of rows given as lists of segment lengths, each of which begins with a token of its own."""
+    wide, local = bound(list(map(sum, rows)), device), bound([length for row in rows for length in row], device)
+    return Packing(num_wide, wide, local)
+
+
+def draw_states(num_tokens, num_heads=2, width=4, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(num_tokens, num_heads, width, generator=generator) for _ in range(3)]
+
+
+def attend_slowly(query, key, value, lengths, scaling=0.5):
+    """Attend sequence by sequence and head by head."""
+    mixed, first = torch.empty_like(query), 0
+    for length in lengths:
+        within = slice(first, first + length)
+        for head in range(query.shape[1]):
+            scores = query[within, head] @ key[within, head].T * scaling
+            mixed[within, head] = scores.softmax(dim=1) @ value[within, head]
+        first += length
+    return mixed
+
+
+@settings(max_examples=40, deadline=None)
+@given(lengths=LENGTHS, seed=st.integers(0, 99))
+def test_packed_sequences_attend_as_each_alone(lengths, seed):
+    states = draw_states(sum(lengths), seed=seed)
+    found = attend(*states, Packing(2, bound(lengths)), 0.5)
+    torch.testing.assert_close(found, attend_slowly(*states, lengths), atol=1e-6, rtol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=ROWS)
+def test_wide_heads_attend_within_the_row_and_local_ones_within_the_segment_but_for_the_first_token(rows):
+    rows = [[1, *row] for row in rows]
+    wide, local = [sum(row) for row in rows], [length for row in rows for length in row]
+    states = draw_states(sum(wide), num_heads=3)
+    expected = attend_slowly(*states, wide)
+    narrow = attend_slowly(*states, local)
+    narrow[torch.tensor([0, *wide[:-1]]).cumsum(0)] = expected[torch.tensor([0, *wide[:-1]]).cumsum(0)]
+    expected[:, 2:] = narrow[:, 2:]
+    torch.testing.assert_close(attend(*states, pack(rows, num_wide=2), 0.5), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_gradients_flow_through_the_buckets_as_through_each_sequence():
+    lengths = [3, 1, 40, 7, 5, 33, 8, 17]
+    gradients = []
+    for run in (lambda *s: attend(*s, Packing(2, bound(lengths)), 0.5), lambda *s: attend_slowly(*s, lengths)):
+        states = [state.requires_grad_() for state in draw_states(sum(lengths))]
+        (run(*states) * torch.arange(sum(lengths))[:, None, None]).sum().backward()
+        gradients.append([state.grad for state in states])
+    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-4)
+
+
+def test_rows_without_tokens_change_nothing():
+    states, rows = draw_states(9), pack([[1, 3], [1, 4]], num_wide=1)
+    starts, local = torch.tensor([0, 0, 4, 4, 9, 9]), torch.tensor([0, 0, 1, 4, 4, 5, 9, 9])
+    found = attend(*states, Packing(1, Boundaries(starts, 9), Boundaries(local, 9)), 0.5)
+    torch.testing.assert_close(found, attend(*states, rows, 0.5))
+
+
+@given(LENGTHS)
+def test_buckets_hold_each_token_once_and_are_at_least_half_full_but_for_the_last_line(lengths):
+    seen = []
+    for bucket in bound(lengths).buckets:
+        assert 2 * int(bucket.real.sum()) >= bucket.real.numel() - SHARED_LENGTH
+        seen += bucket.places[bucket.real].tolist()
+    assert sorted(seen) == list(range(sum(lengths)))
+
+
+def test_short_sequences_share_lines_in_their_order():
+    bucket = share_lines(torch.tensor([0, 40, 50]), torch.tensor([16, 10, 8]))
+    assert bucket.real.sum(dim=1).tolist() == [26, 8]
+    assert bucket.places[0, :26].tolist() == [*range(16), *range(40, 50)]
+    assert bucket.places[1, :8].tolist() == list(range(50, 58))
+    assert (bucket.bias[0, 0, 0] == 0).tolist() == [True] * 16 + [False] * 16
+
+
+def test_the_limits_of_a_packing_are_those_of_wide_then_of_local_heads():
+    packing = pack([[1, 2], [1, 1, 1]], num_wide=1)
+    assert packing.limits[0].tolist() == [[0, 0, 0, 3, 3, 3], [0, 1, 1, 3, 4, 5]]
+    assert packing.limits[1].tolist() == [[3, 3, 3, 6, 6, 6], [3, 3, 3, 6, 5, 6]]
+    assert Packing(2, packing.wide).limits[0].tolist() == [[0, 0, 0, 3, 3, 3]] * 2
+
+
+def test_packed_attention_takes_the_place_of_berts_with_its_parameters():
+    own = BertSelfAttention(BertConfig(hidden_size=12, num_attention_heads=3))
+    model = torch.nn.ModuleDict({"self": own})
+    before = {name: parameter.data_ptr() for name, parameter in model.named_parameters()}
+    pack_attention(model)
+    assert isinstance(model["self"], PackedSelfAttention)
+    assert {name: parameter.data_ptr() for name, parameter in model.named_parameters()} == before
+    hidden, packing = torch.randn(29, 12), pack([[1, 4, 20], [1, 3]], num_wide=2)
+    states = [made(hidden).view(29, 3, 4) for made in (own.query, own.key, own.value)]
+    found = model["self"](hidden[None], packing=packing)[0][0]
+    torch.testing.assert_close(found, attend(*states, packing, 0.5).flatten(1), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_on_cpu_no_precision_takes_the_tiled_kernel(dtype):
+    assert not use_triton(torch.zeros(1, 1, 64, dtype=dtype))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("width", [8, 16, 26, 32, 64])
+@pytest.mark.parametrize("num_wide", [4, 2, 1])
+def test_the_tiled_kernel_attends_and_differentiates_as_padded_attention_does(width, num_wide):
+    packing = pack(TILED_ROWS, num_wide, "cuda")
+    packing = packing if num_wide < 4 else Packing(4, packing.wide)
+    states = [state.cuda().bfloat16() for state in draw_states(sum(map(sum, TILED_ROWS)), 4, width)]
+    assert use_triton(states[0]) == (width in (16, 32, 64))
+    tiled = [state.clone().requires_grad_() for state in states]
+    exact = [state.float().requires_grad_() for state in states]  # float32 attends padded
+    found, expected = (attend(*each, packing, width**-0.5) for each in (tiled, exact))
+    found.backward(states[0])
+    expected.backward(states[0].float())
+    torch.testing.assert_close(found.float(), expected, atol=2e-2, rtol=2e-2)
+    for one, other in zip(tiled, exact, strict=True):
+        torch.testing.assert_close(one.grad.float(), other.grad, atol=4e-2, rtol=4e-2)

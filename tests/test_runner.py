@@ -1,0 +1,163 @@
+"""The laws of the runner: order, batches, equal rows, attributes, devices, masks."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navi.batches import BatchBuilder, MaskingConfig
+from navi.errors import ConfigError
+from navi.model import Runner, load_backbone
+from navi.model.runner import PARTS, find_distinct, group_by_length
+
+CLOSE = {"atol": 1e-5, "rtol": 0.0}
+
+
+@pytest.fixture(scope="module")
+def arrays(make_arrays):
+    """Random rows; some are empty, some alike."""
+    return make_arrays(seed=41, num_rows=60, cells=(0, 3), num_values=4, num_headers=6)
+
+
+@pytest.fixture
+def runner(tiny_backbone, special):
+    return Runner(load_backbone(tiny_backbone), special, devices=["cpu"], tokens_per_batch=60)
+
+
+def encode_directly(runner, arrays, rows):
+    """Return every part for rows in one batch, as the model gives it."""
+    packed = BatchBuilder(arrays, runner.special, align=False).pack_rows(rows)
+    with torch.no_grad():
+        output = runner.model(packed)
+        found = {"cls": output.cls, "header_states": output.headers, "values": output.values}
+        found |= {"rows": runner.model.pool_rows(output, packed), "headers": runner.model.pool_headers(output, packed)}
+        found["segments"] = runner.model.embed_segments(output, packed)
+        found = {name: embedded.numpy() for name, embedded in found.items()}
+    found |= {"means": np.zeros_like(found["rows"]), "value_means": np.zeros_like(found["rows"])}
+    for row in np.unique(packed.segment_row.numpy()):
+        within = packed.segment_row.numpy() == row
+        found["value_means"][row] = found["values"][within].mean(axis=0)
+        found["means"][row] = (found["header_states"][within].mean(axis=0) + found["value_means"][row]) / 2
+    return found
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 7])
+def test_every_part_comes_in_the_order_of_the_rows_whatever_the_batches(runner, arrays, batch_size):
+    rows = np.random.default_rng(0).integers(0, arrays.num_rows, 80)
+    expected = encode_directly(runner, arrays, rows)
+    found = runner.embed(arrays, rows, parts=PARTS, batch_size=batch_size)
+    assert tuple(found) == PARTS
+    for part in PARTS:
+        np.testing.assert_allclose(found[part], expected[part], **CLOSE, err_msg=part)
+    np.testing.assert_allclose(runner.embed(arrays, rows, batch_size=batch_size)["rows"], expected["rows"], **CLOSE)
+
+
+def test_without_chosen_rows_all_are_embedded_and_none_give_none(runner, arrays):
+    expected = encode_directly(runner, arrays, np.arange(arrays.num_rows))["rows"]
+    np.testing.assert_allclose(runner.embed(arrays)["rows"], expected, **CLOSE)
+    assert runner.embed(arrays, np.zeros(0, np.int64))["rows"].shape == (0, 32)
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_batches_may_be_laid_out_where_the_model_is_or_on_the_host(runner, arrays, on_device, monkeypatch):
+    expected = encode_directly(runner, arrays, np.arange(arrays.num_rows))
+    moved, move = [], BatchBuilder.to
+    monkeypatch.setattr("navi.model.runner.is_worth_moving", lambda *_: on_device)
+    monkeypatch.setattr(BatchBuilder, "to", lambda self, device: (moved.append(device), move(self, device))[1])
+    for part in ("rows", "segments"):
+        np.testing.assert_allclose(runner.embed(arrays, parts=(part,))[part], expected[part], **CLOSE)
+    assert len(moved) == 2 * on_device
+
+
+def test_several_replicas_share_the_batches(special, arrays, runner):
+    several = Runner(copy.deepcopy(runner.model), special, devices=["cpu"] * 3, tokens_per_batch=60)
+    assert several.devices == [torch.device("cpu")] * 3
+    for part in ("rows", "segments"):
+        found, expected = (each.embed(arrays, parts=(part,))[part] for each in (several, runner))
+        np.testing.assert_allclose(found, expected, **CLOSE)
+
+
+def test_progress_counts_the_rows_that_are_done(runner, arrays):
+    done = []
+    runner.embed(arrays, batch_size=3, progress=lambda *counted: done.append(counted))
+    assert sum(count for count, _ in done) == arrays.num_rows
+    assert {total for _, total in done} == {arrays.num_rows}
+
+
+def test_distinct_rows_are_the_first_of_each_content_in_order(arrays):
+    def content_of(row):
+        return frozenset(arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]].tolist())
+
+    rows = np.random.default_rng(0).permutation(arrays.num_rows)
+    distinct, inverse = find_distinct(arrays, rows)
+    assert len(distinct) < arrays.num_rows
+    assert [content_of(row) for row in distinct[inverse]] == [content_of(row) for row in rows]
+    assert len({content_of(row) for row in distinct}) == len(distinct)
+    first = [rows.tolist().index(row) for row in distinct]
+    assert first == sorted(first)
+
+
+def test_attributes_are_encoded_once_until_too_many_are_remembered(runner, arrays, monkeypatch):
+    counted, expected = [], runner.embed_attributes(arrays)
+    runner.model.attribute_encoder.register_forward_pre_hook(lambda _, given: counted.append(len(given[0].starts) - 1))
+    np.testing.assert_array_equal(runner.embed_attributes(arrays, np.array([4, 2])), expected[[4, 2]])
+    runner.embed(arrays, batch_size=4)
+    assert counted == []
+    monkeypatch.setattr("navi.model.runner.MAX_ATTRIBUTES", 1)
+    monkeypatch.setattr("navi.model.runner.ATTRIBUTES_AT_ONCE", 3)
+    np.testing.assert_allclose(runner.embed_attributes(arrays), expected, **CLOSE)
+    assert max(counted) <= 3
+    assert sum(counted) == len(expected)
+
+
+def test_a_mask_is_laid_over_the_rows_before_they_are_encoded_and_equal_rows_then_run_apart(runner, arrays, special):
+    config = MaskingConfig(header_share=0.0, value_share=1.0, mask_rate=1.0, random_rate=0.0)
+    builder, masked_rows = BatchBuilder(arrays, special, masking=config, align=False), []
+
+    def mask(layout):
+        masked_rows.extend(layout.rows.tolist())
+        return builder.mask_layout(layout, epoch=0)[0]
+
+    rows = np.flatnonzero(np.diff(arrays.row_offsets) > 0)
+    masked, plain = runner.embed(arrays, rows, mask=mask)["rows"], runner.embed(arrays, rows)["rows"]
+    assert sorted(masked_rows) == rows.tolist()
+    assert (np.abs(masked - plain).max(axis=1) > 1e-3).all()
+
+
+def test_a_reader_sees_each_row_once_with_its_layout(runner, arrays):
+    rows, read = np.array([7, 3, 3, 11]), {}
+
+    def look(output, packed, layout):
+        read.update(zip(layout.rows.tolist(), output.cls.numpy(), strict=True))
+        assert packed.num_tokens == len(layout.token_ids)
+
+    runner.run(arrays, rows, look)
+    expected = encode_directly(runner, arrays, rows)["cls"]
+    assert sorted(read) == [3, 7, 11]
+    np.testing.assert_allclose([read[row] for row in rows.tolist()], expected, **CLOSE)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 40), max_size=30),
+    tokens=st.integers(1, 100),
+    batch_size=st.none() | st.integers(1, 5),
+)
+def test_groups_hold_each_place_once_within_the_budget_and_by_length(lengths, tokens, batch_size):
+    lengths = np.array(lengths, dtype=np.int64)
+    groups = group_by_length(lengths, tokens, batch_size)
+    order = np.concatenate(groups) if groups else np.array([], dtype=np.int64)
+    assert sorted(order.tolist()) == list(range(len(lengths)))
+    assert (np.diff(lengths[order]) >= 0).all()
+    for group in groups:
+        assert len(group) == 1 or lengths[group].sum() <= tokens
+        assert batch_size is None or len(group) <= batch_size
+
+
+def test_an_unknown_part_is_refused(runner, arrays):
+    with pytest.raises(ConfigError, match=r"Unknown part 'columns'. Expected some of rows, cls, means"):
+        runner.embed(arrays, parts=("rows", "columns"))

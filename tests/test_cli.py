@@ -8,6 +8,7 @@ import subprocess
 import sys
 import webbrowser
 from time import monotonic
+from typing import get_args
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -171,6 +172,28 @@ def test_without_a_terminal_progress_is_lines_on_stderr(catalogues, navi_command
 
 
 @pytest.mark.usefixtures("every_report")
+def test_training_shows_losses_rates_and_the_time_left_once_the_rate_is_known(capsys):
+    from navi.cli.console import Screen
+    from navi.cli.progress import follow_training, show_progress
+    from navi.training import StepReport
+
+    first = StepReport(step=1, num_steps=200, epoch=1, rows_per_second=0.0, tokens_per_second=0.0, seconds_left=2000.0)
+    rates = {"rows_per_second": 16.25, "tokens_per_second": 1234.0, "seconds_left": 125.0}
+    metrics = {"loss": 3.5, "masked": 3.4, "low": None}
+    later = StepReport(step=10, num_steps=200, epoch=1, **rates, metrics=metrics, note="Memory ran out.")
+    with show_progress(Screen()) as meter:
+        meter.wait("Loading")
+        for report in (first, later):
+            follow_training(meter)(report)
+    assert capsys.readouterr().err.splitlines() == [
+        "Loading …",
+        "Epoch 1: 1 of 200",
+        "Memory ran out.",
+        "Epoch 1: 10 of 200, loss 3.500, masked 3.400, low –, 16.2 rows/s, 1,234 tokens/s, 2 min 05 s left",
+    ]
+
+
+@pytest.mark.usefixtures("every_report")
 def test_quiet_shows_no_progress(catalogues, navi_command):
     assert navi_command("inspect", catalogues, "--quiet").stderr == ""
 
@@ -186,7 +209,45 @@ def test_a_terminal_shows_a_bar_while_something_runs(catalogues, tmp_path):
     assert "/5" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (8.24, "8.2 s"), (59, "59 s"), (187, "3 min 07 s"), (3600, "1 h 00 min"), (7322, "2 h 02 min")],
+)
+def test_durations_have_the_two_units_that_matter(seconds, text):
+    from navi.cli.console import format_duration
+
+    assert format_duration(seconds) == text
+
+
+def test_what_reading_lost_is_summed_over_tables_with_its_first_places():
+    from navi.cli.prepare import summarise_manifest
+
+    nothing = {"kept": 1, "dropped": {}, "cells": {}, "places": {}, "notes": []}
+    broken = [("a", 2, ["a:1", "a:5"]), ("b", 3, ["b:2", "b:3", "b:4"])]
+    tables = [
+        {"name": name} | nothing | {"dropped": {"broken row": count}, "places": {"broken row": places}}
+        for name, count, places in broken
+    ]
+    tables.append({"name": "c"} | nothing | {"kept": 0, "notes": ["empty file: nothing in it"]})
+    skipped = [{"path": f"f{number}.txt", "reason": "unknown suffix"} for number in range(5)]
+    assert summarise_manifest({"tables": tables, "skipped": skipped, "notes": []}).list_lines() == [
+        *("  5 rows: broken row", "    a:1", "    a:5", "    b:2"),
+        "  5 files skipped: unknown suffix (f0.txt, f1.txt, f2.txt, …)",
+        "  c: empty file: nothing in it",
+    ]
+    assert summarise_manifest({"tables": [{"name": "d"} | nothing], "skipped": [], "notes": []}).list_lines() == []
+
+
 # navi embed
+
+
+def test_the_choices_are_those_of_the_library():
+    from navi.cli.ask_rows import Dtype, Kind, Pooling, Precision
+    from navi.model.runner import PRECISIONS
+    from navi.verbs.embed import DTYPES, KINDS, POOLINGS
+
+    assert (get_args(Kind), get_args(Pooling), get_args(Dtype)) == (KINDS, tuple(POOLINGS), DTYPES)
+    assert get_args(Precision) == tuple(PRECISIONS)
 
 
 def test_every_row_gets_a_vector(model_dir, catalogues, tmp_path, navi_command):

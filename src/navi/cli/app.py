@@ -1,4 +1,4 @@
-"""The `navi` command: its verbs and what they share."""
+"""The `navi` command: its verbs, and errors as a user sees them: one line and an exit code."""
 
 from __future__ import annotations
 
@@ -7,10 +7,49 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from navi.cli import demo, embed, evaluate, impute, inspect, match, name, prepare, pretrain, report, search
-from navi.cli.errors import Commands
+from navi.cli import ask_columns, ask_rows, demo, evaluate, prepare, pretrain
+from navi.errors import NaviError, TrainingError
 from navi.version import VERSION
+
+
+class Commands(TyperGroup):
+    """The verbs; whatever one raises on purpose becomes one line on stderr, `--debug` shows the traceback."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take `--debug` from wherever it stands: who needs it has just typed the rest."""
+        if "--debug" in args:
+            args = ["--debug", *(arg for arg in args if arg != "--debug")]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a verb."""
+        try:
+            return super().invoke(ctx)
+        except (NaviError, OSError, KeyboardInterrupt) as error:
+            # A pipe that was closed early is Typer's to handle.
+            if isinstance(error, BrokenPipeError) or (ctx.obj or {}).get("debug"):
+                raise
+            typer.echo(f"navi: {describe_error(error)}", err=True)
+            raise typer.Exit(find_exit_code(error)) from error
+
+
+def describe_error(error: NaviError | OSError | KeyboardInterrupt) -> str:
+    """Return what an error says, in one line."""
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted."
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}."
+    return " ".join(str(error).split())
+
+
+def find_exit_code(error: NaviError | OSError | KeyboardInterrupt) -> int:
+    """Return 2 for what a user can mend, 1 for other failures, and for what a signal caused the signal's own."""
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    return int(getattr(error, "exit_code", 1 if isinstance(error, TrainingError | OSError) else 2))
+
 
 app = typer.Typer(
     name="navi",
@@ -55,24 +94,23 @@ def _navi(
         logging.basicConfig(level=logging.INFO)
 
 
-BEGIN, LEARN, ASK, MEASURE = "Begin", "Learn", "Ask a model", "Measure"
-"""The groups of verbs that the help shows."""
+GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Begin": (demo.demo, prepare.inspect),
+    "Learn": (prepare.prepare, pretrain.pretrain),
+    "Ask a model": (ask_rows.embed, ask_columns.match, ask_columns.name, ask_rows.impute, ask_rows.search),
+    "Measure": (evaluate.evaluate, evaluate.report),
+}
+"""The verbs, in the groups that the help shows; the first line of each one's docstring is its help."""
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    name: examples
+    for module in (demo, prepare, pretrain, ask_columns, ask_rows, evaluate)
+    for name, examples in module.EXAMPLES.items()
+}
 
 
-def _add(group: str, verb: Callable[..., Any], examples: tuple[str, ...]) -> None:
-    heading = "Example:" if len(examples) == 1 else "Examples:"
-    epilog = "\n\n".join((heading, *examples))
-    app.command(verb.__name__, epilog=epilog, rich_help_panel=group, no_args_is_help=verb is not demo.demo)(verb)
-
-
-_add(BEGIN, demo.demo, demo.EXAMPLES)
-_add(BEGIN, inspect.inspect, inspect.EXAMPLES)
-_add(LEARN, prepare.prepare, prepare.EXAMPLES)
-_add(LEARN, pretrain.pretrain, pretrain.EXAMPLES)
-_add(ASK, embed.embed, embed.EXAMPLES)
-_add(ASK, match.match, match.EXAMPLES)
-_add(ASK, name.name, name.EXAMPLES)
-_add(ASK, impute.impute, impute.EXAMPLES)
-_add(ASK, search.search, search.EXAMPLES)
-_add(MEASURE, evaluate.evaluate, evaluate.EXAMPLES)
-_add(MEASURE, report.report, report.EXAMPLES)
+for _group, _verbs in GROUPS.items():
+    for _verb in _verbs:
+        _examples = EXAMPLES[_verb.__name__]
+        _epilog = "\n\n".join(("Example:" if len(_examples) == 1 else "Examples:", *_examples))
+        _needs_arguments = _verb is not demo.demo
+        app.command(_verb.__name__, epilog=_epilog, rich_help_panel=_group, no_args_is_help=_needs_arguments)(_verb)

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from navi.cli.console import Screen
-from navi.cli.inspect import describe_table, list_tables
+from navi.cli.console import Screen, count_things, format_count, format_duration, make_heading, make_table, quote
 from navi.cli.options import Json, Quiet
-from navi.cli.prepare import summarise_corpus
+from navi.cli.prepare import describe_table, list_tables, summarise_corpus
 from navi.cli.pretrain import MEASURES, summarise_training
 from navi.cli.progress import follow_preparing, follow_training, show_progress
-from navi.cli.render import count_things, format_count, format_duration, make_heading, make_table, quote
 from navi.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from navi.training import PretrainConfig, StepReport
     from navi.verbs import Navi
 
-EXAMPLES = ("navi demo", "navi demo --folder films --seed 7 --minutes 2")
+EXAMPLES = {"demo": ("navi demo", "navi demo --folder films --seed 7 --minutes 2")}
 TRUTH_FILE = "truth.json"
 """Marks a folder as the demo's own, and holds what the simulator knows."""
 WIDTH = 0.5

@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Set
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from navi.cli.console import count_things, format_count, shorten
 from navi.cli.progress import follow_share, show_progress
-from navi.cli.render import count_things, format_count, shorten
 
 if TYPE_CHECKING:
     from navi.cli.demo import Tour

@@ -1,4 +1,4 @@
-"""`navi evaluate`: the paper's tables and figures, beside every baseline."""
+"""`navi evaluate` and `navi report`: the paper's tables and figures beside every baseline, and pages of results."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from navi.cli.console import Screen
+from navi.cli.console import Screen, count_things, format_count, make_heading, make_table, quote
 from navi.cli.options import ConfigFile, CorpusFolder, Device, Json, Quiet, split_names
 from navi.cli.pretrain import make_pretrain_config
 from navi.cli.progress import Meter, show_progress
-from navi.cli.render import count_things, format_count, make_heading, make_table, quote, tell_next
 from navi.errors import ConfigError
 
 if TYPE_CHECKING:
     from navi_paper import GridReport, GridSummary
 
-EXAMPLES = (
-    "navi evaluate corpus -o results",
-    "navi evaluate corpus -o results --gold gold/movie --models bert,navi",
-    "navi evaluate corpus -o results --take navi=model --tasks generative,clustering",
-)
-
+EXAMPLES = {
+    "evaluate": (
+        "navi evaluate corpus -o results",
+        "navi evaluate corpus -o results --gold gold/movie --models bert,navi",
+        "navi evaluate corpus -o results --take navi=model --tasks generative,clustering",
+    ),
+    "report": ("navi report navi-demo", "navi report results --open", "navi report results --tables tables.md"),
+}
 GoldPrefix = Annotated[
     Path | None,
     typer.Option(metavar="PREFIX", help="Gold: PREFIX_concepts.csv, PREFIX_labels.json, PREFIX_synonyms.json."),
@@ -91,7 +92,7 @@ def evaluate(
     screen.summarise(*summarise(summary, out))
     if summary.failed and summary.done == 0:
         raise typer.Exit(1)
-    screen.summarise(tell_next(f"navi report {quote(out)} --open", "look at the tables and figures"))
+    screen.suggest(f"navi report {quote(out)} --open", "look at the tables and figures")
 
 
 def follow_grid(meter: Meter) -> Callable[[GridReport], None]:
@@ -150,3 +151,31 @@ def read_pairs(texts: list[str]) -> dict[str, Path]:
             raise ConfigError(f"--take wants NAME=MODEL, got '{text}'.")
         pairs[name] = Path(folder)
     return pairs
+
+
+def report(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder of results.", show_default=False)],
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    tables: Annotated[
+        Path | None, typer.Option(metavar="FILE.md", help="Write words and tables as Markdown, too.")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the results of a demo or an evaluation as one HTML page that opens anywhere, offline."""
+    from navi.files import write_file
+    from navi.report import load_page, write_html, write_markdown
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    page = load_page(results)
+    screen.note(f"Drawing {page.title!r}.")
+    if tables is not None:
+        with write_file(tables) as aside:
+            aside.write_text(write_markdown(page), encoding="utf-8")
+    file = write_html(page, results)
+    screen.answer_json({"page": file, "tables": tables, "sections": [section.title for section in page.sections]})
+    screen.summarise(f"Written: {file}" + (f" and {tables}" if tables is not None else ""))
+    if show:
+        import webbrowser
+
+        webbrowser.open(file.resolve().as_uri())

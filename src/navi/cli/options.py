@@ -13,13 +13,18 @@ Paths = Annotated[
     list[Path],
     typer.Argument(metavar="PATHS", help="Files, folders or quoted glob patterns.", show_default=False),
 ]
+TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="One table, of any format.", show_default=False)]
 CorpusFolder = Annotated[
     Path, typer.Argument(metavar="CORPUS", help="A corpus that `navi prepare` wrote.", show_default=False)
 ]
 ModelFolder = Annotated[
     Path | None,
     typer.Option(
-        "--model", "-m", metavar="DIR", help="A model that `navi pretrain` wrote.  [required]", show_default=False
+        "--model",
+        "-m",
+        metavar="DIR",
+        help="The model to ask, as `navi pretrain` wrote it; needed.",
+        show_default=False,
     ),
 ]
 Backbone = Annotated[
@@ -34,10 +39,6 @@ Device = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="cpu, cuda, or several: cuda:0,cuda:1.", show_default="the best there is"),
 ]
-TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="One table, of any format.", show_default=False)]
-Columns = Annotated[
-    str | None, typer.Option(metavar="A,B", help="These columns alone, commas between them.", show_default="all")
-]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
@@ -49,9 +50,7 @@ def split_names(text: str | None) -> list[str] | None:
     >>> split_names("genre, country"), split_names(None)
     (['genre', 'country'], None)
     """
-    if text is None:
-        return None
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def require_model(folder: Path | None) -> Path:

@@ -1,28 +1,171 @@
-"""`navi prepare`: from tables to a corpus."""
+"""`navi inspect` and `navi prepare`: what tables look like, the corpus made of them, and what reading left out."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from navi.cli.console import Screen
+from navi.cli.console import (
+    Screen,
+    count_things,
+    format_count,
+    format_duration,
+    format_share,
+    make_heading,
+    make_table,
+    quote,
+    shorten,
+)
 from navi.cli.options import Backbone, ConfigFile, Json, Overwrite, Paths, Quiet
 from navi.cli.progress import follow_preparing, show_progress
-from navi.cli.read_summary import summarise_manifest
-from navi.cli.render import count_things, format_count, format_duration, make_heading, quote, tell_next
+from navi.errors import TableError
 from navi.settings import override, read_settings
 
 if TYPE_CHECKING:
-    from navi.corpus import Corpus, PrepareConfig
+    from rich.table import Table
 
-EXAMPLES = (
-    "navi prepare films/ -o corpus",
-    "navi prepare feeds/ -o corpus --unseen-tables 10 --attributes mapping.json",
-)
+    from navi.corpus import Corpus, PrepareConfig
+    from navi.tables import ReadReport
+    from navi.tables import Table as TableInMemory
+
+EXAMPLES = {
+    "inspect": (
+        "navi inspect films/ 'more/*.csv.gz'",
+        "navi inspect corpus --table imdb",
+        "navi inspect films/ --json",
+    ),
+    "prepare": (
+        "navi prepare films/ -o corpus",
+        "navi prepare feeds/ -o corpus --unseen-tables 10 --attributes mapping.json",
+    ),
+}
+NUM_PLACES = 3
+"""Places shown of each reason; the manifest has them all."""
+COLUMNS = ("header", "attribute", "fill", "distinct", "entropy", "role", "tokens", "trouble", "examples")
+NARROW_COLUMNS = ("header", "fill", "distinct", "entropy", "role", "examples")
+"""What a terminal of few columns has room for."""
+NARROW = 130
+UNDECIDED = "undecided"
+"""Role of a column that has too few cells to tell one by."""
+LONGEST_HEADER, LONGEST_ATTRIBUTE = 24, 16
+_RIGHT = ("fill", "distinct", "entropy", "tokens", "rows", "columns", "dropped")
+
+
+def inspect(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATHS|CORPUS", help="Tables, or one corpus directory.", show_default=False),
+    ],
+    table: Annotated[list[str] | None, typer.Option(help="Show this table alone; may be repeated.")] = None,
+    short: Annotated[bool, typer.Option("--short", help="One line a table, no columns.")] = False,
+    backbone: Backbone = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show columns with their fill, distinct values, entropy and role, tokens, and trouble."""
+    screen = Screen(quiet=quiet, as_json=as_json)
+    found = look_at(screen, paths, backbone=backbone, config=config)
+    found = choose_tables(found, table) if table else found
+    screen.answer_json(found)
+    if short:
+        screen.answer(list_tables(found))
+    else:
+        for entry in found["tables"]:
+            screen.answer(*describe_table(entry, screen.results.width))
+    screen.answer(*describe_rest(found))
+
+
+def look_at(screen: Screen, paths: list[Path], **settings: Any) -> dict[str, Any]:
+    """Return what the library finds in a corpus or in paths."""
+    from navi.corpus import Corpus, inspect_corpus, inspect_paths
+
+    if len(paths) == 1 and (paths[0] / "corpus.json").is_file():
+        return inspect_corpus(Corpus.open(paths[0]))
+    file = settings.pop("config")
+    with show_progress(screen) as meter:
+        return inspect_paths(paths, make_prepare_config(file, **settings), follow_preparing(meter))
+
+
+def choose_tables(found: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """Return what was found of some tables alone."""
+    known = [entry["name"] for entry in found["tables"]]
+    for name in names:
+        if name not in known:
+            raise TableError(f"There is no table '{name}'. Expected one of {', '.join(known)}.")
+    return found | {"tables": [entry for entry in found["tables"] if entry["name"] in names]}
+
+
+def describe_table(entry: dict[str, Any], width: int) -> list[Any]:
+    """Return a table of the columns of one table, each on one line, and what else is to be said of it."""
+    title = f"{entry['name']}: {count_things(entry['rows'], 'row')}, {count_things(len(entry['columns']), 'column')}"
+    described = [_describe_column(column) for column in entry["columns"]]
+    columns = COLUMNS if width >= NARROW else NARROW_COLUMNS
+    room = width - sum(_measure(described, name) + 3 for name in columns if name != "examples") - 3
+    cut = [cells | {"examples": shorten(cells["examples"], max(room, 8))} for cells in described]
+    rows = [[cells[name] for name in columns] for cells in cut]
+    return [make_table(columns, rows, title=title, right=_RIGHT), *_list_trouble(entry)]
+
+
+def list_tables(found: dict[str, Any]) -> Table:
+    """Return one line for each table."""
+    rows = [
+        (
+            entry["name"],
+            format_count(entry["rows"]),
+            format_count(len(entry["columns"])),
+            format_count(sum(entry["dropped"].values())),
+            ", ".join(column["header"] for column in entry["columns"]),
+        )
+        for entry in found["tables"]
+    ]
+    return make_table(("table", "rows", "columns", "dropped", "headers"), rows, right=_RIGHT)
+
+
+def describe_rest(found: dict[str, Any]) -> list[Any]:
+    """Return the totals, and what did not become a table."""
+    totals = found["totals"]
+    parts = [f"{format_count(totals[name])} {name}" for name in ("tables", "rows", "cells", "columns", "headers")]
+    parts += [f"{format_count(totals['attributes'])} attributes", f"{format_count(totals['segments'])} segments"]
+    left_out = [f"Left out: {entry['name']} ({_join(entry['dropped']) or 'no rows'})" for entry in found["left_out"]]
+    skipped = [f"Skipped: {entry['path']} ({entry['reason']})" for entry in found["skipped"]]
+    return [f"In all {', '.join(parts)}, {format_count(totals['tokens'])} tokens.", *left_out, *skipped]
+
+
+def _describe_column(column: dict[str, Any]) -> dict[str, str]:
+    return {
+        "header": shorten(column["header"], LONGEST_HEADER),
+        "attribute": shorten(column["attribute"], LONGEST_ATTRIBUTE),
+        "fill": format_share(column["fill"]),
+        "distinct": format_count(column["distinct"]),
+        "entropy": "–" if column["entropy"] is None else f"{column['entropy']:.3f}",
+        "role": UNDECIDED if column["entropy"] is None else column["role"],
+        "tokens": f"{column['mean_tokens']:.1f}",
+        "trouble": ", ".join(column["trouble"]),
+        "examples": " | ".join(column["examples"]),
+    }
+
+
+def _measure(described: list[dict[str, str]], name: str) -> int:
+    return max(len(name), *(len(cells[name]) for cells in described))
+
+
+def _list_trouble(entry: dict[str, Any]) -> list[str]:
+    lines = [f"  {what}: {_join(entry[what])}" for what in ("dropped", "cells") if entry[what]]
+    lines += [f"    {place}" for reason in entry["places"] for place in entry["places"][reason][:NUM_PLACES]]
+    if any(column["entropy"] is None for column in entry["columns"]):
+        lines.append(f"  {UNDECIDED}: fewer than two cells to train on; add rows to tell entropy and role")
+    return lines + [f"  {note}" for note in entry["notes"]]
+
+
+def _join(counts: dict[str, int]) -> str:
+    return ", ".join(f"{reason} ({format_count(count)})" for reason, count in counts.items())
 
 
 def prepare(
@@ -71,7 +214,7 @@ def prepare(
     screen.answer_json(describe_corpus(corpus, seconds))
     screen.summarise(*summarise_corpus(corpus, seconds))
     model = out.with_name("model") if out.name == "corpus" else out.with_name(f"{out.name}-model")
-    screen.summarise(tell_next(f"navi pretrain {quote(out)} -o {quote(model)}", "learn from it"))
+    screen.suggest(f"navi pretrain {quote(out)} -o {quote(model)}", "learn from it")
 
 
 def make_prepare_config(file: Path | None, *, strict: bool = False, **flags: Any) -> PrepareConfig:
@@ -137,3 +280,70 @@ def summarise_corpus(corpus: Corpus, seconds: float) -> list[Any]:
     if told:
         lines += ["Left out or changed:", *told, f"The full list is in {corpus.path / 'corpus.json'}."]
     return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadSummary:
+    """Rows dropped, cells lost or changed, and files skipped, by reason."""
+
+    rows: Counter[str]
+    """Rows dropped."""
+    cells: Counter[str]
+    """Cells lost or changed in rows that were kept."""
+    places: dict[str, list[str]]
+    """The first places of each reason, as `file:line: detail`."""
+    skipped: dict[str, list[str]]
+    """Files that were not read, by reason."""
+    notes: list[str]
+    """Things about whole tables."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the summary ready for JSON."""
+        return {"dropped": self.rows, "cells": self.cells, "places": self.places, "skipped": self.skipped}
+
+    def list_lines(self) -> list[str]:
+        """Return the summary as lines to read, nothing where nothing was lost."""
+        lines = []
+        for kind, counts in (("row", self.rows), ("cell", self.cells)):
+            for reason, count in counts.most_common():
+                lines.append(f"  {count_things(count, kind)}: {reason}")
+                lines += [f"    {place}" for place in self.places.get(reason, [])[:NUM_PLACES]]
+        whole = [reason for reason in self.places if reason not in self.rows and reason not in self.cells]
+        lines += [f"  {reason}: {place}" for reason in whole for place in self.places[reason][:NUM_PLACES]]
+        for reason, paths in self.skipped.items():
+            shown = ", ".join(paths[:NUM_PLACES]) + (", …" if len(paths) > NUM_PLACES else "")
+            lines.append(f"  {count_things(len(paths), 'file')} skipped: {reason} ({shown})")
+        return lines + [f"  {note}" for note in self.notes]
+
+
+def summarise_reports(reports: Mapping[str, ReadReport], skipped: Iterable[tuple[Path, str]] = ()) -> ReadSummary:
+    """Return what reading some tables for a model lost."""
+    tables = [vars(each) | {"name": name, "kept": each.kept} for name, each in reports.items()]
+    left = [{"path": str(path), "reason": reason} for path, reason in skipped]
+    return summarise_manifest({"tables": tables, "skipped": left, "notes": []})
+
+
+def note_lost(screen: Screen, tables: Iterable[TableInMemory]) -> None:
+    """Say by the way which rows and cells of some tables were lost: an answer does not show what it lacks."""
+    lines = summarise_reports({table.name: table.report for table in tables}).list_lines()
+    if lines:
+        screen.note("\n".join(["Left out or changed while reading:", *lines]))
+
+
+def summarise_manifest(manifest: Mapping[str, Any]) -> ReadSummary:
+    """Return what the manifest of a corpus says of all its tables."""
+    rows, cells = Counter[str](), Counter[str]()
+    places: dict[str, list[str]] = defaultdict(list)
+    skipped: dict[str, list[str]] = defaultdict(list)
+    for table in manifest["tables"]:
+        rows.update(table["dropped"])
+        cells.update(table["cells"])
+        for reason, found in table["places"].items():
+            places[reason] += found[: max(0, NUM_PLACES - len(places[reason]))]
+    for entry in manifest["skipped"]:
+        skipped[entry["reason"]].append(entry["path"])
+    lost = [table for table in manifest["tables"] if table["notes"] and not table["kept"] and not table["places"]]
+    notes = [f"{table['name']}: {table['notes'][-1]}" for table in lost]
+    return ReadSummary(
+        rows=rows, cells=cells, places=dict(places), skipped=dict(skipped), notes=[*manifest["notes"], *notes]
+    )

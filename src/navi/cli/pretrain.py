@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from navi.cli.console import Screen
-from navi.cli.options import Backbone, ConfigFile, CorpusFolder, Json, Overwrite, Quiet
-from navi.cli.progress import follow_training, show_progress
-from navi.cli.render import (
+from navi.cli.console import (
+    Screen,
     count_things,
     format_count,
     format_duration,
@@ -22,8 +19,9 @@ from navi.cli.render import (
     make_heading,
     make_table,
     quote,
-    tell_next,
 )
+from navi.cli.options import Backbone, ConfigFile, CorpusFolder, Json, Overwrite, Quiet
+from navi.cli.progress import follow_training, show_progress
 from navi.settings import read_settings
 
 if TYPE_CHECKING:
@@ -31,11 +29,13 @@ if TYPE_CHECKING:
 
     from navi.training import PretrainConfig, TrainingResult
 
-EXAMPLES = (
-    "navi pretrain corpus -o model",
-    "navi pretrain corpus -o model --resume",
-    "navi pretrain corpus -o paper --preset paper --ablation without_alignment",
-)
+EXAMPLES = {
+    "pretrain": (
+        "navi pretrain corpus -o model",
+        "navi pretrain corpus -o model --resume",
+        "navi pretrain corpus -o paper --preset paper --ablation without_alignment",
+    )
+}
 MEASURES = {
     "masked_loss": ("loss of masked tokens", None),
     "header_accuracy_informed": ("headers, attribute known (informed)", "most_frequent_header"),
@@ -45,41 +45,24 @@ MEASURES = {
 """Measures of validation, what they are called, and the guess that each is to beat."""
 
 
-class Preset(StrEnum):
-    """Settings by name."""
-
-    default = "default"
-    paper = "paper"
-
-
-class Ablation(StrEnum):
-    """What can be taken away from a preset."""
-
-    without_attributes = "without_attributes"
-    without_segment_masking = "without_segment_masking"
-    without_alignment = "without_alignment"
-    random_routing = "random_routing"
-
-
-class Precision(StrEnum):
-    """Arithmetic of the encoder."""
-
-    auto = "auto"
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-
-
 def pretrain(
     corpus: CorpusFolder,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Directory to write.")],
-    preset: Annotated[Preset | None, typer.Option(help="Settings by name.", show_default="default")] = None,
-    ablation: Annotated[Ablation | None, typer.Option(help="Take one thing away.")] = None,
+    preset: Annotated[
+        Literal["default", "paper"] | None, typer.Option(help="Settings by name.", show_default="default")
+    ] = None,
+    ablation: Annotated[
+        Literal["without_attributes", "without_segment_masking", "without_alignment", "random_routing"] | None,
+        typer.Option(help="Take one thing away."),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Times each row is seen.", show_default="2")] = None,
     max_steps: Annotated[int | None, typer.Option(metavar="N", help="Stop after N steps.")] = None,
     rows_per_batch: Annotated[int | None, typer.Option(metavar="N", help="Rows a step.", show_default="256")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides everything random.", show_default="0")] = None,
     backbone: Backbone = None,
-    precision: Annotated[Precision | None, typer.Option(help="Arithmetic.", show_default="auto")] = None,
+    precision: Annotated[
+        Literal["auto", "float32", "bfloat16"] | None, typer.Option(help="Arithmetic.", show_default="auto")
+    ] = None,
     compile_: Annotated[bool | None, typer.Option("--compile/--no-compile", help="Use torch.compile.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run stopped.")] = False,
     overwrite: Overwrite = False,
@@ -104,7 +87,7 @@ def pretrain(
                 "training.epochs": epochs,
                 "training.max_steps": max_steps,
                 "training.seed": seed,
-                "training.precision": precision and str(precision),
+                "training.precision": precision,
                 "training.compile": compile_,
                 "sampler.rows_per_batch": rows_per_batch,
                 "backbone": backbone,
@@ -115,9 +98,7 @@ def pretrain(
         )
     screen.answer_json(asdict(result))
     screen.summarise(*summarise_training(result))
-    screen.summarise(
-        tell_next(f"navi match --model {quote(out)} PATHS…", "find columns that mean the same in your tables")
-    )
+    screen.suggest(f"navi match --model {quote(out)} PATHS…", "find columns that mean the same in your tables")
 
 
 def make_pretrain_config(

@@ -1,0 +1,352 @@
+"""`navi embed`, `navi impute` and `navi search`: vectors of rows, their empty cells, and the rows like them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from navi.cli.console import (
+    Screen,
+    count_things,
+    format_count,
+    format_duration,
+    make_heading,
+    make_table,
+    shorten,
+)
+from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, TablePath, require_model, split_names
+from navi.cli.prepare import note_lost, summarise_reports
+from navi.cli.progress import Meter, follow_rows, follow_share, show_progress
+from navi.errors import ConfigError, TableError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from navi.tables import Table
+    from navi.verbs import EmbeddedFiles, Navi
+    from navi.verbs.impute import Fills
+    from navi.verbs.search import Neighbour, Neighbours, SearchIndex
+
+EXAMPLES = {
+    "embed": (
+        "navi embed --model model films/ -o rows.parquet",
+        "navi embed --model model films/ -o cells.parquet --kind segments --dtype float16",
+    ),
+    "impute": (
+        "navi impute --model model films.csv -o filled.csv",
+        "navi impute --model model films.csv -o filled.csv --confidence 0.9 --columns genre,country",
+    ),
+    "search": (
+        "navi search --model model films/ --like 'title=Alien, year=1979'",
+        "navi search --model model films/ --row imdb:12 -k 3 --index films.index",
+        "navi search --model model imdb.csv netflix.csv --pairs --one-to-one",
+    ),
+}
+Kind = Literal["rows", "segments", "headers", "attributes"]
+Pooling = Literal["row", "cls", "mean", "values"]
+Dtype = Literal["float32", "float16"]
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
+FILLED = "filled"
+"""Reason of a cell that was not left empty."""
+FILLS_SHOWN = 12
+"""Cells shown in the summary, the surest of each column first."""
+CELLS_SHOWN = 6
+"""Cells of a row that are shown; `--json` has them all."""
+
+
+def embed(
+    paths: Paths,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT.parquet", help="File to write.")],
+    model: ModelFolder = None,
+    kind: Annotated[Kind, typer.Option(help="What gets a vector.")] = "rows",
+    pooling: Annotated[Pooling, typer.Option(help="What stands for a row: its embedding, [CLS], or a mean.")] = "row",
+    normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to length 1.")] = False,
+    dtype: Annotated[Dtype, typer.Option(help="Numbers that are written.")] = "float32",
+    batch_size: Annotated[int | None, typer.Option(metavar="N", help="Most rows of a batch.")] = None,
+    precision: Annotated[
+        Precision | None,
+        typer.Option(help="Arithmetic; int8 is for CPUs.", show_default="float32 on a CPU, else bfloat16"),
+    ] = None,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write vectors to Parquet, with table, row and header beside each; files may be larger than memory."""
+    model = require_model(model)
+    from navi.verbs import Navi
+    from navi.verbs.embed import EmbedConfig, check_parquet, embed_files
+
+    screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
+    config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=dtype, pooling=pooling)
+    check_parquet(out)
+    with show_progress(screen) as meter:
+        meter.wait("Loading the model")
+        opened = Navi.from_pretrained(model, device=device, precision=precision)
+        report = follow_rows(meter, f"Embedding {kind} of")
+        result = embed_files(opened, paths, out, kind=kind, config=config, progress=report)
+    seconds = monotonic() - started
+    screen.answer_json(describe_embedding(result, opened.hidden_size, seconds))
+    screen.summarise(*summarise_embedding(result, opened.hidden_size, seconds))
+    screen.suggest(f"pandas.read_parquet({str(out)!r})", "read it in Python")
+
+
+def describe_embedding(result: EmbeddedFiles, size: int, seconds: float) -> dict[str, Any]:
+    """Return the summary ready for JSON."""
+    losses = summarise_reports(result.reports, result.skipped)
+    return {
+        "path": result.path,
+        "vectors": result.num_vectors,
+        "size": size,
+        "tables": {name: each.kept for name, each in result.reports.items()},
+        **losses.as_dict(),
+        "seconds": round(seconds, 3),
+    }
+
+
+def summarise_embedding(result: EmbeddedFiles, size: int, seconds: float) -> list[Any]:
+    """Return what was written, and what was left out."""
+    told = summarise_reports(result.reports, result.skipped).list_lines()
+    num_rows = sum(each.kept for each in result.reports.values())
+    return [
+        make_heading(f"{result.path}: {count_things(result.num_vectors, 'vector')} of {size} numbers"),
+        f"{count_things(num_rows, 'row')} of {count_things(len(result.reports), 'table')}, {format_duration(seconds)}, "
+        f"{format_count(num_rows / max(seconds, 1e-3))} rows/s.",
+        *(["Left out or changed:", *told] if told else []),
+    ]
+
+
+def impute(
+    table: TablePath,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="OUT", help="File to write: .csv, .tsv, .jsonl, .parquet, .feather.")
+    ],
+    model: ModelFolder = None,
+    confidence: Annotated[float, typer.Option(help="Leave a cell empty if less sure than this.")] = 0.6,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="These columns alone, commas between them.", show_default="all")
+    ] = None,
+    cells: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Account of every empty cell.", show_default="OUT with .cells.csv"),
+    ] = None,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fill a table's empty cells where the model is sure enough; cells that hold something stay as they are."""
+    model = require_model(model)
+    from navi.tables import check_output, read_table, write_table
+    from navi.verbs import Navi
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    account = cells or out.with_name(f"{out.stem}.cells.csv")
+    check_output(out)
+    check_output(account)
+    with show_progress(screen) as meter:
+        meter.wait("Reading the table")
+        read, wanted = read_table(table, whole=True), split_names(columns)
+        read.find_headers(wanted or [])
+        meter.wait("Loading the model")
+        opened = Navi.from_pretrained(model, device=device)
+        report = follow_share(meter, "Filling cells", "cells")
+        result = opened.impute(read, confidence=confidence, columns=wanted, progress=report)
+    write_table(result.filled, out)
+    write_table(result.cells, account)
+    screen.answer_json(describe_fills(result, out, account))
+    screen.summarise(*summarise_fills(result, out, account))
+    note_lost(screen, [read])
+
+
+def count_reasons(cells: pa.Table) -> Counter[str]:
+    """Return how many empty cells were filled, and how many left for each reason."""
+    return Counter(cells["reason"].to_pylist())
+
+
+def describe_fills(result: Fills[Any], out: Path, account: Path) -> dict[str, Any]:
+    """Return the result ready for JSON."""
+    reliability, cells = result.reliability, result.cells
+    return {
+        "path": out,
+        "account": account,
+        "empty": cells.num_rows,
+        "filled": result.num_filled,
+        "reasons": count_reasons(cells),
+        "calibration_error": reliability.ece if reliability else None,
+        "notes": result.notes,
+        "cells": cells.to_pylist(),
+    }
+
+
+def summarise_fills(result: Fills[Any], out: Path, account: Path) -> list[Any]:
+    """Return what was filled, what was left and why."""
+    cells = result.cells
+    if not cells.num_rows:
+        return [make_heading(f"{out}: the table as it was, no cell is empty")]
+    filled = f"{format_count(result.num_filled)} of {count_things(cells.num_rows, 'empty cell')} filled"
+    lines: list[Any] = [make_heading(f"{out}: {filled}")]
+    if result.num_filled:
+        lines.append(list_fills(cells))
+    left = {reason: count for reason, count in count_reasons(cells).items() if reason != FILLED}
+    lines += [f"  {count_things(count, 'cell')} left empty: {reason}" for reason, count in left.items()]
+    if result.reliability:
+        lines.append(f"Confidence is off by {result.reliability.ece:.3f} on average, measured on cells hidden for it.")
+    notes = [f"Note: {note}." for note in result.notes]
+    return [*lines, *notes, f"Every empty cell, its best guess and why it was left: {account}"]
+
+
+def list_fills(cells: pa.Table) -> Any:
+    """Return some of the cells that were filled: the surest of each column, then the next."""
+    filled = [cell for cell in cells.to_pylist() if cell["reason"] == FILLED]
+    met: Counter[str] = Counter()
+    ranked = []
+    for cell in sorted(filled, key=lambda cell: -cell["probability"]):
+        ranked.append((met[cell["column"]], cell))
+        met[cell["column"]] += 1
+    shown = [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])[:FILLS_SHOWN]]
+    rows = [
+        (str(cell["row"]), cell["column"], shorten(cell["value"]), f"{cell['probability']:.2f}", cell["kind"])
+        for cell in shown
+    ]
+    return make_table(("row", "column", "value", "confidence", "from"), rows, right=("row", "confidence"))
+
+
+def search(
+    paths: Paths,
+    model: ModelFolder = None,
+    like: Annotated[str | None, typer.Option(metavar="ROW", help="Cells to look for: title=Alien, year=1979")] = None,
+    row: Annotated[str | None, typer.Option(metavar="TABLE:N", help="A row of these tables to look for.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Rows to find.")] = 10,
+    index: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the index here, or use the one here.")] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Rows of two tables that are about the same.")] = False,
+    confidence: Annotated[float, typer.Option(min=0, max=1, help="How sure a pair must be.")] = 0.5,
+    one_to_one: Annotated[bool, typer.Option("--one-to-one", help="Each row in one pair at most.")] = False,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find the nearest rows of any tables, by example or by some of their cells."""
+    model = require_model(model)
+    from navi.verbs import Navi, parse_like
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    if sum((like is not None, row is not None, pairs)) != 1:
+        raise ConfigError("Give one of --like ROW, --row TABLE:N and --pairs.")
+    wanted = None if row is None else parse_row(row)
+    # Embedding all rows takes long: what was mistyped is told before.
+    if like is not None:
+        parse_like(like)
+    check_tables(paths, wanted)
+    with show_progress(screen) as meter:
+        meter.wait("Loading the model")
+        opened = Navi.from_pretrained(model, device=device)
+        if pairs:
+            tables = read_two(paths)
+            found = opened.find_pairs(*tables, k=k, threshold=confidence, one_to_one=one_to_one).to_arrow().to_pylist()
+        else:
+            neighbours = find_rows(make_index(opened, paths, index, meter), like, wanted, k)
+    if pairs:
+        show_pairs(screen, tables, found)
+    else:
+        screen.answer_json([asdict(each) for each in neighbours])
+        screen.answer(list_neighbours(neighbours))
+        if index is not None:
+            screen.note(f"Next, search faster:  the index in {index} is kept; name it again with --index")
+
+
+def parse_row(text: str) -> tuple[str, int]:
+    """Return the table and number of `TABLE:N`.
+
+    >>> parse_row("imdb:12")
+    ('imdb', 12)
+    """
+    table, _, number = text.rpartition(":")
+    if not table or not number.isdecimal():
+        raise ConfigError(f"Cannot read '{text}' as a row: expected TABLE:N, such as imdb:12.")
+    return table, int(number)
+
+
+def check_tables(paths: Sequence[Path], wanted: tuple[str, int] | None) -> None:
+    """Refuse paths that hold no table, and a row of a table that is not among them."""
+    from navi.tables import find_sources
+
+    known = [source.name for source in find_sources(paths).sources]
+    if wanted is not None and wanted[0] not in known:
+        raise TableError(f"There is no table '{wanted[0]}'. Expected one of {', '.join(known)}.")
+
+
+def make_index(navi: Navi, paths: Sequence[Path], folder: Path | None, meter: Meter) -> SearchIndex:
+    """Return the index that is kept in a folder, made now if it is not there; one for this once without a folder."""
+    from navi.verbs import build_index, open_index
+
+    if folder is not None and folder.exists():
+        return open_index(navi, folder, paths)
+    report = follow_rows(meter, "Indexing")
+    if folder is not None:
+        return build_index(navi, paths, folder, progress=report)
+    with tempfile.TemporaryDirectory(prefix="navi-search-") as place:
+        return build_index(navi, paths, Path(place) / "index", progress=report)
+
+
+def find_rows(index: SearchIndex, like: str | None, wanted: tuple[str, int] | None, k: int) -> Neighbours:
+    """Return the nearest rows to some cells, or to one of the index's own rows."""
+    if wanted is not None:
+        return index.search_row(*wanted, k)
+    return index.search(like, k)[0]
+
+
+def list_neighbours(neighbours: Neighbours) -> Any:
+    """Return the rows found, the nearest first."""
+    rows = [(*_show_scores(each), f"{each.table}:{each.row}", show_cells(each.cells)) for each in neighbours]
+    columns = ("confidence", "vector", "words", "row", "cells")
+    return make_table(columns, rows, right=columns[:3])
+
+
+def _show_scores(found: Neighbour) -> tuple[str, ...]:
+    return tuple(f"{score:.2f}" for score in (found.confidence, found.similarity, found.overlap))
+
+
+def show_cells(cells: dict[str, str]) -> str:
+    """Return a few cells of a row in one line."""
+    shown = [f"{header}={shorten(value)}" for header, value in list(cells.items())[:CELLS_SHOWN]]
+    return ", ".join(shown) + (", …" if len(cells) > CELLS_SHOWN else "")
+
+
+def read_two(paths: Sequence[Path]) -> tuple[Table, Table]:
+    """Return the two tables that pairs are sought in."""
+    from navi.tables import read_tables
+
+    tables = list(read_tables(paths).values())
+    if len(tables) != 2:
+        raise ConfigError(f"--pairs compares two tables, got {len(tables)}. Name two files.")
+    return tables[0], tables[1]
+
+
+def show_pairs(screen: Screen, tables: tuple[Table, Table], pairs: list[dict[str, Any]]) -> None:
+    """Show pairs of rows, or print them for a program."""
+    left, right = tables
+    screen.answer_json({"left": left.name, "right": right.name, "pairs": pairs})
+    places = [dict(zip(table.row_number.tolist(), range(table.num_rows), strict=True)) for table in tables]
+    rows = [
+        (
+            f"{pair['confidence']:.2f}",
+            f"{left.name}:{pair['left']}",
+            show_cells(_list_cells(left, places[0][pair["left"]])),
+            f"{right.name}:{pair['right']}",
+            show_cells(_list_cells(right, places[1][pair["right"]])),
+        )
+        for pair in pairs
+    ]
+    screen.answer(make_table(("confidence", "left", "", "right", ""), rows, right=("confidence",)))
+    screen.summarise(f"{count_things(len(pairs), 'pair')} of rows.")
+
+
+def _list_cells(table: Table, place: int) -> dict[str, str]:
+    row = table.to_arrow().slice(place, 1).to_pylist()[0]
+    return {header: value for header, value in row.items() if value is not None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.errors import ConfigError, ModelError
+from navi.errors import ConfigError, MissingExtraError, ModelError
 from navi.model import Runner, load_backbone
 from navi.model.attention import LENGTH_STEP, Boundaries, Packing
 from navi.model.int8 import (
@@ -226,6 +225,6 @@ def test_an_activation_that_has_no_int8_form_is_refused(tiny_backbone, special):
 
 
 def test_the_error_says_what_to_install_where_openvino_is_missing(tiny_backbone, special, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ModelError, match=r"needs OpenVINO, which is not installed. Install it with pip install"):
-        quantize_layers(load_backbone(tiny_backbone), special)
+    monkeypatch.setitem(sys.modules, "navi.model.int8", None)
+    with pytest.raises(MissingExtraError, match=r"Precision int8 needs an extra: pip install 'navi-tables\[int8\]'"):
+        Runner(load_backbone(tiny_backbone), special, devices=["cpu"], precision="int8")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import openvino as ov
 import torch
 from numpy.typing import NDArray
+from openvino import opset13 as ops
 from torch import Tensor, nn
 
 from navi.batches import BatchBuilder, SpecialTokens
@@ -48,11 +49,6 @@ def quantize_layers(model: NaviModel, special: SpecialTokens) -> None:
         return
     if model.device.type != "cpu":
         raise ConfigError(f"Precision int8 is for the CPU, got the device '{model.device}'. Use bfloat16 there.")
-    if importlib.util.find_spec("openvino") is None:
-        raise ModelError(
-            "Precision int8 needs OpenVINO, which is not installed. "
-            "Install it with pip install 'navi-tables[int8]', or use float32."
-        )
     if model.config.hidden_act not in ACTIVATIONS:
         raise ModelError(
             f"No int8 layers for the activation '{model.config.hidden_act}'. "
@@ -196,8 +192,6 @@ def split_rows(packing: Packing) -> Iterator[tuple[NDArray[np.int64], NDArray[np
 
 
 def _compile(graph: Any) -> Any:
-    import openvino as ov
-
     num_threads = torch.get_num_threads()
     settings = {
         "NUM_STREAMS": num_threads,
@@ -216,8 +210,6 @@ def _open_core() -> Any:
     A core gives signals a stack of its own and, when it goes, puts back the one it found. Of two cores the later would
     put back what the earlier took along, and the next signal, Ctrl-C too, would end the process with a fault.
     """
-    import openvino as ov
-
     return ov.Core()
 
 
@@ -227,9 +219,6 @@ def draw_graph(layers: Sequence[Any], config: NaviConfig, ranges: Ranges, *, sho
     It takes padded states, (B, L, D), the number of each token's segment, (B, L), as `split_rows` has it, and how many
     tokens at the beginning of each row the last layer is for, (1,).
     """
-    import openvino as ov
-    from openvino import opset13 as ops
-
     given = ops.parameter([-1, -1, config.hidden_size], np.float32)
     segments = ops.parameter([-1, -1], np.int32)
     num_queries = ops.parameter([1], np.int32)
@@ -244,8 +233,6 @@ def draw_graph(layers: Sequence[Any], config: NaviConfig, ranges: Ranges, *, sho
 
 def _hide(asking: Node, segments: Node) -> tuple[Node, Node]:
     """Return what is added to scores: it hides padding, (B, 1, 1, L), and other segments as well, (B, 1, L, L)."""
-    from openvino import opset13 as ops
-
     asked, asking = ops.unsqueeze(segments, [1, 2]), ops.unsqueeze(asking, [1, 3])
     real = ops.greater_equal(asked, np.int32(0))
     own = ops.logical_or(ops.equal(asked, asking), ops.equal(asking, np.int32(0)))  # [CLS] sees its row in every head
@@ -257,8 +244,6 @@ def _draw_layer(
     layer: Any, config: NaviConfig, ranges: Ranges, asking: Node, states: Node, hiding: tuple[Node, Node], short: bool
 ) -> Node:
     """Return what a BERT layer makes of the tokens that ask, which see all states but those that are hidden."""
-    from openvino import opset13 as ops
-
     mixing, wide, narrow = layer.attention.output.dense, layer.intermediate.dense, layer.output.dense
     num_heads, num_wide = config.num_attention_heads, config.num_attention_heads - config.num_local_heads
     attend = _draw_attention(layer.attention.self, ranges, asking, states, short)
@@ -277,8 +262,6 @@ def _draw_attention(
     attention: Any, ranges: Ranges, asking: Node, states: Node, short: bool
 ) -> Callable[[range, Node], Node]:
     """Return what draws, for some heads and what is hidden from them, what they take: (B, L, width of these heads)."""
-    from openvino import opset13 as ops
-
     maps, width = (attention.query, attention.key, attention.value), attention.query.out_features // attention.num_heads
     qkv = QuantizedLinear(maps, ranges[attention])
     known = qkv.quantize(states)
@@ -334,30 +317,22 @@ class QuantizedLinear:
 
     def quantize(self, states: Node) -> Node:
         """Return states in the steps of their range; those beyond it get its ends."""
-        from openvino import opset13 as ops
-
         if self.inverse_D is not None:
             states = ops.multiply(states, self.inverse_D)
         return _quantize(states, self.low, self.high)
 
     def multiply(self, quantized: Node, outputs: slice = slice(None)) -> Node:
         """Return W x + b, or some of its outputs, of states in their steps."""
-        from openvino import opset13 as ops
-
         weight_OD = ops.multiply(ops.convert(ops.constant(self.weight_OD[outputs]), "f32"), self.scale_O[outputs])
         return ops.add(ops.matmul(quantized, weight_OD, False, True), self.bias_O[outputs])
 
 
 def _quantize(states: Node, low: float, high: float) -> Node:
     """Return states in 256 steps of a range; those beyond it get its ends."""
-    from openvino import opset13 as ops
-
     ends = [np.float32(low), np.float32(high)]
     return ops.fake_quantize(states, *ends, *ends, 256)
 
 
 def _normalize(states: Node, norm: nn.LayerNorm) -> Node:
-    from openvino import opset13 as ops
-
     gain, bias = (parameter.detach().float().numpy() for parameter in (norm.weight, norm.bias))
     return ops.add(ops.multiply(ops.mvn(states, [-1], True, norm.eps, "inside_sqrt"), gain), bias)

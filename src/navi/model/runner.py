@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 import numpy as np
@@ -28,7 +29,7 @@ from navi.batches import (
 )
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi.corpus.hashing import hash_rows, mix
-from navi.errors import ConfigError, ModelError
+from navi.errors import ConfigError, MissingExtraError, ModelError
 from navi.model.encoder import NaviModel, NaviOutput
 
 # Shape suffixes: R rows, S segments, A attributes, D hidden size.
@@ -116,9 +117,7 @@ class Runner:
         for replica in self._replicas:
             replica.model.to(replica.device, PRECISIONS[self.precision]).eval()
             if self.precision == "int8":
-                from navi.model.int8 import quantize_layers
-
-                quantize_layers(replica.model, special)
+                _quantize(replica.model, special)
         kind = "int8" if self.precision == "int8" else "cuda" if self.device.type == "cuda" else "cpu"
         self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH[kind]
 
@@ -242,20 +241,16 @@ class Runner:
             yield from batches
 
 
+@dataclass(frozen=True)
 class _Lane:
-    """What a replica needs to encode batches of one call."""
+    """What a replica needs to encode the batches of one call."""
 
-    def __init__(
-        self,
-        replica: Replica,
-        table: Tensor,
-        builder: BatchBuilder,
-        slots: AttributeSlots,
-        take: Take,
-        mask: Mask | None,
-    ) -> None:
-        self.replica, self.table, self.builder, self.slots = replica, table, builder, slots
-        self.take, self.mask = take, mask
+    replica: Replica
+    table: Tensor
+    builder: BatchBuilder
+    slots: AttributeSlots
+    take: Take
+    mask: Mask | None
 
     @torch.inference_mode()
     def send(self, rows: Ints, num_tokens: int) -> Callable[[], dict[str, Floats]]:
@@ -278,6 +273,14 @@ class _Lane:
             return {name: tensor.numpy() for name, tensor in found.items()}
 
         return fetch
+
+
+def _quantize(model: NaviModel, special: SpecialTokens) -> None:
+    try:
+        from navi.model.int8 import quantize_layers
+    except ImportError as error:
+        raise MissingExtraError("Precision int8", "int8") from error
+    quantize_layers(model, special)
 
 
 def take_parts(model: NaviModel, rows: Rows, table: Tensor, parts: Sequence[str]) -> dict[str, Tensor]:

@@ -156,18 +156,6 @@ def test_packed_rows_encode_as_rows_padded_together(models, make_arrays, special
 
 
 @GATES
-def test_packed_rows_encode_as_one_row_at_a_time(models, make_arrays, special, share, gate):
-    arrays, model = make_arrays(seed=12), models[share, gate]
-    packed = encode(model, BatchBuilder(arrays, special).pack_rows(np.arange(6)))
-    alone = []
-    for row in range(6):
-        layout = BatchBuilder(arrays, special).lay_out(np.array([row]))
-        hidden = np.zeros(len(layout.segment_id), dtype=bool)
-        alone.append(encode_padded(model, arrays, layout, layout.token_ids, hidden))
-    assert_same(packed, {name: torch.cat([one[name] for one in alone]) for name in packed})
-
-
-@GATES
 def test_masked_rows_with_unknown_attributes_encode_as_padded_ones(models, make_arrays, special, share, gate):
     arrays, rows, model = make_arrays(seed=13), np.arange(6), models[share, gate]
     builder = BatchBuilder(arrays, special, masking=MASKING)
@@ -401,39 +389,19 @@ def test_gradient_checkpointing_gives_the_same_gradients(tiny_backbone, make_arr
     torch.testing.assert_close(*grads)
 
 
-def test_a_saved_model_comes_back_bit_for_bit(models, make_arrays, special, tmp_path):
-    rows = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5))
-    for (share, gate), model in models.items():
-        folder = tmp_path / f"{share}-{gate}"
-        model.save_pretrained(folder)
-        loaded = NaviModel.from_pretrained(folder).eval()
+@pytest.mark.parametrize("load", [NaviModel.from_pretrained, AutoModel.from_pretrained], ids=["navi", "auto"])
+def test_a_saved_model_is_safetensors_and_configuration_and_comes_back_bit_for_bit(models, tmp_path, load):
+    for place, model in enumerate(models.values()):
+        model.save_pretrained(tmp_path / str(place))
+        assert {file.name for file in (tmp_path / str(place)).iterdir()} == {"config.json", "model.safetensors"}
+        loaded = load(tmp_path / str(place))
+        assert isinstance(loaded, NaviModel)
         assert loaded.state_dict().keys() == model.state_dict().keys()
         for name, tensor in model.state_dict().items():
             assert loaded.state_dict()[name].equal(tensor), name
-        for name, tensor in encode(model, rows).items():
-            assert encode(loaded, rows)[name].equal(tensor), name
-
-
-def test_a_saved_model_is_safetensors_and_configuration_alone(models, tmp_path):
-    models[0.5, True].save_pretrained(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
-
-
-def test_auto_model_loads_a_saved_model(models, tmp_path):
-    models[0.5, True].save_pretrained(tmp_path)
-    loaded = AutoModel.from_pretrained(tmp_path)
-    assert isinstance(loaded, NaviModel)
-    assert loaded.config.local_head_share == 0.5
-    assert loaded.attribute_scale.equal(models[0.5, True].attribute_scale)
-
-
-def test_the_head_is_tied_to_the_word_embeddings_after_loading(models, tmp_path):
-    models[0.5, True].save_pretrained(tmp_path)
-    loaded = NaviModel.from_pretrained(tmp_path)
-    assert loaded.head.decoder.weight is loaded.embeddings.word_embeddings.weight
-    assert loaded.head.decoder.bias is loaded.head.bias
-    assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
-    assert loaded.attribute_encoder.embeddings.word_embeddings.weight is not loaded.head.decoder.weight
+        assert loaded.head.decoder.weight is loaded.embeddings.word_embeddings.weight
+        assert loaded.head.decoder.bias is loaded.head.bias
+        assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
 
 
 @pytest.mark.parametrize("load", [NaviModel.from_pretrained, AutoModel.from_pretrained], ids=["navi", "auto"])
@@ -462,14 +430,6 @@ def test_each_span_is_the_mean_of_its_tokens_and_zero_without_any(spans):
     assert pooled.shape == (5, 3)
 
 
-def test_half_precision_is_averaged_in_float32():
-    hidden = torch.ones(1001, 1, dtype=torch.bfloat16)
-    hidden[0] = 1.5
-    pooled = pool_spans(hidden, torch.zeros(1001, dtype=torch.long), 1)
-    assert pooled.dtype == torch.float32
-    torch.testing.assert_close(pooled, torch.tensor([[1001.5 / 1001]]))
-
-
 @pytest.mark.parametrize(
     ("num_layers", "from_one"), [(12, [8, 9]), (24, [16, 17]), (6, [4, 5]), (3, [2, 3]), (2, [1, 2]), (1, [1, 1])]
 )
@@ -477,55 +437,27 @@ def test_the_attribute_encoder_starts_from_the_like_of_layers_eight_and_nine_of_
     assert [layer + 1 for layer in NaviConfig(num_hidden_layers=num_layers).attribute_layers] == from_one
 
 
-def test_attribute_layers_can_be_chosen():
-    assert NaviConfig(num_hidden_layers=12, attribute_layers=[0, 11]).attribute_layers == [0, 11]
-
-
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (0.25, 3), (0.5, 6), (0.99, 11)])
 def test_local_heads_are_the_set_share_and_leave_one_that_sees_the_row(share, expected):
     assert NaviConfig(num_attention_heads=12, local_head_share=share).num_local_heads == expected
+
+
+def test_a_configuration_survives_its_file_and_has_no_attention_dropout(tmp_path):
+    switches = {"attribute_gate": False, "attribute_embedding": False, "header_attribute": False, "row_words": False}
+    others = {"attribute_layers": [0, 4], "local_head_share": 0.25, "projection_dropout": 0.3, "num_hidden_layers": 5}
+    NaviConfig(**switches, **others, attention_probs_dropout_prob=0.3).save_pretrained(tmp_path)
+    loaded = AutoConfig.from_pretrained(tmp_path)
+    assert isinstance(loaded, NaviConfig)
+    for name, value in (switches | others | {"attention_probs_dropout_prob": 0.0}).items():
+        assert getattr(loaded, name) == value, name
+    with pytest.raises(ConfigError, match="The model has format version 1, this version reads 2"):
+        NaviConfig(format_version=1)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0])
 def test_a_share_of_local_heads_out_of_range_is_refused(share):
     with pytest.raises(ConfigError, match=f"local_head_share must be at least 0 and less than 1, got {share}"):
         NaviConfig(local_head_share=share)
-
-
-def test_there_is_no_attention_dropout_whatever_the_backbone_says():
-    assert NaviConfig(attention_probs_dropout_prob=0.3).attention_probs_dropout_prob == 0.0
-
-
-def test_a_configuration_survives_its_file(tmp_path):
-    config = NaviConfig(
-        num_hidden_layers=5,
-        attribute_layers=[0, 4],
-        local_head_share=0.25,
-        attribute_gate=False,
-        attribute_embedding=False,
-        header_attribute=False,
-        row_words=False,
-        projection_dropout=0.3,
-    )
-    config.save_pretrained(tmp_path)
-    loaded = AutoConfig.from_pretrained(tmp_path)
-    assert isinstance(loaded, NaviConfig)
-    for name in (
-        "attribute_layers",
-        "local_head_share",
-        "attribute_gate",
-        "attribute_embedding",
-        "header_attribute",
-        "row_words",
-        "projection_dropout",
-        "attention_probs_dropout_prob",
-    ):
-        assert getattr(loaded, name) == getattr(config, name), name
-
-
-def test_another_format_is_refused():
-    with pytest.raises(ConfigError, match="The model has format version 1, this version reads 2"):
-        NaviConfig(format_version=1)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
@@ -559,14 +491,11 @@ def test_the_mask_is_drawn_from_the_seeded_generator():
     assert not torch.equal(masks[0], masks[2])
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_all_or_nothing_is_torchs(share):
-    assert torch.equal(Dropout(share)(torch.ones(9)), nn.Dropout(share)(torch.ones(9)))
-
-
-def test_nothing_is_dropped_when_the_model_does_not_train():
+def test_all_nothing_and_no_training_are_torchs():
     states = torch.randn(50, 7)
     assert torch.equal(Dropout(0.5).eval()(states), states)
+    for share in (0.0, 1.0):
+        assert torch.equal(Dropout(share)(states), nn.Dropout(share)(states))
 
 
 def test_every_dropout_of_a_model_is_replaced(tiny_backbone):

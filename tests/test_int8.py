@@ -91,20 +91,6 @@ def test_a_row_does_not_depend_on_the_other_rows_of_its_batch(eight, arrays, bat
     np.testing.assert_allclose(apart, together, atol=0.05)
 
 
-def test_rows_of_many_buckets_come_back_in_order(eight, make_arrays):
-    arrays = make_arrays(seed=44, num_rows=600, cells=(0, 12))
-    for part in ("rows", "values"):
-        found, expected = (eight.embed(arrays, parts=(part,), batch_size=size)[part] for size in (600, 4))
-        np.testing.assert_allclose(found, expected, atol=0.05)
-
-
-def test_layers_that_are_in_int8_already_stay_as_they_are(eight, special, arrays):
-    layers = eight.model.quantized_layers
-    again = Runner(eight.model, special, devices=["cpu"], precision="int8")
-    assert again.model.quantized_layers is layers
-    np.testing.assert_array_equal(again.embed(arrays)["rows"], eight.embed(arrays)["rows"])
-
-
 def test_the_same_weights_give_the_same_embeddings(exact, eight, special, arrays):
     other = Runner(copy.deepcopy(exact.model), special, devices=["cpu"], precision="int8")
     np.testing.assert_array_equal(other.embed(arrays)["rows"], eight.embed(arrays)["rows"])

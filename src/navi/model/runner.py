@@ -259,8 +259,8 @@ class _Lane:
         with torch.cuda.device(device) if on_gpu else nullcontext():
             layout = self.builder.lay_out(rows, num_tokens)
             packed = self.builder.pack_layout(layout, self.mask(layout) if self.mask else None, self.slots)
-            if self.builder.device != device:
-                packed = packed.pin().to(device)
+            if self.builder.device.type != device.type:
+                packed = (packed.pin() if on_gpu else packed).to(device)
             taken = self.take(self.replica.model, packed, self.table, layout)
             found = {name: tensor.float().to("cpu", non_blocking=True) for name, tensor in taken.items()}
             done = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]

@@ -82,6 +82,24 @@ def test_several_replicas_share_the_batches(special, arrays, runner):
         np.testing.assert_allclose(found, expected, **CLOSE)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("on_device", [True, False])
+def test_a_gpu_gives_what_the_cpu_gives(special, arrays, runner, on_device, monkeypatch):
+    monkeypatch.setattr("navi.model.runner.is_worth_moving", lambda *_: on_device)
+    settings = {"devices": ["cuda"], "precision": "float32", "tokens_per_batch": 60}
+    on_gpu, read = Runner(copy.deepcopy(runner.model), special, **settings), {}
+    for part in ("rows", "segments", "value_means"):
+        found, expected = (each.embed(arrays, parts=(part,))[part] for each in (on_gpu, runner))
+        np.testing.assert_allclose(found, expected, atol=1e-3)
+
+    def look(output, _, layout):
+        read.update(zip(layout.rows.tolist(), output.cls.cpu().numpy(), strict=True))
+
+    on_gpu.run(arrays, np.arange(9), look)
+    expected = encode_directly(runner, arrays, np.arange(9))["cls"]
+    np.testing.assert_allclose([read[row] for row in range(9)], expected, atol=1e-3)
+
+
 def test_progress_counts_the_rows_that_are_done(runner, arrays):
     done = []
     runner.embed(arrays, batch_size=3, progress=lambda *counted: done.append(counted))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from typing import get_args
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from navi.cli import app
@@ -202,11 +204,18 @@ def test_progress_lines_come_now_and_then_and_not_for_each_report(catalogues, na
     assert navi_command("inspect", catalogues).stderr == ""
 
 
-def test_a_terminal_shows_a_bar_while_something_runs(catalogues, tmp_path):
-    script = f"import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'navi', 'inspect', {str(catalogues)!r}]))"
-    result = run_python("-c", script, COLUMNS="120", TERM="xterm")
-    assert "Reading tables" in result.stdout
-    assert "/5" in result.stdout
+def test_a_terminal_shows_a_bar():
+    from navi.cli.console import Screen
+    from navi.cli.progress import follow_preparing, show_progress
+    from navi.corpus import ProgressEvent
+
+    screen = Screen()
+    screen.notes = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with show_progress(screen) as meter:
+        follow_preparing(meter)(ProgressEvent(stage="read", done=2, total=4, rows=12000))
+    drawn = screen.notes.file.getvalue()
+    assert "Reading tables" in drawn
+    assert "2/4" in drawn
 
 
 @pytest.mark.parametrize(

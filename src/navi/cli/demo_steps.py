@@ -257,7 +257,7 @@ def map_segments(tour: Tour) -> None:
         share = SEGMENTS_MAPPED // 3
         roles = [rng.permutation(np.flatnonzero(role == each))[:share] for each in ("low", "mid", "high")]
         chosen = np.concatenate(roles)
-        points = place_points(vectors[chosen], tour.seed)
+        points = place_points(np.asarray(vectors)[chosen], tour.seed)
     labels: dict[str, list[str]] = {
         name: [segments[place][name] for place in chosen] for name in ("table", "header", "role")
     }

@@ -88,7 +88,8 @@ def evaluate(
             device=device,
             progress=follow_grid(meter),
         )
-    screen.answer_json(describe_summary(summary))
+    failed = [{name: getattr(each, name) for name in ("task", "model", "seed", "error")} for each in summary.failed]
+    screen.answer_json({"done": summary.done, "failed": failed, "left_out": summary.left_out})
     screen.summarise(*summarise(summary, out))
     if summary.failed and summary.done == 0:
         raise typer.Exit(1)
@@ -118,20 +119,8 @@ def summarise(summary: GridSummary, out: Path) -> list[Any]:
     return lines
 
 
-def describe_summary(summary: GridSummary) -> dict[str, Any]:
-    """Return the same for a program."""
-    failed = [
-        {"task": each.task, "model": each.model, "seed": each.seed, "error": each.error} for each in summary.failed
-    ]
-    return {"done": summary.done, "failed": failed, "left_out": summary.left_out}
-
-
 def read_seeds(text: str) -> list[int]:
-    """Return the numbers between commas.
-
-    >>> read_seeds("0, 1")
-    [0, 1]
-    """
+    """Return the numbers between commas."""
     names = split_names(text) or []
     if not names or not all(name.isdigit() for name in names):
         raise ConfigError(f"--seeds takes whole numbers with commas between them, got '{text}'.")
@@ -139,11 +128,7 @@ def read_seeds(text: str) -> list[int]:
 
 
 def read_pairs(texts: list[str]) -> dict[str, Path]:
-    """Return the folder of each model that is to be taken.
-
-    >>> read_pairs(["navi=model"])
-    {'navi': PosixPath('model')}
-    """
+    """Return the folder of each model that is to be taken, from texts like `navi=model`."""
     pairs = {}
     for text in texts:
         name, sign, folder = text.partition("=")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from textwrap import wrap
 from typing import Any
 
@@ -145,7 +146,7 @@ def place_points(vectors: NDArray[np.floating[Any]], seed: int = 0) -> NDArray[n
 
 def draw_chart(chart: Chart) -> dict[str, Any]:
     """Return the Vega-Lite specification of a chart; a click on the legend shows one series alone."""
-    alt = import_altair()
+    alt = import_extra("altair")
     colours = iter(range(1, NUM_COLOURS + 1))
     named = {name: 0 if name in chart.quiet else next(colours, 0) for name in chart.series}
     scale = alt.Scale(domain=list(named), range=[f"var(--c{number})" for number in named.values()])
@@ -227,10 +228,9 @@ def _add_layers(alt: Any, chart: Chart, marks: Any) -> list[Any]:
     return [points, diagonal] if chart.kind == "reliability" else [points]
 
 
-def import_altair() -> Any:
-    """Return Altair, which comes with an extra."""
+def import_extra(name: str) -> Any:
+    """Return a package that comes with the extra for charts."""
     try:
-        import altair
+        return import_module(name)
     except ImportError as error:
         raise MissingExtraError("Drawing the charts of a report", "report") from error
-    return altair

@@ -13,9 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from navi.errors import MissingExtraError
 from navi.files import write_file
-from navi.report.charts import draw_chart, import_altair
+from navi.report.charts import draw_chart, import_extra
 from navi.report.page import Cell, Chart, Code, Item, Measurement, Page, ReportColumn, ReportTable, Tiles, save_page
 from navi.version import VERSION
 
@@ -66,14 +65,11 @@ def render_page(page: Page) -> str:
 @cache
 def bundle_vega() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script, of the version that Altair writes for."""
-    try:
-        import vl_convert
-    except ImportError as error:
-        raise MissingExtraError("Drawing the charts of a report", "report") from error
-    wanted = ".".join(import_altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    vl_convert = import_extra("vl_convert")
+    wanted = ".".join(import_extra("altair").SCHEMA_VERSION.lstrip("v").split(".")[:2])
     known = vl_convert.get_vegalite_versions()
     version = wanted if wanted in known else known[-1]
-    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
     # Kept to itself: the bundle's own names are short ones and many.
     return "(() => {" + bundle.replace("</script", "<\\/script") + "\n})();"
 

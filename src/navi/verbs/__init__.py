@@ -3,8 +3,8 @@
 import gc as _gc
 
 # What the imports below make stays, so looking for garbage in it finds none. Left out of every later search too, it
-# takes `import navi.verbs` from 5.6 to 3.8 s of CPU (benchmarks/startup.py). A process that holds more already is left
-# alone: some of that may be a user's garbage.
+# took `import navi.verbs` from 5.6 to 3.8 s of CPU in a trial on a loaded machine; no benchmark here repeats that yet.
+# A process that holds more already is left alone: some of that may be a user's garbage.
 _quick = _gc.isenabled() and len(_gc.get_objects()) < 100_000
 if _quick:
     _gc.disable()

@@ -251,7 +251,8 @@ def test_a_pickle_and_a_deep_copy_refer_to_the_same_model(navi):
     pickle.dump(navi, buffer)
     assert buffer.tell() < 1000
     again = pickle.loads(buffer.getvalue())
-    np.testing.assert_array_equal(again.embed_rows(ROWS), navi.embed_rows(ROWS))
+    # Float32 rounds otherwise where another test has set the number of threads.
+    np.testing.assert_allclose(again.embed_rows(ROWS), navi.embed_rows(ROWS), atol=1e-5)
 
 
 @pytest.fixture

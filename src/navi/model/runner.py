@@ -8,7 +8,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from queue import SimpleQueue
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +29,7 @@ from navi.batches import (
     is_worth_moving,
     prefetch,
 )
+from navi.batches.batch import TensorGroup
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi.corpus.hashing import hash_rows, mix
 from navi.errors import ConfigError, MissingExtraError, ModelError
@@ -42,6 +45,9 @@ Mask = Callable[[Layout], Masks]
 Read = Callable[[NaviOutput, Rows, Layout], None]
 """Takes what it wants from the output for a batch; the layout lies on the CPU."""
 Take = Callable[[NaviModel, Rows, Tensor, Layout], dict[str, Tensor]]
+Fetch = Callable[[], dict[str, Floats]]
+"""Waits for the device, and returns what came of a batch."""
+Group = TypeVar("Group", bound=TensorGroup)
 Progress = Callable[[int, int], None]
 """Called with how many rows were just done, and of how many in all."""
 ROW_PARTS = ("rows", "cls", "means", "value_means")
@@ -79,8 +85,9 @@ class Replica:
                 part = new[begin : begin + ATTRIBUTES_AT_ONCE]
                 self._place.update((keys[place], len(self._table) + n) for n, place in enumerate(part))
                 self._table = torch.cat([self._table, self._encode(arrays, ids_A[part])[FIRST_SLOT:]])
-            chosen = [*range(FIRST_SLOT), *(self._place[key] for key in keys)]
-            return self._table.index_select(0, torch.tensor(chosen, device=self.device))
+            chosen = torch.tensor([*range(FIRST_SLOT), *(self._place[key] for key in keys)])
+            chosen = chosen.pin_memory() if self.device.type == "cuda" else chosen
+            return self._table.index_select(0, chosen.to(self.device, non_blocking=True))
 
     def _encode(self, arrays: SegmentArrays, ids_A: Ints) -> Tensor:
         lengths, index = gather_ranges(arrays.attribute_offsets, ids_A)
@@ -89,7 +96,7 @@ class Replica:
             token_position=torch.from_numpy(count_up(lengths)),
             starts=torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)])),
         )
-        return self.model.embed_attributes(packed.to(self.device))
+        return self.model.embed_attributes(send(packed, self.device))
 
 
 class Runner:
@@ -209,14 +216,14 @@ class Runner:
         on_host = on_host or mask is not None or not is_worth_moving(arrays, int(lengths.sum()))
         idle: SimpleQueue[_Lane] = SimpleQueue()
         for replica in replicas:
-            own = builder if on_host else builder.to(replica.device)
             table = replica.embed_attributes(arrays, slots.ids.numpy())
-            idle.put(_Lane(replica, table, own, slots.to(own.device), take, mask))
+            own = builder if on_host else builder.to(replica.device)
+            idle.put(_Lane(replica, table, own, slots if on_host else send(slots, replica.device), take, mask))
 
-        def encode(places: Ints) -> list[tuple[Ints, dict[str, Floats]]]:
+        def encode(places: Ints) -> list[tuple[Ints, Fetch]]:
             lane = idle.get()
             try:
-                fetch = lane.send(rows[places], int(lengths[places].sum()))
+                return [(places, lane.encode(rows[places], int(lengths[places].sum())))]
             except torch.OutOfMemoryError as error:
                 if len(places) == 1:
                     raise ModelError(
@@ -225,20 +232,20 @@ class Runner:
                     ) from error
                 logger.warning("Out of memory with %d rows; trying again with half as many.", len(places))
                 self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
-                torch.cuda.empty_cache()
-                fetch = None
             finally:
                 idle.put(lane)
-            if fetch is None:
-                return [batch for half in np.array_split(places, 2) for batch in encode(half)]
-            return [(places, fetch())]
+            torch.cuda.empty_cache()
+            return [batch for half in np.array_split(places, 2) for batch in encode(half)]
 
-        on_gpu = replicas[0].device.type == "cuda"
-        # Two for each GPU, one that sends and one that fetches; a single CPU needs no thread beside the caller's.
-        workers = 2 * len(replicas) if on_gpu else len(replicas) if len(replicas) > 1 else 0
         groups = group_by_length(lengths, tokens_per_batch or self.tokens_per_batch, batch_size)
-        for batches in prefetch(groups, encode, workers=workers, ahead=workers):
-            yield from batches
+        workers = len(replicas) if len(replicas) > 1 else 0  # handing batches to one thread costs, and brings nothing
+        last: tuple[Ints, Fetch] | None = None
+        for batch in chain.from_iterable(prefetch(groups, encode, workers=workers, ahead=2 * workers)):
+            if last is not None:
+                yield last[0], last[1]()
+            last = batch
+        if last is not None:
+            yield last[0], last[1]()
 
 
 @dataclass(frozen=True)
@@ -253,14 +260,14 @@ class _Lane:
     mask: Mask | None
 
     @torch.inference_mode()
-    def send(self, rows: Ints, num_tokens: int) -> Callable[[], dict[str, Floats]]:
+    def encode(self, rows: Ints, num_tokens: int) -> Fetch:
         """Encode rows that have so many tokens; return what waits for the device and returns what came of it."""
         device, on_gpu = self.replica.device, self.replica.device.type == "cuda"
         with torch.cuda.device(device) if on_gpu else nullcontext():
             layout = self.builder.lay_out(rows, num_tokens)
             packed = self.builder.pack_layout(layout, self.mask(layout) if self.mask else None, self.slots)
             if self.builder.device.type != device.type:
-                packed = (packed.pin() if on_gpu else packed).to(device)
+                packed = send(packed, device)
             taken = self.take(self.replica.model, packed, self.table, layout)
             found = {name: tensor.float().to("cpu", non_blocking=True) for name, tensor in taken.items()}
             done = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]
@@ -273,6 +280,11 @@ class _Lane:
             return {name: tensor.numpy() for name, tensor in found.items()}
 
         return fetch
+
+
+def send(group: Group, device: torch.device) -> Group:
+    """Return tensors on a device; from pinned memory, the host need not wait until a GPU has done all else."""
+    return (group.pin() if device.type == "cuda" else group).to(device)
 
 
 def _quantize(model: NaviModel, special: SpecialTokens) -> None:

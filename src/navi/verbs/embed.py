@@ -99,8 +99,7 @@ def embed_frames(
     wait while the vectors of one are collected; equal rows then run once in each block. Beside a CPU that costs time.
     """
     on_gpu = navi.runner.device.type == "cuda"
-    reading = replace(navi.read_config, chunk_rows=FIRST_ROWS) if on_gpu else navi.read_config
-    row_number, chunks = stream_tables(frames, reading, columns)
+    row_number, chunks = stream_tables(frames, navi.read_config, columns)
     ends = np.cumsum([len(numbers) for numbers in row_number.values()])
     starts = dict(zip(row_number, [0, *ends[:-1]], strict=True))
     array = np.zeros((ends[-1], navi.hidden_size), np.float32)
@@ -113,7 +112,7 @@ def embed_frames(
         report = progress and (lambda done, _: progress(done, len(array)))
         array[places] = embed_encoded(navi, encoded, "rows", config, report)
 
-    if on_gpu:
+    if on_gpu and len(array) > BLOCK_ROWS:
         blocks = encode_ahead(navi, group_chunks(chunks, BLOCK_ROWS, FIRST_ROWS))
         for _ in prefetch(blocks, embed, workers=2, ahead=1):
             pass
@@ -140,10 +139,14 @@ def embed_encoded(
 def group_chunks(
     chunks: Iterable[tuple[str, Chunk]], num_rows: int, first_rows: int | None = None
 ) -> Iterator[dict[str, list[Chunk]]]:
-    """Yield the chunks of tables, in their order, together up to so many rows, the first group up to `first_rows`."""
+    """Yield the chunks of tables, in their order, together up to so many rows; first of all, `first_rows` alone."""
     group: dict[str, list[Chunk]] = {}
-    left = num_rows if first_rows is None else first_rows
+    left = num_rows
     for name, chunk in chunks:
+        if first_rows is not None and chunk.num_rows > first_rows:
+            begun, chunk = chunk.cut(first_rows)
+            yield {name: [begun]}
+        first_rows = None
         if group and chunk.num_rows > left:
             yield group
             group, left = {}, num_rows

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from navi.tables import Table as TableInMemory
     from navi.verbs.match import ColumnCluster, Matches
-    from navi.verbs.name import ColumnNames, NameCandidate
+    from navi.verbs.name import ColumnNames
 
 EXAMPLES = {
     "match": (
@@ -60,7 +60,6 @@ def match(
     from navi.verbs.unify import unify as unify_tables
 
     screen = Screen(quiet=quiet, as_json=as_json)
-    outputs = [path for path in (csv, mapping, unify) if path is not None]
     for path in (csv, unify):
         if path is not None:
             check_output(path)
@@ -81,7 +80,13 @@ def match(
         write_table(unify_tables(tables, found), unify)
     screen.answer_json(found.as_dict())
     screen.answer(list_clusters(found))
-    screen.summarise(*summarise_matches(found, outputs))
+    sizes = [len(cluster.columns) for cluster in found.clusters]
+    alone, clusters = sizes.count(1), count_things(len(sizes) - sizes.count(1), "cluster")
+    screen.summarise(
+        make_heading(f"{count_things(sum(sizes), 'column')}: {sum(sizes) - alone} in {clusters}, {alone} alone."),
+        "Headers and values: what each said for a match on average, as logarithms of odds; negative speaks against.",
+        *(f"Written: {path}" for path in (csv, mapping, unify) if path is not None),
+    )
     note_lost(screen, tables.values())
     shown = " ".join(map(quote, paths))
     if mapping is None:
@@ -93,23 +98,20 @@ def match(
 
 
 def list_clusters(found: Matches) -> Table:
-    """Return the clusters of more than one column, what headers and values said for them, and their columns."""
-    rows = [
-        (cluster.name, f"{cluster.score:.2f}", *explain_cluster(found, cluster), list_columns(cluster))
-        for cluster in found.clusters
-        if len(cluster.columns) > 1
-    ]
+    """Return the clusters of more than one column, and what headers and values said for each.
+
+    That is the mean over its pairs, as logarithms of odds.
+    """
+    rows = []
+    for cluster in (each for each in found.clusters if len(each.columns) > 1):
+        members = set(cluster.columns)
+        pairs = [pair for pair in found.pairs if pair.first in members and pair.second in members]
+        said = [
+            f"{fmean(getattr(pair, name) for pair in pairs):+.1f}" if pairs else "" for name in ("headers", "values")
+        ]
+        rows.append((cluster.name, f"{cluster.score:.2f}", *said, list_columns(cluster)))
     columns = ("unified name", "score", "headers", "values", "columns")
     return make_table(columns, rows, right=columns[1:4])
-
-
-def explain_cluster(found: Matches, cluster: ColumnCluster) -> tuple[str, str]:
-    """Return what headers and values contributed to a cluster, on average over its pairs, as logarithms of odds."""
-    members = set(cluster.columns)
-    pairs = [pair for pair in found.pairs if pair.first in members and pair.second in members]
-    if not pairs:
-        return "", ""
-    return f"{fmean(pair.headers for pair in pairs):+.1f}", f"{fmean(pair.values for pair in pairs):+.1f}"
 
 
 def list_columns(cluster: ColumnCluster) -> str:
@@ -118,18 +120,6 @@ def list_columns(cluster: ColumnCluster) -> str:
     for column in cluster.columns:
         tables.setdefault(column.header, []).append(column.table)
     return ", ".join(f"{header} ({', '.join(names)})" for header, names in tables.items())
-
-
-def summarise_matches(found: Matches, written: Sequence[Path]) -> list[Any]:
-    """Return how many columns there are, how many found a match, and what was written."""
-    sizes = [len(cluster.columns) for cluster in found.clusters]
-    matched, alone = sum(size for size in sizes if size > 1), sizes.count(1)
-    clusters = count_things(len(sizes) - alone, "cluster")
-    return [
-        make_heading(f"{count_things(sum(sizes), 'column')}: {matched} in {clusters}, {alone} alone."),
-        "Headers and values: what each said for a match on average, as logarithms of odds; negative speaks against.",
-        *(f"Written: {path}" for path in written),
-    ]
 
 
 def name(
@@ -182,20 +172,15 @@ def name(
 
 
 def list_names(table: TableInMemory, found: Iterable[ColumnNames]) -> Table:
-    """Return the columns with what they may be called, and a value of each."""
+    """Return the columns with a value of each, what they may be called, and the known column that it comes from."""
     rows = []
     for each in found:
-        best = each.candidates[0] if each.candidates else None
+        best = ("–", "", "")
+        for one in each.candidates[:1]:
+            best = (one.header, f"{one.probability:.2f}", one.like or one.source)
         others = ", ".join(f"{other.header} {other.probability:.2f}" for other in each.candidates[1:])
-        rows.append((each.column, show_example(table, each.column), *describe_candidate(best), others))
+        rows.append((each.column, show_example(table, each.column), *best, others))
     return make_table(("column", "example", "name", "probability", "like", "or"), rows, right=("probability",))
-
-
-def describe_candidate(best: NameCandidate | None) -> tuple[str, str, str]:
-    """Return the header, its probability, and the known column that it comes from."""
-    if best is None:
-        return "–", "", ""
-    return best.header, f"{best.probability:.2f}", best.like or best.source
 
 
 def show_example(table: TableInMemory, column: str) -> str:

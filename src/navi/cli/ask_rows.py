@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from navi.tables import Table
-    from navi.verbs import EmbeddedFiles, Navi
-    from navi.verbs.impute import Fills
-    from navi.verbs.search import Neighbour, Neighbours, SearchIndex
+    from navi.verbs import Navi
+    from navi.verbs.search import Neighbours, SearchIndex
 
 EXAMPLES = {
     "embed": (
@@ -89,37 +88,21 @@ def embed(
     with show_progress(screen) as meter:
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device, precision=precision)
-        report = follow_rows(meter, f"Embedding {kind} of")
+        report = follow_rows(meter, f"Embedding {kind}")
         result = embed_files(opened, paths, out, kind=kind, config=config, progress=report)
-    seconds = monotonic() - started
-    screen.answer_json(describe_embedding(result, opened.hidden_size, seconds))
-    screen.summarise(*summarise_embedding(result, opened.hidden_size, seconds))
-    screen.suggest(f"pandas.read_parquet({str(out)!r})", "read it in Python")
-
-
-def describe_embedding(result: EmbeddedFiles, size: int, seconds: float) -> dict[str, Any]:
-    """Return the summary ready for JSON."""
-    losses = summarise_reports(result.reports, result.skipped)
-    return {
-        "path": result.path,
-        "vectors": result.num_vectors,
-        "size": size,
-        "tables": {name: each.kept for name, each in result.reports.items()},
-        **losses.as_dict(),
-        "seconds": round(seconds, 3),
-    }
-
-
-def summarise_embedding(result: EmbeddedFiles, size: int, seconds: float) -> list[Any]:
-    """Return what was written, and what was left out."""
-    told = summarise_reports(result.reports, result.skipped).list_lines()
-    num_rows = sum(each.kept for each in result.reports.values())
-    return [
+    seconds, size = monotonic() - started, opened.hidden_size
+    losses, num_rows = summarise_reports(result.reports, result.skipped), sum(r.kept for r in result.reports.values())
+    facts = {"path": result.path, "vectors": result.num_vectors, "size": size}
+    facts["tables"] = {name: each.kept for name, each in result.reports.items()}
+    screen.answer_json(facts | losses.as_dict() | {"seconds": round(seconds, 3)})
+    lines = losses.list_lines()
+    screen.summarise(
         make_heading(f"{result.path}: {count_things(result.num_vectors, 'vector')} of {size} numbers"),
         f"{count_things(num_rows, 'row')} of {count_things(len(result.reports), 'table')}, {format_duration(seconds)}, "
         f"{format_count(num_rows / max(seconds, 1e-3))} rows/s.",
-        *(["Left out or changed:", *told] if told else []),
-    ]
+        *(["Left out or changed:", *lines] if lines else []),
+    )
+    screen.suggest(f"pandas.read_parquet({str(out)!r})", "read it in Python")
 
 
 def impute(
@@ -159,60 +142,39 @@ def impute(
         result = opened.impute(read, confidence=confidence, columns=wanted, progress=report)
     write_table(result.filled, out)
     write_table(result.cells, account)
-    screen.answer_json(describe_fills(result, out, account))
-    screen.summarise(*summarise_fills(result, out, account))
+    empty, filled, reliability = result.cells.num_rows, result.num_filled, result.reliability
+    reasons = Counter(result.cells["reason"].to_pylist())
+    facts: dict[str, Any] = {"path": out, "account": account, "empty": empty, "filled": filled, "reasons": reasons}
+    facts |= {"calibration_error": reliability.ece if reliability else None, "notes": result.notes}
+    screen.answer_json(facts | {"cells": result.cells.to_pylist()})
+    if not empty:
+        screen.summarise(make_heading(f"{out}: the table as it was, no cell is empty"))
+    else:
+        screen.summarise(
+            make_heading(f"{out}: {format_count(filled)} of {count_things(empty, 'empty cell')} filled"),
+            *([list_fills(result.cells)] if filled else []),
+            *(f"  {count_things(n, 'cell')} left empty: {reason}" for reason, n in reasons.items() if reason != FILLED),
+            *(
+                [f"Confidence is off by {reliability.ece:.3f} on average, measured on cells hidden for it."]
+                if reliability
+                else []
+            ),
+            *(f"Note: {note}." for note in result.notes),
+            f"Every empty cell, its best guess and why it was left: {account}",
+        )
     note_lost(screen, [read])
-
-
-def count_reasons(cells: pa.Table) -> Counter[str]:
-    """Return how many empty cells were filled, and how many left for each reason."""
-    return Counter(cells["reason"].to_pylist())
-
-
-def describe_fills(result: Fills[Any], out: Path, account: Path) -> dict[str, Any]:
-    """Return the result ready for JSON."""
-    reliability, cells = result.reliability, result.cells
-    return {
-        "path": out,
-        "account": account,
-        "empty": cells.num_rows,
-        "filled": result.num_filled,
-        "reasons": count_reasons(cells),
-        "calibration_error": reliability.ece if reliability else None,
-        "notes": result.notes,
-        "cells": cells.to_pylist(),
-    }
-
-
-def summarise_fills(result: Fills[Any], out: Path, account: Path) -> list[Any]:
-    """Return what was filled, what was left and why."""
-    cells = result.cells
-    if not cells.num_rows:
-        return [make_heading(f"{out}: the table as it was, no cell is empty")]
-    filled = f"{format_count(result.num_filled)} of {count_things(cells.num_rows, 'empty cell')} filled"
-    lines: list[Any] = [make_heading(f"{out}: {filled}")]
-    if result.num_filled:
-        lines.append(list_fills(cells))
-    left = {reason: count for reason, count in count_reasons(cells).items() if reason != FILLED}
-    lines += [f"  {count_things(count, 'cell')} left empty: {reason}" for reason, count in left.items()]
-    if result.reliability:
-        lines.append(f"Confidence is off by {result.reliability.ece:.3f} on average, measured on cells hidden for it.")
-    notes = [f"Note: {note}." for note in result.notes]
-    return [*lines, *notes, f"Every empty cell, its best guess and why it was left: {account}"]
 
 
 def list_fills(cells: pa.Table) -> Any:
     """Return some of the cells that were filled: the surest of each column, then the next."""
     filled = [cell for cell in cells.to_pylist() if cell["reason"] == FILLED]
-    met: Counter[str] = Counter()
-    ranked = []
+    met, ranked = Counter[str](), []
     for cell in sorted(filled, key=lambda cell: -cell["probability"]):
         ranked.append((met[cell["column"]], cell))
         met[cell["column"]] += 1
-    shown = [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])[:FILLS_SHOWN]]
     rows = [
         (str(cell["row"]), cell["column"], shorten(cell["value"]), f"{cell['probability']:.2f}", cell["kind"])
-        for cell in shown
+        for _, cell in sorted(ranked, key=lambda pair: pair[0])[:FILLS_SHOWN]
     ]
     return make_table(("row", "column", "value", "confidence", "from"), rows, right=("row", "confidence"))
 
@@ -250,7 +212,8 @@ def search(
             tables = read_two(paths)
             found = opened.find_pairs(*tables, k=k, threshold=confidence, one_to_one=one_to_one).to_arrow().to_pylist()
         else:
-            neighbours = find_rows(make_index(opened, paths, index, meter), like, wanted, k)
+            built = make_index(opened, paths, index, meter)
+            neighbours = built.search_row(*wanted, k) if wanted else built.search(like, k)[0]
     if pairs:
         show_pairs(screen, tables, found)
     else:
@@ -294,28 +257,29 @@ def make_index(navi: Navi, paths: Sequence[Path], folder: Path | None, meter: Me
         return build_index(navi, paths, Path(place) / "index", progress=report)
 
 
-def find_rows(index: SearchIndex, like: str | None, wanted: tuple[str, int] | None, k: int) -> Neighbours:
-    """Return the nearest rows to some cells, or to one of the index's own rows."""
-    if wanted is not None:
-        return index.search_row(*wanted, k)
-    return index.search(like, k)[0]
-
-
 def list_neighbours(neighbours: Neighbours) -> Any:
     """Return the rows found, the nearest first."""
-    rows = [(*_show_scores(each), f"{each.table}:{each.row}", show_cells(each.cells)) for each in neighbours]
+    rows = [
+        (
+            *(f"{score:.2f}" for score in (each.confidence, each.similarity, each.overlap)),
+            *(f"{each.table}:{each.row}", show_cells(each.cells)),
+        )
+        for each in neighbours
+    ]
     columns = ("confidence", "vector", "words", "row", "cells")
     return make_table(columns, rows, right=columns[:3])
 
 
-def _show_scores(found: Neighbour) -> tuple[str, ...]:
-    return tuple(f"{score:.2f}" for score in (found.confidence, found.similarity, found.overlap))
-
-
-def show_cells(cells: dict[str, str]) -> str:
+def show_cells(cells: Mapping[str, str], sign: str = "=") -> str:
     """Return a few cells of a row in one line."""
-    shown = [f"{header}={shorten(value)}" for header, value in list(cells.items())[:CELLS_SHOWN]]
+    shown = [f"{header}{sign}{shorten(value)}" for header, value in list(cells.items())[:CELLS_SHOWN]]
     return ", ".join(shown) + (", …" if len(cells) > CELLS_SHOWN else "")
+
+
+def list_cells(table: Table, row_number: int) -> dict[str, str]:
+    """Return what a row holds; it is named by its number in its source."""
+    row = table.text.slice(int(table.row_number.searchsorted(row_number)), 1).to_pylist()[0]
+    return {header: value for header, value in row.items() if value is not None}
 
 
 def read_two(paths: Sequence[Path]) -> tuple[Table, Table]:
@@ -332,21 +296,13 @@ def show_pairs(screen: Screen, tables: tuple[Table, Table], pairs: list[dict[str
     """Show pairs of rows, or print them for a program."""
     left, right = tables
     screen.answer_json({"left": left.name, "right": right.name, "pairs": pairs})
-    places = [dict(zip(table.row_number.tolist(), range(table.num_rows), strict=True)) for table in tables]
     rows = [
         (
             f"{pair['confidence']:.2f}",
-            f"{left.name}:{pair['left']}",
-            show_cells(_list_cells(left, places[0][pair["left"]])),
-            f"{right.name}:{pair['right']}",
-            show_cells(_list_cells(right, places[1][pair["right"]])),
+            *(f"{left.name}:{pair['left']}", show_cells(list_cells(left, pair["left"]))),
+            *(f"{right.name}:{pair['right']}", show_cells(list_cells(right, pair["right"]))),
         )
         for pair in pairs
     ]
     screen.answer(make_table(("confidence", "left", "", "right", ""), rows, right=("confidence",)))
     screen.summarise(f"{count_things(len(pairs), 'pair')} of rows.")
-
-
-def _list_cells(table: Table, place: int) -> dict[str, str]:
-    row = table.to_arrow().slice(place, 1).to_pylist()[0]
-    return {header: value for header, value in row.items() if value is not None}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from shutil import which
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -24,10 +24,10 @@ from navi.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
-    from navi.report import Item, ReportTable, Section
+    from navi.report import Item, Page, ReportColumn, ReportTable, Section
     from navi.simulator import Truth
     from navi.tables import Table
-    from navi.training import PretrainConfig, StepReport
+    from navi.training import PretrainConfig
     from navi.verbs import Navi
 
 EXAMPLES = {"demo": ("navi demo", "navi demo --folder films --seed 7 --minutes 2")}
@@ -68,18 +68,13 @@ navi match --model model FOLDER"""
 """What to type for tables of one's own."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Score:
-    """How well something went, beside what a simple guess reaches."""
+class Score(NamedTuple):
+    """The share of a task that NAVI got right, beside what a simple guess reaches."""
 
     task: str
-    """What was to be found."""
-    guess_name: str
-    """What the simple guess does."""
-    guess: float
-    """Share that the guess gets right."""
     navi: float
-    """Share that NAVI gets right."""
+    guess: float
+    guess_name: str
 
 
 @dataclass(kw_only=True)
@@ -107,56 +102,41 @@ class Tour:
     sections: list[Section] = field(default_factory=list)
     """What the page shows of it."""
 
-    @cached_property
-    def truth(self) -> Truth:
-        """What the simulator knows of the catalogues."""
-        from navi.simulator import Truth
-
-        return Truth.load(self.folder / TRUTH_FILE)
-
-    @cached_property
-    def corpus(self) -> Corpus:
-        """The prepared corpus."""
-        from navi.corpus import Corpus
-
-        return Corpus.open(self.folder / "corpus")
-
-    @cached_property
-    def model(self) -> Navi:
-        """The trained model, ready to be asked."""
-        from navi.verbs import Navi
-
-        return Navi.from_pretrained(self.folder / "model")
-
-    @cached_property
-    def tables(self) -> dict[str, Table]:
-        """The catalogues, read."""
-        from navi.tables import read_tables
-
-        return read_tables([self.folder / "tables"])
+    truth: Truth = field(init=False)
+    """What the simulator knows of the catalogues."""
+    corpus: Corpus = field(init=False)
+    """The prepared corpus."""
+    model: Navi = field(init=False)
+    """The trained model, ready to be asked."""
+    tables: dict[str, Table] = field(init=False)
+    """The catalogues, read."""
 
     @property
     def unseen_tables(self) -> list[str]:
         """The tables that were kept out of training, to be asked about afterwards."""
         return [table["name"] for table in self.corpus.manifest["tables"] if table["splits"]["unseen"]]
 
-    def check_folder(self) -> None:
-        """Refuse a folder that holds anything but an earlier demo."""
-        if self.folder.exists() and not self.folder.is_dir():
-            raise ConfigError(f"{self.folder} is a file. Give another --folder.")
-        if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / TRUTH_FILE).is_file():
-            raise ConfigError(f"{self.folder} holds files that no demo put there. Give a new or an empty --folder.")
+    def show(
+        self,
+        title: str,
+        text: str,
+        caption: str,
+        columns: Sequence[ReportColumn | str],
+        records: Sequence[Mapping[str, Any]],
+        *more: Item,
+        most: int | None = None,
+    ) -> None:
+        """Add a section with a table of records to the page, and show some of it in the terminal: one in so many."""
+        from navi.report import ReportTable, Section
 
-    def show(self, title: str, text: str, table: ReportTable, *more: Item, most: int) -> None:
-        """Add a section to the page, and show some of its table in the terminal: every so many rows one."""
-        from navi.report import Section
-
+        names = [column if isinstance(column, str) else column.name for column in columns]
+        table = ReportTable(caption, columns, [[record.get(name) for name in names] for record in records])
         self.sections.append(Section(title, text, (table, *more)))
         self.screen.summarise(render_table(table, most))
 
     def add_score(self, task: str, *, navi: float, guess: float, guess_name: str) -> None:
         """Note how well a task went."""
-        self.scores.append(Score(task=task, navi=navi, guess=guess, guess_name=guess_name))
+        self.scores.append(Score(task, navi, guess, guess_name))
 
 
 def demo(
@@ -171,14 +151,21 @@ def demo(
 ) -> None:
     """Go the whole way on tables it makes itself, in minutes on a laptop."""
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
-    tour = Tour(folder=folder, screen=screen, seed=seed, minutes=minutes, backbone=backbone)
-    tour.num_catalogues, tour.num_rows = catalogues, rows
-    tour.check_folder()
+    tour = Tour(
+        folder=folder,
+        screen=screen,
+        seed=seed,
+        minutes=minutes,
+        num_catalogues=catalogues,
+        num_rows=rows,
+        backbone=backbone,
+    )
+    check_folder(folder)
     for number, (title, take) in enumerate(list_steps(), start=1):
         screen.summarise("", make_heading(f"{number}. {title}"))
         take(tour)
     seconds = monotonic() - started
-    screen.answer_json({"folder": folder, "seconds": seconds, "scores": [asdict(score) for score in tour.scores]})
+    screen.answer_json({"folder": folder, "seconds": seconds, "scores": [score._asdict() for score in tour.scores]})
     screen.answer("", make_heading("What came out"), render_table(tabulate_scores(tour)))
     screen.summarise(
         f"{format_duration(seconds)} in all; tables, corpus and model are in {folder}.",
@@ -187,6 +174,14 @@ def demo(
         f"or ask this model:  navi match --model {quote(folder / 'model')} {quote(folder / 'tables')}",
         *tell_where_navi_is(),
     )
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that holds anything but an earlier demo."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file. Give another --folder.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / TRUTH_FILE).is_file():
+        raise ConfigError(f"{folder} holds files that no demo put there. Give a new or an empty --folder.")
 
 
 def list_steps() -> list[tuple[str, Callable[[Tour], None]]]:
@@ -250,7 +245,9 @@ def show_corpus(tour: Tour) -> None:
 
 def learn(tour: Tour) -> None:
     """Pretrain for about the minutes given, and score what validation says."""
+    from navi.tables import read_tables
     from navi.training import PretrainConfig, pretrain
+    from navi.verbs import Navi
 
     config = PretrainConfig.from_dict({"backbone": tour.backbone, **FAST_LEARNING})
     config = replace(config, training=replace(config.training, seed=tour.seed))
@@ -260,6 +257,7 @@ def learn(tour: Tour) -> None:
         meter.wait("Measuring the untrained model")
         result = pretrain(tour.corpus, tour.folder / "model", config, overwrite=True, progress=follow_training(meter))
     tour.screen.summarise(*summarise_training(result))
+    tour.model, tour.tables = Navi.from_pretrained(tour.folder / "model"), read_tables([tour.folder / "tables"])
     first, last = result.validation[0], result.validation[-1]
     for name, (label, guess) in MEASURES.items():
         if guess is not None:
@@ -281,13 +279,9 @@ def time_step(tour: Tour, config: PretrainConfig) -> float:
     from navi.training import pretrain
 
     moments: list[float] = []
-
-    def note_time(report: StepReport) -> None:
-        moments.append(monotonic())
-
     trial = replace(config.training, max_steps=TRIAL_STEPS + 1, validate_rows=0, curves=False)
     with tempfile.TemporaryDirectory(prefix="navi-demo-") as folder:
-        pretrain(tour.corpus, folder, replace(config, training=trial), progress=note_time)
+        pretrain(tour.corpus, folder, replace(config, training=trial), progress=lambda _: moments.append(monotonic()))
     return (moments[TRIAL_STEPS] - moments[0]) / TRIAL_STEPS
 
 
@@ -301,7 +295,7 @@ def write_page(tour: Tour) -> None:
         tour.screen.summarise(f"{error} Then: navi report {tour.folder}")
 
 
-def build_page(tour: Tour) -> Any:
+def build_page(tour: Tour) -> Page:
     """Return the page: the scores, what each step has shown, and what to type next."""
     from navi.report import Code, Page, Section, Tiles, bar_chart
 
@@ -328,8 +322,7 @@ def tabulate_scores(tour: Tour) -> ReportTable:
     from navi.report import ReportColumn, ReportTable
 
     columns = ("task", ReportColumn("NAVI", percent=True), ReportColumn("guess", percent=True), "what the guess is")
-    rows = [(score.task, score.navi, score.guess, score.guess_name) for score in tour.scores]
-    return ReportTable("The scores, and what the simple guess is.", columns, rows)
+    return ReportTable("The scores, and what the simple guess is.", columns, tour.scores)
 
 
 def render_table(table: ReportTable, most: int | None = None) -> Any:
@@ -337,11 +330,10 @@ def render_table(table: ReportTable, most: int | None = None) -> Any:
     from navi.report import show_table
 
     shown = show_table(table)
-    names: Sequence[str] = [column.name for column in shown["columns"]]
+    names = [column.name for column in shown["columns"]]
     step = max(1, len(shown["rows"]) // most) if most else 1
     rows = [[cell.text for cell in row] for row in shown["rows"][::step][:most]]
-    numeric = [name for name, is_numeric in zip(names, shown["numeric"], strict=True) if is_numeric]
-    return make_table(names, rows, right=numeric)
+    return make_table(names, rows, right=list(compress(names, shown["numeric"])))
 
 
 def tell_where_navi_is() -> list[str]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Set
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from navi.cli.ask_columns import list_columns
+from navi.cli.ask_rows import list_cells, show_cells
 from navi.cli.console import count_things, format_count, shorten
 from navi.cli.progress import follow_share, show_progress
 
@@ -30,32 +32,28 @@ TABLES_MAPPED, ROWS_MAPPED, SEGMENTS_MAPPED = 5, 50, 1000
 def match_columns(tour: Tour) -> None:
     """Match the columns of all catalogues, and compare with what they mean."""
     from navi.corpus import canonicalise
-    from navi.report import ReportColumn, ReportTable
+    from navi.report import ReportColumn
 
     with show_progress(tour.screen) as meter:
         meter.wait(f"Comparing the columns of {count_things(len(tour.tables), 'table')}")
         found = tour.model.match(tour.tables)
     records: list[dict[str, Any]] = []
-    cluster_of = {}
+    cluster_of: dict[ColumnPlace, int] = {}
     for number, cluster in enumerate(found.clusters):
+        cluster_of |= {(each.table, each.header): number for each in cluster.columns}
         meanings = Counter(tour.truth.concept_of(each.table, each.header) for each in cluster.columns)
         meaning, count = meanings.most_common(1)[0]
-        tables: dict[str, list[str]] = {}
-        for each in cluster.columns:
-            cluster_of[each.table, each.header] = number
-            tables.setdefault(each.header, []).append(each.table)
         if len(cluster.columns) > 1:
-            columns = ", ".join(f"{header} ({', '.join(names)})" for header, names in tables.items())
-            agree = f"{count} of {len(cluster.columns)}"
-            records.append({"name": cluster.name, "columns": columns, "probability": cluster.score})
-            records[-1] |= {"meaning": meaning, "agree": agree}
-    text = (
+            record = {"name": cluster.name, "columns": list_columns(cluster), "probability": cluster.score}
+            records.append(record | {"meaning": meaning, "agree": f"{count} of {len(cluster.columns)}"})
+    tour.show(
+        "Columns that mean the same",
         "Columns of all catalogues, put together by what their headers and values say. The meaning is the simulator's; "
-        "the last column says how many of the group's columns have it."
+        "the last column says how many of the group's columns have it.",
+        "Groups of matched columns.",
+        ("name", "columns", ReportColumn("probability", bar=True, digits=2), "meaning", "agree"),
+        records,
     )
-    shown = ("name", "columns", ReportColumn("probability", bar=True, digits=2), "meaning", "agree")
-    table = ReportTable.from_records("Groups of matched columns.", shown, records)
-    tour.show("Columns that mean the same", text, table, most=len(records))
     known = [column for column in cluster_of if tour.truth.concept_of(*column)]
     truth = pair_columns(known, lambda column: tour.truth.concept_of(*column))
     tour.add_score(
@@ -85,7 +83,8 @@ def measure_f1(found: Set[Hashable], truth: Set[Hashable]) -> float:
 
 def name_columns(tour: Tour) -> None:
     """Hide the headers of a catalogue that no training saw, and name its columns."""
-    from navi.report import ReportColumn, ReportTable
+    from navi.corpus import canonicalise
+    from navi.report import ReportColumn
 
     table, truth = tour.tables[tour.unseen_tables[0]], tour.truth
     learned = Counter(meaning for (name, _), meaning in truth.concepts.items() if name not in tour.unseen_tables)
@@ -93,22 +92,23 @@ def name_columns(tour: Tour) -> None:
     with show_progress(tour.screen) as meter:
         meter.wait(f"Naming the columns of {table.name}")
         found = tour.model.name_columns(table, headers)
+    meanings = {(canonicalise(header), meaning) for (_, header), meaning in truth.concepts.items()}
     records = []
     for names in found:
         record: dict[str, Any] = {"hidden header": names.column, "values": list_values(table, names.column)}
+        record |= {"right": False, "next": ", ".join(f"{e.header} {e.probability:.2f}" for e in names.candidates[1:4])}
         for best in names.candidates[:1]:
-            meaning = truth.concept_of(table.name, names.column)
-            record |= {"proposed": best.header, "probability": best.probability}
-            record["right"] = meaning in list_meanings(tour, best.header)
-        record["next"] = ", ".join(f"{each.header} {each.probability:.2f}" for each in names.candidates[1:4])
-        records.append({"right": False} | record)
-    columns = ("hidden header", "values", "proposed", ReportColumn("probability", bar=True, digits=2), "right", "next")
-    text = (
+            right = (canonicalise(best.header), truth.concept_of(table.name, names.column)) in meanings
+            record |= {"proposed": best.header, "probability": best.probability, "right": right}
+        records.append(record)
+    tour.show(
+        "Unnamed columns, named",
         f"{table.name} was not in the training. Its headers were hidden, and names proposed from the values alone. "
-        "A name is right if it means the same."
+        "A name is right if it means the same.",
+        "Columns with the names proposed for them.",
+        ("hidden header", "values", "proposed", ReportColumn("probability", bar=True, digits=2), "right", "next"),
+        records,
     )
-    shown = ReportTable.from_records("Columns with the names proposed for them.", columns, records)
-    tour.show("Unnamed columns, named", text, shown, most=len(records))
     usual = learned.most_common(1)[0][0]
     tour.add_score(
         f"columns of {table.name}, unseen, named",
@@ -124,17 +124,9 @@ def list_values(table: Table, header: str) -> str:
     return shorten(", ".join(shorten(value, 30) for value in values), 70)
 
 
-def list_meanings(tour: Tour, name: str) -> set[str]:
-    """Return what a proposed name means in the catalogues that have it as a header, or as its words."""
-    from navi.corpus import canonicalise
-
-    wanted = canonicalise(name)
-    return {meaning for (_, header), meaning in tour.truth.concepts.items() if canonicalise(header) == wanted}
-
-
 def fill_gaps(tour: Tour) -> None:
     """Fill the gaps of the catalogue that has most, and compare with what they held."""
-    from navi.report import ReportColumn, ReportTable, reliability_chart
+    from navi.report import ReportColumn, reliability_chart
 
     name = Counter(table for table, _, _ in tour.truth.gaps).most_common(1)[0][0]
     frame, first = tour.tables[name].text.slice(0, ROWS_FILLED), tour.truth.first_place[name]
@@ -142,7 +134,8 @@ def fill_gaps(tour: Tour) -> None:
         meter.wait(f"Reading {name}")
         report = follow_share(meter, f"Filling {name}", "cells")
         result = tour.model.impute(frame, confidence=CONFIDENCE, progress=report)
-    usual = {header: find_usual(frame[header].to_pylist()) for header in frame.column_names}
+    counted = {header: Counter(frame[header].drop_null().to_pylist()) for header in frame.column_names}
+    usual = {header: max(counts, key=counts.__getitem__, default=None) for header, counts in counted.items()}
     records, guesses = [], []
     for cell in sorted(result.cells.to_pylist(), key=lambda cell: -cell["probability"]):
         row = int(tour.tables[name].row_number[cell["row"] - 1]) - first
@@ -155,17 +148,21 @@ def fill_gaps(tour: Tour) -> None:
         f"{name}, {count_things(frame.num_rows, 'row')}: {count_things(result.cells.num_rows, 'empty cell')}, "
         f"{format_count(result.num_filled)} filled with a confidence of {CONFIDENCE} or more."
     )
-    columns = ("column", "filled with", "truth", "right", ReportColumn("confidence", bar=True, digits=2))
-    caption = f"Empty cells of {name} with what they were filled with."
-    table = ReportTable.from_records(caption, columns, records[:MOST_FILLS])
     right = [record["right"] for record in records]
     charts = []
     if len(records) >= FEWEST_FOR_RELIABILITY:
         caption = "Fills are right about as often as they are sure where the line is near the diagonal."
         outcomes = {"NAVI": ([record["confidence"] for record in records], right)}
         charts.append(reliability_chart(caption, outcomes, bins=5))
-    text = "Cells that the simulator left empty. It knows what they would have held."
-    tour.show("Empty cells, filled", text, table, *charts, most=10)
+    tour.show(
+        "Empty cells, filled",
+        "Cells that the simulator left empty. It knows what they would have held.",
+        f"Empty cells of {name} with what they were filled with.",
+        ("column", "filled with", "truth", "right", ReportColumn("confidence", bar=True, digits=2)),
+        records[:MOST_FILLS],
+        *charts,
+        most=10,
+    )
     if records:
         shares = {"navi": sum(right) / len(right), "guess": sum(guesses) / len(guesses)}
         tour.add_score("empty cells that it filled", **shares, guess_name="column's most frequent value")
@@ -176,15 +173,9 @@ def is_same(value: str | None, truth: str) -> bool:
     return value is not None and " ".join(value.casefold().split()) == " ".join(truth.casefold().split())
 
 
-def find_usual(values: Iterable[str | None]) -> str | None:
-    """Return the most frequent of some values; None if there are none."""
-    counted = Counter(value for value in values if value is not None)
-    return counted.most_common(1)[0][0] if counted else None
-
-
 def find_same_films(tour: Tour) -> None:
     """Pair the rows of the two catalogues that share most films, and compare with the truth."""
-    from navi.report import ReportColumn, ReportTable
+    from navi.report import ReportColumn
 
     names = choose_tables(tour)
     left, right = (tour.tables[name] for name in names)
@@ -196,16 +187,20 @@ def find_same_films(tour: Tour) -> None:
     for one, other, confidence in rows:
         pair = one - tour.truth.first_place[left.name], other - tour.truth.first_place[right.name]
         pairs.add(pair)
-        cells = {table.name: join_cells(table, row) for table, row in ((left, one), (right, other))}
+        cells = {table.name: show_cells(list_cells(table, row), ": ") for table, row in ((left, one), (right, other))}
         records.append(cells | {"right": pair in truth, "confidence": confidence})
     tour.screen.summarise(
         f"{left.name} and {right.name} share {count_things(len(truth), 'film')}; "
         f"{count_things(len(pairs), 'pair')} found."
     )
-    columns = (*names, "right", ReportColumn("confidence", bar=True, digits=2))
-    text = "Rows of two catalogues that share no schema, paired with the row that is nearest."
-    table = ReportTable.from_records("Pairs of rows, the surest first.", columns, records[:MOST_PAIRS])
-    tour.show("The same film in two catalogues", text, table, most=4)
+    tour.show(
+        "The same film in two catalogues",
+        "Rows of two catalogues that share no schema, paired with the row that is nearest.",
+        "Pairs of rows, the surest first.",
+        (*names, "right", ReportColumn("confidence", bar=True, digits=2)),
+        records[:MOST_PAIRS],
+        most=4,
+    )
     tour.add_score(
         f"rows of {left.name} and {right.name} about one film (F1)",
         navi=measure_f1(pairs, truth),
@@ -232,13 +227,6 @@ def pair_titles(tour: Tour, left: Table, right: Table) -> set[tuple[int, int]]:
             if title is not None:
                 place.setdefault(title.casefold(), []).append(number - tour.truth.first_place[table.name])
     return {(one, other) for title, rows in places[0].items() for one in rows for other in places[1].get(title, [])}
-
-
-def join_cells(table: Table, row_number: int, most: int = 6) -> str:
-    """Return a few cells of a row in one line."""
-    row = table.text.slice(int(table.row_number.searchsorted(row_number)), 1).to_pylist()[0]
-    cells = [f"{header}: {shorten(value)}" for header, value in row.items() if value is not None]
-    return ", ".join(cells[:most]) + (", …" if len(cells) > most else "")
 
 
 def map_segments(tour: Tour) -> None:

@@ -25,8 +25,6 @@ from navi.cli.progress import follow_training, show_progress
 from navi.settings import read_settings
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from navi.training import PretrainConfig, TrainingResult
 
 EXAMPLES = {
@@ -135,35 +133,26 @@ def summarise_training(result: TrainingResult) -> list[Any]:
         make_heading(f"Model {result.path}: {count_things(result.num_steps, 'step')} on {result.device}"),
         f"{count_things(result.corpus['train_rows'], 'training row')}, {format_duration(result.seconds)}"
         + (f", {format_count(float(rate))} rows/s lately." if rate else "."),
+        *(compare_validation(result.validation) if result.validation else []),
     ]
-    if result.validation:
-        lines.append(compare_validation(result.validation))
-        lines += warn_of_too_little(result.validation)
     if result.skipped:
         lines.append(f"{count_things(result.skipped, 'step')} skipped: the loss was not finite.")
     return lines + [f"Note: {note}" for note in result.notes]
 
 
-def warn_of_too_little(lines: list[dict[str, Any]]) -> list[str]:
-    """Return what to do where the model guesses no better than somebody who always says the most frequent thing."""
+def compare_validation(lines: list[dict[str, Any]]) -> list[Any]:
+    """Return the validation before and after, beside the most frequent guess, and what to do where that is as good."""
     first, last = lines[0], lines[-1]
-    behind = [
-        label
-        for name, (label, guess) in MEASURES.items()
-        if guess is not None and None not in (last.get(name), first.get(guess)) and last[name] <= first[guess]
-    ]
-    if not behind:
-        return []
-    return [f"No better than the most frequent guess yet: {'; '.join(behind)}. Train longer: --max-steps, --epochs."]
-
-
-def compare_validation(lines: list[dict[str, Any]]) -> Table:
-    """Return the validation before and after, beside the most frequent guess."""
-    first, last = lines[0], lines[-1]
-    rows = []
+    rows, behind = [], []
     for name, (label, guess) in MEASURES.items():
         show = format_loss if guess is None else format_share
-        beat = "" if guess is None else format_share(first.get(guess))
-        rows.append((label, show(first.get(name)), show(last.get(name)), beat))
+        after, beat = last.get(name), first.get(guess) if guess else None
+        rows.append((label, show(first.get(name)), show(after), format_share(beat) if guess else ""))
+        if after is not None and beat is not None and after <= beat:
+            behind.append(label)
     columns = ("validation rows", "before", "after", "most frequent guess")
-    return make_table(columns, rows, right=columns[1:])
+    table = make_table(columns, rows, right=columns[1:])
+    if not behind:
+        return [table]
+    advice = f"No better than the most frequent guess yet: {'; '.join(behind)}. Train longer: --max-steps, --epochs."
+    return [table, advice]

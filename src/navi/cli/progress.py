@@ -27,7 +27,7 @@ class Meter:
     """Shows how far some work has come."""
 
     def __init__(self, screen: Screen, bar: Progress | None) -> None:
-        self._screen, self._bar = screen, bar
+        self.screen, self._bar = screen, bar
         self._task = bar.add_task("", total=None, detail="") if bar else None
         self._label = ""
         self._started = self._written = monotonic()
@@ -40,9 +40,9 @@ class Meter:
     def wait(self, label: str) -> None:
         """Show that something is under way whose end cannot be foreseen."""
         if self._bar is None:
-            self._screen.note(f"{label} …")
+            self.screen.note(f"{label} …")
         else:
-            self._draw(label, 0, None, "")
+            self.update(label, 0, None, "")
 
     def update(self, label: str, done: int, total: int | None, detail: str, seconds_left: float | None = None) -> None:
         """Show a new state; the time left follows from how fast this stage went, if it is not given.
@@ -55,19 +55,12 @@ class Meter:
             seconds_left = self.seconds / done * (total - done)
         if seconds_left is not None and seconds_left >= 0:
             detail = ", ".join(filter(None, (detail, f"{format_duration(seconds_left)} left")))
-        self._draw(label, done, total, detail)
-
-    def note(self, text: str) -> None:
-        """Say something above the bar."""
-        self._screen.note(text)
-
-    def _draw(self, label: str, done: int, total: int | None, detail: str) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=label, completed=done, total=total, detail=detail)
-        elif not self._screen.quiet and monotonic() - self._written >= SECONDS_BETWEEN_LINES:
+        elif not self.screen.quiet and monotonic() - self._written >= SECONDS_BETWEEN_LINES:
             self._written = monotonic()
             state = "" if total is None else f"{format_count(done)} of {format_count(total)}"
-            self._screen.note(f"{label}: {', '.join(filter(None, (state, detail)))}")
+            self.screen.note(f"{label}: {', '.join(filter(None, (state, detail)))}")
 
 
 @contextmanager
@@ -100,7 +93,7 @@ def follow_training(meter: Meter) -> Callable[[StepReport], None]:
 
     def report(at: StepReport) -> None:
         if at.note:
-            meter.note(at.note)
+            meter.screen.note(at.note)
         parts = [f"{name} {format_loss(at.metrics[name])}" for name in LOSSES if name in at.metrics]
         if at.rows_per_second:
             parts += [f"{format_count(at.rows_per_second)} rows/s", f"{format_count(at.tokens_per_second)} tokens/s"]
@@ -130,8 +123,7 @@ def follow_rows(meter: Meter, label: str) -> Callable[[str, int], None]:
     def report(table: str, num_rows: int) -> None:
         nonlocal done
         done += num_rows
-        meter.update(
-            f"{label} {table}", done, None, f"{format_count(done)} rows, {format_count(done / meter.seconds)} rows/s"
-        )
+        detail = f"{table}, {format_count(done)} rows, {format_count(done / meter.seconds)} rows/s"
+        meter.update(label, done, None, detail)
 
     return report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -87,14 +87,6 @@ class ReportTable:
                 raise ConfigError(
                     f"Table '{self.caption}': row {number} has {len(row)} cells for {len(self.columns)} columns."
                 )
-
-    @classmethod
-    def from_records(
-        cls, caption: str, columns: Sequence[ReportColumn | str], records: Iterable[Mapping[str, Cell]]
-    ) -> ReportTable:
-        """Return a table of records that name their cells by column; what a record has not is an empty cell."""
-        names = [column if isinstance(column, str) else column.name for column in columns]
-        return cls(caption, columns, [[record.get(name) for name in names] for record in records])
 
     @property
     def described_columns(self) -> list[ReportColumn]:

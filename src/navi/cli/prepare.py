@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,13 +16,14 @@ from navi.cli.console import (
     count_things,
     format_count,
     format_duration,
+    format_loss,
     format_share,
     make_heading,
     make_table,
     quote,
     shorten,
 )
-from navi.cli.options import Backbone, ConfigFile, Json, Overwrite, Paths, Quiet
+from navi.cli.options import Backbone, ConfigFile, Json, Overwrite, Paths, Quiet, split_names
 from navi.cli.progress import follow_preparing, show_progress
 from navi.errors import TableError
 from navi.settings import override, read_settings
@@ -48,12 +49,10 @@ EXAMPLES = {
 NUM_PLACES = 3
 """Places shown of each reason; the manifest has them all."""
 COLUMNS = ("header", "attribute", "fill", "distinct", "entropy", "role", "tokens", "trouble", "examples")
-NARROW_COLUMNS = ("header", "fill", "distinct", "entropy", "role", "examples")
-"""What a terminal of few columns has room for."""
-NARROW = 130
+NARROW, NARROW_COLUMNS = 130, ("header", "fill", "distinct", "entropy", "role", "examples")
+"""What a terminal has room for that is narrower than so many characters."""
 UNDECIDED = "undecided"
 """Role of a column that has too few cells to tell one by."""
-LONGEST_HEADER, LONGEST_ATTRIBUTE = 24, 16
 _RIGHT = ("fill", "distinct", "entropy", "tokens", "rows", "columns", "dropped")
 
 
@@ -70,36 +69,26 @@ def inspect(
     quiet: Quiet = False,
 ) -> None:
     """Show columns with their fill, distinct values, entropy and role, tokens, and trouble."""
+    from navi.corpus import Corpus, inspect_corpus, inspect_paths
+
     screen = Screen(quiet=quiet, as_json=as_json)
-    found = look_at(screen, paths, backbone=backbone, config=config)
-    found = choose_tables(found, table) if table else found
+    if len(paths) == 1 and (paths[0] / "corpus.json").is_file():
+        found = inspect_corpus(Corpus.open(paths[0]))
+    else:
+        with show_progress(screen) as meter:
+            found = inspect_paths(paths, make_prepare_config(config, backbone=backbone), follow_preparing(meter))
+    known = {entry["name"]: entry for entry in found["tables"]}
+    for name in set(table or ()) - known.keys():
+        raise TableError(f"There is no table '{name}'. Expected one of {', '.join(known)}.")
+    if table:
+        found["tables"] = [entry for name, entry in known.items() if name in table]
     screen.answer_json(found)
     if short:
         screen.answer(list_tables(found))
     else:
         for entry in found["tables"]:
             screen.answer(*describe_table(entry, screen.results.width))
-    screen.answer(*describe_rest(found))
-
-
-def look_at(screen: Screen, paths: list[Path], **settings: Any) -> dict[str, Any]:
-    """Return what the library finds in a corpus or in paths."""
-    from navi.corpus import Corpus, inspect_corpus, inspect_paths
-
-    if len(paths) == 1 and (paths[0] / "corpus.json").is_file():
-        return inspect_corpus(Corpus.open(paths[0]))
-    file = settings.pop("config")
-    with show_progress(screen) as meter:
-        return inspect_paths(paths, make_prepare_config(file, **settings), follow_preparing(meter))
-
-
-def choose_tables(found: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """Return what was found of some tables alone."""
-    known = [entry["name"] for entry in found["tables"]]
-    for name in names:
-        if name not in known:
-            raise TableError(f"There is no table '{name}'. Expected one of {', '.join(known)}.")
-    return found | {"tables": [entry for entry in found["tables"] if entry["name"] in names]}
+    screen.answer(*_describe_rest(found))
 
 
 def describe_table(entry: dict[str, Any], width: int) -> list[Any]:
@@ -107,61 +96,47 @@ def describe_table(entry: dict[str, Any], width: int) -> list[Any]:
     title = f"{entry['name']}: {count_things(entry['rows'], 'row')}, {count_things(len(entry['columns']), 'column')}"
     described = [_describe_column(column) for column in entry["columns"]]
     columns = COLUMNS if width >= NARROW else NARROW_COLUMNS
-    room = width - sum(_measure(described, name) + 3 for name in columns if name != "examples") - 3
-    cut = [cells | {"examples": shorten(cells["examples"], max(room, 8))} for cells in described]
-    rows = [[cells[name] for name in columns] for cells in cut]
-    return [make_table(columns, rows, title=title, right=_RIGHT), *_list_trouble(entry)]
+    taken = [max(len(name), *(len(cells[name]) for cells in described)) for name in columns[:-1]]
+    room = max(8, width - sum(taken) - 3 * len(columns))
+    rows = [[*(cells[name] for name in columns[:-1]), shorten(cells["examples"], room)] for cells in described]
+    lines = [f"  {what}: {_join(entry[what])}" for what in ("dropped", "cells") if entry[what]]
+    lines += [f"    {place}" for places in entry["places"].values() for place in places[:NUM_PLACES]]
+    if any(column["entropy"] is None for column in entry["columns"]):
+        lines.append(f"  {UNDECIDED}: fewer than two cells to train on; add rows to tell entropy and role")
+    return [make_table(columns, rows, title=title, right=_RIGHT), *lines, *(f"  {note}" for note in entry["notes"])]
 
 
 def list_tables(found: dict[str, Any]) -> Table:
     """Return one line for each table."""
-    rows = [
-        (
-            entry["name"],
-            format_count(entry["rows"]),
-            format_count(len(entry["columns"])),
-            format_count(sum(entry["dropped"].values())),
-            ", ".join(column["header"] for column in entry["columns"]),
-        )
-        for entry in found["tables"]
-    ]
+    rows = []
+    for entry in found["tables"]:
+        counts = (entry["rows"], len(entry["columns"]), sum(entry["dropped"].values()))
+        headers = ", ".join(column["header"] for column in entry["columns"])
+        rows.append((entry["name"], *map(format_count, counts), headers))
     return make_table(("table", "rows", "columns", "dropped", "headers"), rows, right=_RIGHT)
 
 
-def describe_rest(found: dict[str, Any]) -> list[Any]:
+def _describe_rest(found: dict[str, Any]) -> list[str]:
     """Return the totals, and what did not become a table."""
-    totals = found["totals"]
-    parts = [f"{format_count(totals[name])} {name}" for name in ("tables", "rows", "cells", "columns", "headers")]
-    parts += [f"{format_count(totals['attributes'])} attributes", f"{format_count(totals['segments'])} segments"]
+    counted = ("tables", "rows", "cells", "columns", "headers", "attributes", "segments", "tokens")
+    totals = ", ".join(f"{format_count(found['totals'][name])} {name}" for name in counted)
     left_out = [f"Left out: {entry['name']} ({_join(entry['dropped']) or 'no rows'})" for entry in found["left_out"]]
     skipped = [f"Skipped: {entry['path']} ({entry['reason']})" for entry in found["skipped"]]
-    return [f"In all {', '.join(parts)}, {format_count(totals['tokens'])} tokens.", *left_out, *skipped]
+    return [f"In all {totals}.", *left_out, *skipped]
 
 
 def _describe_column(column: dict[str, Any]) -> dict[str, str]:
     return {
-        "header": shorten(column["header"], LONGEST_HEADER),
-        "attribute": shorten(column["attribute"], LONGEST_ATTRIBUTE),
+        "header": shorten(column["header"], 24),
+        "attribute": shorten(column["attribute"], 16),
         "fill": format_share(column["fill"]),
         "distinct": format_count(column["distinct"]),
-        "entropy": "–" if column["entropy"] is None else f"{column['entropy']:.3f}",
+        "entropy": format_loss(column["entropy"]),
         "role": UNDECIDED if column["entropy"] is None else column["role"],
         "tokens": f"{column['mean_tokens']:.1f}",
         "trouble": ", ".join(column["trouble"]),
         "examples": " | ".join(column["examples"]),
     }
-
-
-def _measure(described: list[dict[str, str]], name: str) -> int:
-    return max(len(name), *(len(cells[name]) for cells in described))
-
-
-def _list_trouble(entry: dict[str, Any]) -> list[str]:
-    lines = [f"  {what}: {_join(entry[what])}" for what in ("dropped", "cells") if entry[what]]
-    lines += [f"    {place}" for reason in entry["places"] for place in entry["places"][reason][:NUM_PLACES]]
-    if any(column["entropy"] is None for column in entry["columns"]):
-        lines.append(f"  {UNDECIDED}: fewer than two cells to train on; add rows to tell entropy and role")
-    return lines + [f"  {note}" for note in entry["notes"]]
 
 
 def _join(counts: dict[str, int]) -> str:
@@ -211,7 +186,16 @@ def prepare(
     with show_progress(screen) as meter:
         corpus = prepare_corpus(paths, out, settings, follow_preparing(meter), overwrite=overwrite)
     seconds = monotonic() - started
-    screen.answer_json(describe_corpus(corpus, seconds))
+    screen.answer_json(
+        {
+            "corpus": corpus.path,
+            "fingerprint": corpus.fingerprint,
+            "totals": corpus.manifest["totals"],
+            "splits": _count_splits(corpus),
+            **summarise_manifest(corpus.manifest).as_dict(),
+            "seconds": round(seconds, 3),
+        }
+    )
     screen.summarise(*summarise_corpus(corpus, seconds))
     model = out.with_name("model") if out.name == "corpus" else out.with_name(f"{out.name}-model")
     screen.suggest(f"navi pretrain {quote(out)} -o {quote(model)}", "learn from it")
@@ -223,7 +207,7 @@ def make_prepare_config(file: Path | None, *, strict: bool = False, **flags: Any
 
     content = read_settings(file)
     section = {name: content[name] for name in ("backbone",) if name in content} | content.get("prepare", {})
-    config = override(PrepareConfig(), section, "prepare.") if section else PrepareConfig()
+    config = override(PrepareConfig(), section, "prepare.")
     read = replace(config.read, strict=True) if strict else config.read
     return replace(config, read=read, **{name: value for name, value in flags.items() if value is not None})
 
@@ -234,68 +218,42 @@ def parse_unseen(text: str | None) -> int | tuple[str, ...] | None:
     >>> parse_unseen("3"), parse_unseen("reelbase, filmhub")
     (3, ('reelbase', 'filmhub'))
     """
-    if text is None:
-        return None
-    if text.strip().isdecimal():
-        return int(text)
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    if text is None or text.strip().isdecimal():
+        return None if text is None else int(text)
+    return tuple(split_names(text) or ())
 
 
-def describe_corpus(corpus: Corpus, seconds: float) -> dict[str, Any]:
-    """Return the summary ready for JSON."""
-    manifest = corpus.manifest
-    return {
-        "corpus": corpus.path,
-        "fingerprint": corpus.fingerprint,
-        "totals": manifest["totals"],
-        "splits": count_splits(corpus),
-        **summarise_manifest(manifest).as_dict(),
-        "seconds": round(seconds, 3),
-    }
-
-
-def count_splits(corpus: Corpus) -> dict[str, int]:
-    """Return the number of rows of each split."""
+def _count_splits(corpus: Corpus) -> dict[str, int]:
     tables = corpus.manifest["tables"]
     return {name: sum(table["splits"][name] for table in tables) for name in tables[0]["splits"]}
 
 
 def summarise_corpus(corpus: Corpus, seconds: float) -> list[Any]:
     """Return what was made, what was left out and where the full list is."""
-    totals, losses = corpus.manifest["totals"], summarise_manifest(corpus.manifest)
-    splits = ", ".join(f"{format_count(count)} {name}" for name, count in count_splits(corpus).items() if count)
-    dropped = losses.rows.total()
+    losses, read = summarise_manifest(corpus.manifest), corpus.manifest["totals"]["read"]
+    totals = {name: format_count(count) for name, count in corpus.manifest["totals"].items()}
+    splits = ", ".join(f"{format_count(count)} {name}" for name, count in _count_splits(corpus).items() if count)
     lines: list[Any] = [
-        make_heading(
-            f"Corpus {corpus.path}: {count_things(totals['tables'], 'table')}, {format_count(totals['rows'])} rows"
-        ),
-        f"{format_count(totals['read'])} rows read, {format_count(totals['rows'])} kept ({splits}), "
-        f"{format_count(dropped)} dropped.",
-        f"{format_count(totals['cells'])} cells as {format_count(totals['segments'])} segments of "
-        f"{format_count(totals['headers'])} headers, {format_count(totals['attributes'])} attributes; "
-        f"{format_count(totals['tokens'])} tokens.",
-        f"{format_duration(seconds)}, {format_count(totals['read'] / max(seconds, 1e-3))} rows/s.",
+        make_heading(f"Corpus {corpus.path}: {count_things(len(corpus.tables), 'table')}, {totals['rows']} rows"),
+        f"{totals['read']} rows read, {totals['rows']} kept ({splits}), {format_count(losses.rows.total())} dropped.",
+        f"{totals['cells']} cells as {totals['segments']} segments of {totals['headers']} headers, "
+        f"{totals['attributes']} attributes; {totals['tokens']} tokens.",
+        f"{format_duration(seconds)}, {format_count(read / max(seconds, 1e-3))} rows/s.",
     ]
-    told = losses.list_lines()
-    if told:
+    if told := losses.list_lines():
         lines += ["Left out or changed:", *told, f"The full list is in {corpus.path / 'corpus.json'}."]
     return lines
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ReadSummary:
-    """Rows dropped, cells lost or changed, and files skipped, by reason."""
+    """Rows dropped, cells lost or changed, and files skipped, by reason; the first places of each reason; notes."""
 
-    rows: Counter[str]
-    """Rows dropped."""
-    cells: Counter[str]
-    """Cells lost or changed in rows that were kept."""
-    places: dict[str, list[str]]
-    """The first places of each reason, as `file:line: detail`."""
-    skipped: dict[str, list[str]]
-    """Files that were not read, by reason."""
-    notes: list[str]
-    """Things about whole tables."""
+    rows: Counter[str] = field(default_factory=Counter)
+    cells: Counter[str] = field(default_factory=Counter)
+    places: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    skipped: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary ready for JSON."""
@@ -325,25 +283,20 @@ def summarise_reports(reports: Mapping[str, ReadReport], skipped: Iterable[tuple
 
 def note_lost(screen: Screen, tables: Iterable[TableInMemory]) -> None:
     """Say by the way which rows and cells of some tables were lost: an answer does not show what it lacks."""
-    lines = summarise_reports({table.name: table.report for table in tables}).list_lines()
-    if lines:
+    if lines := summarise_reports({table.name: table.report for table in tables}).list_lines():
         screen.note("\n".join(["Left out or changed while reading:", *lines]))
 
 
 def summarise_manifest(manifest: Mapping[str, Any]) -> ReadSummary:
     """Return what the manifest of a corpus says of all its tables."""
-    rows, cells = Counter[str](), Counter[str]()
-    places: dict[str, list[str]] = defaultdict(list)
-    skipped: dict[str, list[str]] = defaultdict(list)
+    summary = ReadSummary(notes=list(manifest["notes"]))
     for table in manifest["tables"]:
-        rows.update(table["dropped"])
-        cells.update(table["cells"])
+        summary.rows.update(table["dropped"])
+        summary.cells.update(table["cells"])
         for reason, found in table["places"].items():
-            places[reason] += found[: max(0, NUM_PLACES - len(places[reason]))]
+            summary.places[reason] += found[: max(0, NUM_PLACES - len(summary.places[reason]))]
+        if table["notes"] and not table["kept"] and not table["places"]:
+            summary.notes.append(f"{table['name']}: {table['notes'][-1]}")
     for entry in manifest["skipped"]:
-        skipped[entry["reason"]].append(entry["path"])
-    lost = [table for table in manifest["tables"] if table["notes"] and not table["kept"] and not table["places"]]
-    notes = [f"{table['name']}: {table['notes'][-1]}" for table in lost]
-    return ReadSummary(
-        rows=rows, cells=cells, places=dict(places), skipped=dict(skipped), notes=[*manifest["notes"], *notes]
-    )
+        summary.skipped[entry["reason"]].append(entry["path"])
+    return summary

@@ -67,12 +67,6 @@ def test_flat_mapping_holds_for_all_tables(tmp_path):
     assert load_attributes(file).attribute_of("any", "headers") == "header words"
 
 
-def test_mapping_survives_its_own_form():
-    mapping = AttributeMapping({"a": "b"}, {"t": {"c": "d"}})
-    assert load_attributes(mapping) is mapping
-    assert mapping.as_dict() == {"headers": {"a": "b"}, "tables": {"t": {"c": "d"}}}
-
-
 def test_entries_that_match_nothing_are_noted():
     mapping = AttributeMapping({"gone": "x", "title": "y"}, {"nowhere": {"title": "x"}, "films": {"year": "z"}})
     assert mapping.find_unused({"films": {"title"}}) == [

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from navi.errors import ConfigError
 
@@ -53,19 +54,13 @@ class AttributeMapping:
 
     def find_unused(self, columns: Mapping[str, Collection[str]]) -> list[str]:
         """Return one note for each entry that names a table or header not among `columns` (table → headers)."""
-        met = {header for headers in columns.values() for header in headers}
-        notes = [f"attributes: no table has the header '{header}'" for header in self.headers if header not in met]
-        for table, headers in self.tables.items():
-            if table not in columns:
-                notes.append(f"attributes: there is no table '{table}'")
-                continue
-            unknown = [header for header in headers if header not in columns[table]]
-            notes += [f"attributes: table '{table}' has no header '{header}'" for header in unknown]
-        return sorted(notes)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the mapping in the form of a mapping file."""
-        return {"headers": dict(self.headers), "tables": {name: dict(entry) for name, entry in self.tables.items()}}
+        met = set[str]().union(*columns.values())
+        notes = [f"no table has the header '{header}'" for header in self.headers if header not in met]
+        notes += [f"there is no table '{table}'" for table in self.tables if table not in columns]
+        for table in self.tables.keys() & columns.keys():
+            unknown = [header for header in self.tables[table] if header not in columns[table]]
+            notes += [f"table '{table}' has no header '{header}'" for header in unknown]
+        return sorted(f"attributes: {note}" for note in notes)
 
 
 def load_attributes(mapping: str | Path | AttributeMapping | None) -> AttributeMapping:
@@ -87,23 +82,25 @@ def load_attributes(mapping: str | Path | AttributeMapping | None) -> AttributeM
     return parse_attributes(content, str(mapping))
 
 
-def parse_attributes(content: object, place: str) -> AttributeMapping:
+def parse_attributes(content: Any, place: str) -> AttributeMapping:
     """Return the mapping that a mapping file's content describes; `place` is named in errors."""
-    if isinstance(content, dict) and content.keys() <= {"headers", "tables"} and _holds_dicts(content):
-        tables = content.get("tables", {})
-        if all(isinstance(entry, dict) for entry in tables.values()):
-            entries = {name: _parse_entries(entry, place) for name, entry in tables.items()}
-            return AttributeMapping(_parse_entries(content.get("headers", {}), place), entries)
-    if isinstance(content, dict) and not any(isinstance(entry, dict) for entry in content.values()):
-        return AttributeMapping(_parse_entries(content, place))
-    raise ConfigError(
-        f"The attribute mapping {place} has another form than "
-        '{"headers": {header: attribute}, "tables": {table: {header: attribute}}} or {header: attribute}.'
-    )
+    is_flat = not _holds_dicts(content) or not content.keys() <= {"headers", "tables"}
+    headers, tables = (content, {}) if is_flat else (content.get("headers", {}), content.get("tables", {}))
+    if (
+        not isinstance(headers, dict)
+        or (is_flat and any(isinstance(entry, dict) for entry in headers.values()))
+        or not _holds_dicts(tables)
+    ):
+        raise ConfigError(
+            f"The attribute mapping {place} has another form than "
+            '{"headers": {header: attribute}, "tables": {table: {header: attribute}}} or {header: attribute}.'
+        )
+    entries = {table: _parse_entries(entry, place) for table, entry in tables.items()}
+    return AttributeMapping(_parse_entries(headers, place), entries)
 
 
-def _holds_dicts(content: dict[str, object]) -> bool:
-    return all(isinstance(entry, dict) for entry in content.values())
+def _holds_dicts(content: Any) -> bool:
+    return isinstance(content, dict) and all(isinstance(entry, dict) for entry in content.values())
 
 
 def _parse_entries(entries: dict[str, object], place: str) -> dict[str, str]:

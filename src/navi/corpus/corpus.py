@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 MANIFEST_FILE, TOKENIZER_FILE, ARRAYS_FOLDER = "corpus.json", "tokenizer.json", "arrays"
 FORMAT_VERSION = 2
 """Raised whenever a corpus can no longer be read by an older version."""
-SINGLE_CELL = "one cell that trains"
-"""Trouble of a column whose diversity one cell alone cannot show: its role is low for want of another."""
 MOSTLY_EMPTY, MANY_UNKNOWN, MANY_CUT = 0.1, 0.3, 0.5
 """Below this fill, above this share of [UNK] and above this share of cut cells a column is in trouble."""
 LONGEST_EXAMPLE = 60
@@ -51,7 +50,13 @@ class Corpus(Encoded):
         folder = Path(path)
         manifest = _read_manifest(folder)
         for name, entry in manifest["files"].items():
-            _check_size(folder / name, entry["bytes"])
+            file, size = folder / name, entry["bytes"]
+            if not file.is_file():
+                raise CorpusError(f"The corpus lacks {file}. Prepare it again.")
+            if (found := file.stat().st_size) != size:
+                raise CorpusError(
+                    f"{file} has {found} bytes where {size} were written: it is damaged. Prepare it again."
+                )
         tables = [table["name"] for table in manifest["tables"] if table["kept"]]
         return cls(
             **vars(Encoded.from_arrays(tables, read_arrays(folder / ARRAYS_FOLDER))),
@@ -63,10 +68,7 @@ class Corpus(Encoded):
         )
 
     def rows_of(self, split: str) -> NDArray[np.int64]:
-        """Return the numbers of the rows of a split, ascending.
-
-        `split` is one of `SPLITS`: train, validation, test, unseen.
-        """
+        """Return the numbers of the rows of a split (train, validation, test or unseen), ascending."""
         if split not in SPLITS:
             raise CorpusError(f"There is no split '{split}'. Expected one of {', '.join(SPLITS)}.")
         return np.flatnonzero(self.row_split == SPLITS.index(split))
@@ -83,10 +85,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} is not a corpus: it has no {MANIFEST_FILE}{hint}. `navi prepare PATHS… -o CORPUS` makes one."
         )
     manifest = read_json(folder / MANIFEST_FILE, CorpusError, "Prepare the corpus again.")
-    version = manifest.get("format_version")
-    if version is None:
+    if "format_version" not in manifest:
         raise CorpusError(f"Cannot read {folder / MANIFEST_FILE}: it has no format version. Prepare the corpus again.")
-    if version != FORMAT_VERSION:
+    if (version := manifest["format_version"]) != FORMAT_VERSION:
         raise CorpusError(
             f"{folder} has format version {version}, this is NAVI {VERSION} and reads {FORMAT_VERSION}. "
             "Prepare the corpus again, or use the version that made it."
@@ -94,34 +95,19 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _check_size(file: Path, size: int) -> None:
-    found = file.stat().st_size if file.is_file() else None
-    if found is None:
-        raise CorpusError(f"The corpus lacks {file}. Prepare it again.")
-    if found != size:
-        raise CorpusError(f"{file} has {found} bytes where {size} were written: it is damaged. Prepare it again.")
-
-
 def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
     """Return tables, their columns and the totals of a corpus, ready for JSON."""
     entries = [table for table in corpus.manifest["tables"] if table["kept"]]
     begins = np.searchsorted(corpus.arrays.column_table, np.arange(len(entries) + 1))
-    names = ("read", "dropped", "cells", "places", "notes", "splits")
+    shared = ("name", "read", "dropped", "places", "notes")
+    left_out = [table for table in corpus.manifest["tables"] if not table["kept"]]
     return {
         "tables": [
-            {
-                "name": entry["name"],
-                "rows": entry["kept"],
-                "columns": [_describe_column(corpus, column) for column in range(begins[place], begins[place + 1])],
-            }
-            | {name: entry[name] for name in names}
-            for place, entry in enumerate(entries)
+            {name: entry[name] for name in (*shared, "cells", "splits")}
+            | {"rows": entry["kept"], "columns": [_describe_column(corpus, column) for column in range(begin, end)]}
+            for entry, (begin, end) in zip(entries, pairwise(begins), strict=True)
         ],
-        "left_out": [
-            {name: table[name] for name in ("name", "read", "dropped", "places", "notes")}
-            for table in corpus.manifest["tables"]
-            if not table["kept"]
-        ],
+        "left_out": [{name: entry[name] for name in shared} for entry in left_out],
         "skipped": corpus.manifest["skipped"],
         "totals": corpus.manifest["totals"],
     }
@@ -130,6 +116,16 @@ def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
 def _describe_column(corpus: Corpus, column: int) -> dict[str, Any]:
     arrays, facts = corpus.arrays, corpus.columns
     examples = [corpus.values[value].as_py() for value in facts.examples[column] if value >= 0]
+    signs = {
+        "mostly empty": facts.fill[column] < MOSTLY_EMPTY,
+        "constant": facts.distinct[column] == 1,
+        "all different": facts.entropy[column] == 1,
+        "many [UNK]": facts.unknown[column] > MANY_UNKNOWN,
+        "often cut": facts.cut[column] > MANY_CUT,
+        "no row that trains": facts.entropy_cells[column] == 0,
+        # Its diversity does not show: the role is low for want of another cell.
+        "one cell that trains": facts.entropy_cells[column] == 1,
+    }
     return {
         "header": corpus.headers[arrays.column_header[column]].as_py(),
         "attribute": corpus.attributes[arrays.column_attribute[column]].as_py(),
@@ -141,19 +137,5 @@ def _describe_column(corpus: Corpus, column: int) -> dict[str, Any]:
         "unknown": float(facts.unknown[column]),
         "cut": float(facts.cut[column]),
         "examples": [text if len(text) <= LONGEST_EXAMPLE else text[: LONGEST_EXAMPLE - 1] + "…" for text in examples],
-        "trouble": _find_trouble(corpus, column),
+        "trouble": [name for name, holds in signs.items() if holds],
     }
-
-
-def _find_trouble(corpus: Corpus, column: int) -> list[str]:
-    facts = corpus.columns
-    signs = {
-        "mostly empty": facts.fill[column] < MOSTLY_EMPTY,
-        "constant": facts.distinct[column] == 1,
-        "all different": facts.entropy[column] == 1,
-        "many [UNK]": facts.unknown[column] > MANY_UNKNOWN,
-        "often cut": facts.cut[column] > MANY_CUT,
-        "no row that trains": facts.entropy_cells[column] == 0,
-        SINGLE_CELL: facts.entropy_cells[column] == 1,
-    }
-    return [name for name, holds in signs.items() if holds]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice, pairwise
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 CELLS_AT_ONCE = 1 << 16
 """Cells of chunks that are tokenised together, or of one chunk: many small tables go through the tokenizer as one."""
-MIN_CHARACTERS = 3
-"""A field shorter than this says nothing about the language."""
 _URL = r"(?i)^\s*([a-z][a-z0-9+.-]*://|www\.|mailto:)"
-# What holds no letter is a number, a date, a price, a code: digits and signs alone.
-_LETTER = r"\pL"
 
 _EMPTY = Chunk(
     headers=(),
@@ -114,28 +110,19 @@ class RowEncoder:
 
         The vocabulary is checked where there is a `max_unknown_share`.
         """
-        config = self._config
         values = [pc.dictionary_encode(chunk.cell_value) for chunk in chunks]
         texts = list(chain.from_iterable(each.dictionary.to_pylist() for each in values))
         headers = list(chain.from_iterable(chunk.headers for chunk in chunks))
         text_hash, header_hash = hash_texts(texts), hash_texts(headers)
-        tokens = self._tokenizer.tokenise(texts, config.max_value_tokens)
-        header_length = self._tokenizer.tokenise(headers, config.max_header_tokens).lengths
-        values_of = _cut_apart([len(each.dictionary) for each in values])
-        headers_of = _cut_apart([len(chunk.headers) for chunk in chunks])
-        return [
-            _encode_chunk(
-                chunk,
-                each,
-                text_hash[v],
-                tokens.take(v),
-                header_hash[h],
-                header_length[h],
-                config.max_tokens,
-                max_unknown_share,
-            )
-            for chunk, each, v, h in zip(chunks, values, values_of, headers_of, strict=True)
-        ]
+        tokens = self._tokenizer.tokenise(texts, self._config.max_value_tokens)
+        header_length = self._tokenizer.tokenise(headers, self._config.max_header_tokens).lengths
+        limits, encoded = (self._config.max_tokens, max_unknown_share), []
+        v, h = slice(0, 0), slice(0, 0)
+        for chunk, each in zip(chunks, values, strict=True):
+            v, h = slice(v.stop, v.stop + len(each.dictionary)), slice(h.stop, h.stop + len(chunk.headers))
+            of_values, of_headers = (text_hash[v], tokens.take(v)), (header_hash[h], header_length[h])
+            encoded.append(_encode_chunk(chunk, each, *of_values, *of_headers, *limits))
+        return encoded
 
     def _encode_groups(self, chunks: Iterable[Chunk]) -> Iterator[EncodedChunk]:
         """Yield each chunk encoded; those of small tables go through the tokenizer together."""
@@ -164,12 +151,18 @@ def _encode_chunk(
     cell_length = header_length[chunk.cell_header] + tokens.lengths[cell_value] + 2
     cell_hash = mix(header_hash[chunk.cell_header], value_hash[cell_value])
     row_offsets = _count_offsets(chunk.cell_row, chunk.num_rows)
-    fits = _find_fitting(cell_length, row_offsets, max_tokens)
+    running = np.concatenate([np.zeros(1, np.int64), np.cumsum(cell_length)])
+    before_row = np.repeat(running[row_offsets[:-1]], np.diff(row_offsets))
+    fits = 1 + running[1:] - before_row <= max_tokens
     # Segments are pairs of header and value, numbered in order of first use.
     pair = chunk.cell_header[fits].astype(np.int64) * len(values) + cell_value[fits]
     pairs = pc.dictionary_encode(pa.array(pair))
     segment_header, segment_value = np.divmod(pairs.dictionary.to_numpy(), max(len(values), 1))
-    num_text, num_bad = _check_vocabulary(values, cell_value, tokens, max_unknown_share)
+    num_text = num_bad = 0
+    if max_unknown_share is not None:
+        cells, is_text = np.bincount(cell_value, minlength=len(values)), find_text(values)
+        is_bad = is_text & (tokens.unknown > max_unknown_share * tokens.lengths)
+        num_text, num_bad = int(cells[is_text].sum()), int(cells[is_bad].sum())
     return EncodedChunk(
         headers=chunk.headers,
         values=values,
@@ -188,47 +181,18 @@ def _encode_chunk(
     )
 
 
-def _cut_apart(sizes: Sequence[int]) -> list[slice]:
-    """Return where each of some lists stands when they are laid end to end.
-
-    >>> _cut_apart([2, 0, 3])
-    [slice(0, 2, None), slice(2, 2, None), slice(2, 5, None)]
-    """
-    return [slice(*each) for each in pairwise(accumulate(sizes, initial=0))]
-
-
 def _count_offsets(cell_row: NDArray[np.int32], num_rows: int) -> Ints:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(cell_row, minlength=num_rows))])
 
 
-def _find_fitting(cell_length: Ints, row_offsets: Ints, max_tokens: int) -> NDArray[np.bool_]:
-    """Tell which cells end within their row's first `max_tokens` tokens."""
-    running = np.concatenate([np.zeros(1, np.int64), np.cumsum(cell_length)])
-    before_row = np.repeat(running[row_offsets[:-1]], np.diff(row_offsets))
-    fits: NDArray[np.bool_] = 1 + running[1:] - before_row <= max_tokens
-    return fits
-
-
-def _check_vocabulary(
-    values: pa.StringArray, cell_value: NDArray[np.int32], tokens: TokenLists, max_unknown_share: float | None
-) -> tuple[int, int]:
-    """Return how many cells hold meaningful text, and how many of them too much [UNK] among the tokens kept."""
-    if max_unknown_share is None:
-        return 0, 0
-    cells = np.bincount(cell_value, minlength=len(values))
-    is_text = find_text(values)
-    is_bad = is_text & (tokens.unknown > max_unknown_share * tokens.lengths)
-    return int(cells[is_text].sum()), int(cells[is_bad].sum())
-
-
 def find_text(values: pa.StringArray) -> NDArray[np.bool_]:
-    """Tell which values are meaningful text: no URL, no pure number, not very short.
+    """Tell which values are meaningful text: no URL, at least 3 characters, a letter among them.
 
     >>> find_text(pa.array(["drama", "https://a.org/drama", "$ 12.50", "uk"])).tolist()
     [True, False, False, False]
     """
-    is_long = pc.greater_equal(pc.utf8_length(values), MIN_CHARACTERS)
-    has_letter = pc.match_substring_regex(values, _LETTER)
+    is_long = pc.greater_equal(pc.utf8_length(values), 3)
+    has_letter = pc.match_substring_regex(values, r"\pL")
     is_url = pc.match_substring_regex(values, _URL)
     found: NDArray[np.bool_] = pc.and_not(pc.and_(is_long, has_letter), is_url).to_numpy(zero_copy_only=False)
     return found

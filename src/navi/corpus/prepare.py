@@ -19,14 +19,12 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from navi.backbones import load_tokenizer
 from navi.corpus.arrays import Encoded, FolderStore
@@ -130,19 +128,17 @@ def _check_target(target: Path, overwrite: bool) -> None:
 def _find_tables(paths: Sequence[str | Path]) -> tuple[list[Source], list[tuple[Path, str]]]:
     """Return the tables, and the files left aside with the reason."""
 
-    @cache
-    def is_corpus(folder: Path) -> bool:
+    def is_part(path: Path) -> bool:
+        folder = path.parent.parent if path.parent.name == ARRAYS_FOLDER else path.parent
         return (folder / MANIFEST_FILE).is_file()
 
-    def is_part(path: Path) -> bool:
-        return is_corpus(path.parent) or (path.parent.name == ARRAYS_FOLDER and is_corpus(path.parent.parent))
-
     found = find_sources(paths)
-    sources = [source for source in found.sources if not is_part(source.path)]
+    parts = {source.path for source in found.sources if is_part(source.path)}
+    sources = [source for source in found.sources if source.path not in parts]
     if not sources:
         raise CorpusError(f"No tables in {', '.join(map(str, paths))}: all files are {PART_OF_CORPUS}.")
     skipped = [(path, PART_OF_CORPUS if is_part(path) else reason) for path, reason in found.skipped]
-    return sources, skipped + [(source.path, PART_OF_CORPUS) for source in found.sources if is_part(source.path)]
+    return sources, skipped + [(path, PART_OF_CORPUS) for path in parts]
 
 
 # Reading and encoding, here or in other processes
@@ -158,34 +154,24 @@ def _draft_sources(sources: Sequence[Source], folder: Path, config: PrepareConfi
     (folder / _SCRATCH).mkdir()
     jobs = [(source, folder / _SCRATCH / f"{place}.chunks") for place, source in enumerate(ordered)]
     is_little = config.workers is None and sum(sizes.values()) < LITTLE_INPUT
-    num_workers = 1 if is_little else min(config.workers or _count_cores(), len(jobs))
+    # What this process may use can be less than what the machine has; not every system tells.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    num_workers = 1 if is_little else min(config.workers or cores, len(jobs))
 
     def tell(done: int, rows: int) -> None:
         report(ProgressEvent(stage="read", done=done, total=len(jobs), rows=rows))
 
-    if num_workers == 1:
-        drafts = _draft_here(jobs, folder, config, tell)
-    else:
+    if num_workers > 1:
         drafts = _draft_apart(jobs, folder, config, tell, num_workers)
+    else:
+        encoder, drafts, rows = RowEncoder(load_tokenizer(folder), config), [], 0
+        for job in jobs:
+            for draft in draft_source(*job, encoder, config):
+                tell(len(drafts), rows + draft.num_rows)
+            drafts.append(draft)
+            rows += draft.num_rows
+            tell(len(drafts), rows)
     return sorted(drafts, key=lambda draft: draft.name)
-
-
-def _count_cores() -> int:
-    # What this process may use can be less than what the machine has; not every system tells.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _draft_here(
-    jobs: Sequence[_Job], folder: Path, config: PrepareConfig, tell: Callable[[int, int], None]
-) -> list[Draft]:
-    encoder, drafts, rows = RowEncoder(load_tokenizer(folder), config), list[Draft](), 0
-    for source, chunks in jobs:
-        for draft in draft_source(source, chunks, encoder, config):
-            tell(len(drafts), rows + draft.num_rows)
-        drafts.append(draft)
-        rows += draft.num_rows
-        tell(len(drafts), rows)
-    return drafts
 
 
 def _draft_apart(
@@ -259,41 +245,34 @@ def draft_source(source: Source, chunks: Path, encoder: RowEncoder, config: Prep
 
     A source that cannot be read, or not to its end, is an error only where reading is strict.
     """
-    draft = Draft(source=source, chunks=chunks, report=ReadReport())
-    cells = draft.report.cells
+    report = ReadReport()
+    draft = Draft(source=source, chunks=chunks, report=report)
     try:
         with chunks.open("wb") as file:
-            for chunk in read_chunks(source, draft.report, config.read):
+            for chunk in read_chunks(source, report, config.read):
                 (encoded,) = encoder.encode_chunks([chunk], config.max_unknown_share)
                 pickle.dump(encoded, file, protocol=pickle.HIGHEST_PROTOCOL)
                 draft.num_rows += encoded.num_rows
                 draft.num_text += encoded.num_text
                 draft.num_bad += encoded.num_bad
                 if encoded.num_beyond:
-                    cells[BEYOND_MAX_TOKENS] += encoded.num_beyond
+                    report.cells[BEYOND_MAX_TOKENS] += encoded.num_beyond
                 yield draft
     except (TableError, MissingExtraError) as error:
         if config.read.strict:
             raise TableError(str(error)) from error
         draft.trouble = str(error)
-        _enter_trouble(draft)
+        if missing := report.kept - draft.num_rows:
+            report.dropped[READING_ENDED] += missing
+        if report.read:
+            report.places.setdefault(READING_ENDED, []).append(draft.trouble)
     yield draft
-
-
-def _enter_trouble(draft: Draft) -> None:
-    report = draft.report
-    missing = report.kept - draft.num_rows
-    if missing:
-        report.dropped[READING_ENDED] += missing
-    if report.read:
-        report.places.setdefault(READING_ENDED, []).append(str(draft.trouble))
 
 
 def _read_encoded(file: Path) -> Iterator[EncodedChunk]:
     """Yield the chunks of a draft, holding one at a time in memory."""
     with file.open("rb") as content:
-        size = file.stat().st_size
-        while content.tell() < size:
+        while content.peek(1):
             yield pickle.load(content)
 
 
@@ -308,7 +287,16 @@ def _merge(drafts: Sequence[Draft], merger: Merger, config: PrepareConfig, repor
         splits, num_tokens = np.zeros(len(SPLITS), np.int64), 0
         if draft.kept:
             merger.begin_table(draft.name)
-            for chunk, row_split, stay in _iterate_rows(draft, config):
+            stays = np.ones(draft.num_rows, np.bool_)
+            if draft.dropped[SAMPLED]:
+                hashes = [chunk.row_hash for chunk in _read_encoded(draft.chunks)]
+                stays = sample_rows(np.concatenate(hashes), draft.kept, config.seed)
+            for chunk in _read_encoded(draft.chunks):
+                here, stays = np.split(stays, [chunk.num_rows])
+                stay = np.flatnonzero(here)
+                row_split = split_rows(chunk.row_hash, config)
+                if draft.is_unseen:
+                    row_split[:] = UNSEEN
                 merger.add(chunk, row_split, stay)
                 splits += np.bincount(row_split[stay], minlength=len(SPLITS))
                 num_tokens += int(chunk.row_tokens[stay].sum())
@@ -317,23 +305,6 @@ def _merge(drafts: Sequence[Draft], merger: Merger, config: PrepareConfig, repor
         rows += draft.kept
         report(ProgressEvent(stage="merge", done=len(entries), total=len(drafts), rows=rows))
     return entries
-
-
-def _iterate_rows(
-    draft: Draft, config: PrepareConfig
-) -> Iterator[tuple[EncodedChunk, NDArray[np.int8], NDArray[np.int64]]]:
-    """Yield the chunks of a table, each with the split of its rows and the rows that stay."""
-    stays = np.ones(draft.num_rows, np.bool_)
-    if draft.dropped[SAMPLED]:
-        hashes = [chunk.row_hash for chunk in _read_encoded(draft.chunks)]
-        stays = sample_rows(np.concatenate(hashes), draft.kept, config.seed)
-    begin = 0
-    for chunk in _read_encoded(draft.chunks):
-        splits = split_rows(chunk.row_hash, config)
-        if draft.is_unseen:
-            splits[:] = UNSEEN
-        yield chunk, splits, np.flatnonzero(stays[begin : begin + chunk.num_rows])
-        begin += chunk.num_rows
 
 
 # The manifest
@@ -375,40 +346,31 @@ def _make_manifest(
         files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest_file(path)}
         report(ProgressEvent(stage="write", done=len(files), total=len(paths), rows=encoded.arrays.num_rows))
     digests = "\n".join(f"{name} {entry['sha256']}" for name, entry in files.items())
+    arrays, headers = encoded.arrays, encoded.headers.to_pylist()
+    columns: dict[str, set[str]] = {name: set() for name in encoded.tables}
+    for table, header in zip(arrays.column_table, arrays.column_header, strict=True):
+        columns[encoded.tables[table]].add(headers[header])
     return {
         "format_version": FORMAT_VERSION,
         "navi_version": VERSION,
         "fingerprint": hashlib.sha256(digests.encode()).hexdigest(),
         "tokenizer": files[TOKENIZER_FILE]["sha256"],
         "settings": config.as_settings(),
-        "totals": _count_totals(encoded, tables),
-        "notes": load_attributes(config.attributes).find_unused(_list_columns(encoded)),
+        "totals": {
+            "tables": len(encoded.tables),
+            "read": sum(table["read"] for table in tables),
+            "rows": arrays.num_rows,
+            "cells": len(arrays.row_segments),
+            "tokens": sum(table["tokens"] for table in tables),
+            "segments": arrays.num_segments,
+            "values": len(encoded.values),
+            "value_tokens": len(arrays.value_tokens),
+            "headers": len(headers),
+            "attributes": len(encoded.attributes),
+            "columns": arrays.num_columns,
+        },
+        "notes": load_attributes(config.attributes).find_unused(columns),
         "skipped": [{"path": path.as_posix(), "reason": reason} for path, reason in sorted(skipped)],
         "files": files,
         "tables": tables,
     }
-
-
-def _count_totals(encoded: Encoded, tables: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    arrays = encoded.arrays
-    return {
-        "tables": len(encoded.tables),
-        "read": sum(table["read"] for table in tables),
-        "rows": arrays.num_rows,
-        "cells": len(arrays.row_segments),
-        "tokens": sum(table["tokens"] for table in tables),
-        "segments": arrays.num_segments,
-        "values": len(encoded.values),
-        "value_tokens": len(arrays.value_tokens),
-        "headers": len(encoded.headers),
-        "attributes": len(encoded.attributes),
-        "columns": arrays.num_columns,
-    }
-
-
-def _list_columns(encoded: Encoded) -> dict[str, set[str]]:
-    columns: dict[str, set[str]] = {name: set() for name in encoded.tables}
-    headers = encoded.headers.to_pylist()
-    for table, header in zip(encoded.arrays.column_table, encoded.arrays.column_header, strict=True):
-        columns[encoded.tables[table]].add(headers[header])
-    return columns

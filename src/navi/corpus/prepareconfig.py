@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from navi.corpus.attributes import AttributeMapping, load_attributes, parse_attributes
 from navi.errors import ConfigError
+from navi.settings import override
 from navi.tables import ReadConfig
-
-NORMALISATIONS = ("rows", "distinct")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +55,12 @@ class PrepareConfig:
     """How files are read; its `strict` makes every loss an error."""
 
     def __post_init__(self) -> None:
-        _check_least(self, max_value_tokens=1, max_header_tokens=1, largest_tables=1, total_rows=1, workers=1)
-        _check_share(self, "max_unknown_share", "max_bad_share", "validation_share", "test_share")
-        _check_share(self, "theta_low", "theta_high")
+        for name in ("max_value_tokens", "max_header_tokens", "largest_tables", "total_rows", "workers"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, got {value}.")
+        for name in ("max_unknown_share", "max_bad_share", "validation_share", "test_share", "theta_low", "theta_high"):
+            if (value := getattr(self, name)) is not None and not 0 <= value <= 1:
+                raise ConfigError(f"{name} must lie between 0 and 1, got {value}.")
         longest = self.max_header_tokens + self.max_value_tokens + 3
         if self.max_tokens < longest:
             raise ConfigError(f"max_tokens must hold one whole segment, {longest} tokens, got {self.max_tokens}.")
@@ -69,44 +71,21 @@ class PrepareConfig:
             )
         if self.theta_low > self.theta_high:
             raise ConfigError(f"theta_low must be at most theta_high, got {self.theta_low} > {self.theta_high}.")
-        if self.normalise not in NORMALISATIONS:
-            raise ConfigError(f"normalise must be one of {', '.join(NORMALISATIONS)}, got '{self.normalise}'.")
+        if self.normalise not in ("rows", "distinct"):
+            raise ConfigError(f"normalise must be one of rows, distinct, got '{self.normalise}'.")
         if isinstance(self.unseen_tables, int) and self.unseen_tables < 0:
             raise ConfigError(f"unseen_tables must be at least 0, got {self.unseen_tables}.")
 
     def as_settings(self) -> dict[str, Any]:
         """Return what decides a corpus's content, ready for JSON: the mapping spelled out, the workers left out."""
-        settings = {item.name: getattr(self, item.name) for item in fields(self)}
+        attributes = load_attributes(self.attributes)
+        settings = asdict(replace(self, backbone=str(self.backbone), attributes=attributes))
         del settings["workers"]
-        unseen = self.unseen_tables
-        return settings | {
-            "backbone": str(self.backbone),
-            "attributes": load_attributes(self.attributes).as_dict(),
-            "unseen_tables": unseen if isinstance(unseen, int) else list(unseen),
-            "read": asdict(self.read),
-        }
+        return settings
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> PrepareConfig:
         """Return the config that `as_settings` described."""
-        unseen = settings["unseen_tables"]
-        return cls(
-            **{name: value for name, value in settings.items() if name not in ("attributes", "unseen_tables", "read")},
-            attributes=parse_attributes(settings["attributes"], "of the corpus"),
-            unseen_tables=unseen if isinstance(unseen, int) else tuple(unseen),
-            read=ReadConfig(**settings["read"]),
-        )
-
-
-def _check_least(config: PrepareConfig, **least: int) -> None:
-    for name, bound in least.items():
-        value = getattr(config, name)
-        if value is not None and value < bound:
-            raise ConfigError(f"{name} must be at least {bound}, got {value}.")
-
-
-def _check_share(config: PrepareConfig, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        if value is not None and not 0 <= value <= 1:
-            raise ConfigError(f"{name} must lie between 0 and 1, got {value}.")
+        attributes = parse_attributes(settings["attributes"], "of the corpus")
+        others = {name: value for name, value in settings.items() if name != "attributes"}
+        return override(cls(attributes=attributes), others)

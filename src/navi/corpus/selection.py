@@ -62,7 +62,8 @@ class Draft:
 def select_tables(drafts: Sequence[Draft], config: PrepareConfig) -> None:
     """Decide about each draft: vocabulary first, then the largest tables, then how many rows, then which are unseen."""
     rows = {draft.name: draft.num_rows for draft in drafts if draft.num_rows}
-    foreign = {draft.name for draft in drafts if _is_foreign(draft, config)}
+    is_checked = config.max_unknown_share is not None
+    foreign = {draft.name for draft in drafts if is_checked and draft.num_bad > config.max_bad_share * draft.num_text}
     ranked = sorted(rows.keys() - foreign, key=lambda name: (-rows[name], name))
     quotas = share_rows({name: rows[name] for name in sorted(ranked[: config.largest_tables])}, config.total_rows)
     for draft in drafts:
@@ -70,26 +71,18 @@ def select_tables(drafts: Sequence[Draft], config: PrepareConfig) -> None:
         reason = VOCABULARY if draft.name in foreign else SAMPLED if draft.name in quotas else NOT_LARGEST
         draft.dropped = Counter({reason: lost} if lost else {})
     kept = [name for name, quota in quotas.items() if quota]
-    if not kept:
-        raise CorpusError(_explain_nothing(drafts, foreign))
-    unseen = choose_unseen(kept, config)
-    for draft in drafts:
-        draft.is_unseen = draft.name in unseen
-
-
-def _is_foreign(draft: Draft, config: PrepareConfig) -> bool:
-    return config.max_unknown_share is not None and draft.num_bad > config.max_bad_share * draft.num_text
-
-
-def _explain_nothing(drafts: Sequence[Draft], foreign: set[str]) -> str:
-    if foreign:
-        return (
+    if not kept and foreign:
+        raise CorpusError(
             f"No table is left: the tokenizer's vocabulary misses too much of {', '.join(sorted(foreign))}. "
             "Take another backbone, or switch the check off with max_unknown_share=None."
         )
-    troubles = [draft.trouble for draft in drafts if draft.trouble]
-    files = "1 file was" if len(drafts) == 1 else f"{len(drafts)} files were"
-    return " ".join([f"No table has any row: {files} read.", *troubles[:3]])
+    if not kept:
+        troubles = [draft.trouble for draft in drafts if draft.trouble]
+        files = "1 file was" if len(drafts) == 1 else f"{len(drafts)} files were"
+        raise CorpusError(" ".join([f"No table has any row: {files} read.", *troubles[:3]]))
+    unseen = choose_unseen(kept, config)
+    for draft in drafts:
+        draft.is_unseen = draft.name in unseen
 
 
 def share_rows(rows: Mapping[str, int], total: int | None) -> dict[str, int]:

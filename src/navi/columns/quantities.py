@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +19,14 @@ _NUMBER, _MONEY, _PERCENT, _DURATION, _DATE, _MEASURE = range(len(KINDS))
 Floats = NDArray[np.float64]
 Kinds = NDArray[np.int8]
 
-_DIGITS = r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
+
+def write_number_pattern(thousands: str = ",", point: str = ".") -> str:
+    """Return the pattern of a number without its sign: the groups `whole` and `decimals`, and what stands between."""
+    whole = rf"\d+|\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+"
+    return rf"(?P<whole>{whole})(?:{re.escape(point)}(?P<decimals>\d+))?"
+
+
+_DIGITS = rf"(?P<digits>{write_number_pattern()}|\.\d+)"
 _FACTORS = {"thousand": 1e3, "k": 1e3, "million": 1e6, "mn": 1e6, "m": 1e6, "billion": 1e9, "bn": 1e9, "b": 1e9}
 _FACTOR = rf"(?P<factor>{'|'.join(_FACTORS)})?"
 _CURRENCY = r"(?:us\$|c\$|a\$|[$€£¥₹₩]|usd|eur|gbp|inr|cad|aud|jpy|rs\.?)"

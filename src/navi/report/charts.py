@@ -19,12 +19,16 @@ NUM_COLOURS = 10
 """Colours that the page has; whatever is left when they are used up is grey."""
 OTHERS = "others"
 """Stands on a map for what has no colour of its own."""
-MARKS = {"bars": "bar", "lines": "line", "histogram": "bar", "reliability": "line", "map": "circle"}
-"""What stands for a record of each kind of chart."""
+STYLES: dict[str, tuple[dict[str, Any], int | None]] = {
+    "bars": ({"type": "bar", "cornerRadiusEnd": 2}, None),
+    "lines": ({"type": "line", "strokeWidth": 2}, 300),
+    "histogram": ({"type": "bar", "fillOpacity": 0.6, "binSpacing": 0}, 300),
+    "reliability": ({"type": "line", "strokeWidth": 2}, 340),
+    "map": ({"type": "circle", "size": 30}, 480),
+}
+"""The mark that stands for a record of each kind of chart, and the chart's pixels; bars have as many as they need."""
 FEWEST_NEIGHBOURS = 12
 """Points from which t-SNE places them, not principal components."""
-HEIGHTS = {"lines": 300, "histogram": 300, "reliability": 340, "map": 480}
-"""Pixels of a chart; bars have as many as they need."""
 
 
 def bar_chart(
@@ -158,32 +162,22 @@ def draw_chart(chart: Chart) -> dict[str, Any]:
         tooltip=_list_tooltips(alt, chart),
         **_place(alt, chart),
     )
-    first = getattr(marks, f"mark_{MARKS[chart.kind]}")(**_style(chart)).add_params(chosen)
-    categories = len({record["y"] for record in chart.records})
-    height = HEIGHTS.get(chart.kind, 20 * categories * (len(named) + 0.5))
+    mark, height = STYLES[chart.kind]
+    first = marks.properties(mark=mark).add_params(chosen)
+    height = height or round(20 * len({record["y"] for record in chart.records}) * (len(named) + 0.5))
     layers = [first, *_add_layers(alt, chart, marks)]
     spec: dict[str, Any] = alt.layer(*layers).properties(width="container", height=height).to_dict()
     # The page has one configuration for all charts, and the specification's address is of no use offline.
     return {name: part for name, part in spec.items() if name not in ("config", "$schema")}
 
 
-def _style(chart: Chart) -> dict[str, Any]:
-    styles: dict[str, dict[str, Any]] = {
-        "bars": {"cornerRadiusEnd": 2},
-        "histogram": {"fillOpacity": 0.6, "binSpacing": 0},
-    }
-    return styles.get(chart.kind, {"size": 30} if chart.kind == "map" else {"strokeWidth": 2})
-
-
 def _list_tooltips(alt: Any, chart: Chart) -> list[Any]:
     """Return what is shown of a mark that is pointed at; where a point of a map stands says nothing."""
     titles = {"x": chart.x_title or "value", "y": chart.y_title or "of", "x2": "to"}
-    first = {name: value for record in chart.records[:1] for name, value in record.items()}
+    number, text = {"type": "quantitative", "format": ",.4~g"}, {"type": "nominal"}
     return [
-        alt.Tooltip(field=name, title=titles.get(name, name), type="quantitative", format=",.4~g")
-        if isinstance(value, float)
-        else alt.Tooltip(field=name, title=titles.get(name, name), type="nominal")
-        for name, value in first.items()
+        alt.Tooltip(field=name, title=titles.get(name, name), **(number if isinstance(value, float) else text))
+        for name, value in (chart.records[0] if chart.records else {}).items()
         if chart.kind != "map" or name not in ("series", "x", "y")
     ]
 

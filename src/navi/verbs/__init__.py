@@ -10,10 +10,17 @@ if _quick:
     _gc.disable()
 
 from navi.verbs.embed import EmbedConfig, EmbeddedFiles, embed_files  # noqa: E402
-from navi.verbs.index_store import build_index, open_index  # noqa: E402
 from navi.verbs.link import Pairs, find_pairs  # noqa: E402
 from navi.verbs.navi import Navi  # noqa: E402
-from navi.verbs.search import Neighbour, Neighbours, SearchIndex, index_frames, parse_like  # noqa: E402
+from navi.verbs.search import (  # noqa: E402
+    Neighbour,
+    Neighbours,
+    SearchIndex,
+    build_index,
+    index_frames,
+    open_index,
+    parse_like,
+)
 
 if _quick:
     _gc.freeze()

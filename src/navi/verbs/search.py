@@ -1,11 +1,13 @@
-"""Nearest rows across tables with different schemas, by example or by a row written by hand."""
+"""Nearest rows across tables with different schemas, in memory or by an index on disk."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +15,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.corpus import Encoded
-from navi.corpus.arrays import ArrayStore, read_texts
-from navi.errors import ConfigError, MissingExtraError, TableError
+from navi.corpus.arrays import ArrayStore, FolderStore, read_texts
+from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
+from navi.files import read_json, write_folder, write_json
 from navi.model.runner import Floats, Ints, Progress
+from navi.tables import Source, find_sources
+from navi.verbs.embed import FILE_ROWS, encode_files
 from navi.verbs.result import TabularResult
 from navi.verbs.row_similarity import Whitening, WordIndex, Words, list_words, weigh_similarity
+from navi.version import VERSION
 
 if TYPE_CHECKING:
     from navi.verbs.navi import Navi
@@ -31,6 +37,10 @@ EXACT_ROWS = 100_000
 MIN_CANDIDATES = 200
 """Rows that an approximate index proposes for a query, at least."""
 ROWS_AT_ONCE = 65_536
+INDEX_FILE, ROWS_FILE, FAISS_FILE = "index.json", "rows.arrow", "nearest.faiss"
+FORMAT_VERSION = 1
+"""Raised whenever an index can no longer be read by an older version."""
+REMEDY = "Remove the index and build it again."
 WEIGHT_ROWS = 64
 """Rows whose likeness to all others decides what similarity and overlap weigh."""
 
@@ -116,23 +126,17 @@ class SearchIndex:
 
     def search_row(self, table: str, row: int, k: int = 10) -> Neighbours:
         """Return the k rows nearest to one of the index's own, which is not among them."""
-        cells = json.loads(self.rows["cells"][self._find_row(table, row)].as_py())
-        found = self.search(cells, k + 1)[0]
-        return Neighbours(tuple(each for each in found if (each.table, each.row) != (table, row))[:k])
-
-    def _find_row(self, table: str, row: int) -> int:
-        """Return the place of a table's row in the index."""
         names = self.rows["table"].unique().to_pylist()
         if table not in names:
             raise TableError(f"The index has no table '{table}'. It has {', '.join(names)}.")
-        is_table = self.rows["table"].to_numpy() == table
-        found = np.flatnonzero(is_table & (self.rows["row"].to_numpy() == row))
-        if not len(found):
+        is_asked = (self.rows["table"].to_numpy() == table) & (self.rows["row"].to_numpy() == row)
+        if not is_asked.any():
             raise TableError(
                 f"The table '{table}' has no row {row}, or one without cells. "
                 "Rows are named by their line in a text file, else by their record, from 1."
             )
-        return int(found[0])
+        found = self.search(json.loads(self.rows["cells"][int(is_asked.argmax())].as_py()), k + 1)[0]
+        return Neighbours(tuple(each for each in found if (each.table, each.row) != (table, row))[:k])
 
     def _find(self, vector: Floats, words: Words, k: int) -> Neighbours:
         overlap = self.words.measure_overlap(words)
@@ -142,19 +146,12 @@ class SearchIndex:
         confidence = self.similarity_weight * similarity + (1 - self.similarity_weight) * overlap
         best = np.argsort(-confidence, kind="stable")[:k]
         facts = self.rows.take(pa.array(np.arange(len(self.vectors))[proposed][best])).to_pylist()
-        return Neighbours(
-            tuple(
-                Neighbour(
-                    table=fact["table"],
-                    row=fact["row"],
-                    confidence=float(confidence[place]),
-                    similarity=float(similarity[place]),
-                    overlap=float(overlap[place]),
-                    cells=json.loads(fact["cells"]),
-                )
-                for place, fact in zip(best, facts, strict=True)
-            )
-        )
+        scores = np.stack([confidence, similarity, overlap], axis=1)[best].tolist()
+        found = []
+        for fact, (sure, near, shared) in zip(facts, scores, strict=True):
+            fact["cells"] = json.loads(fact["cells"])
+            found.append(Neighbour(**fact, confidence=sure, similarity=near, overlap=shared))
+        return Neighbours(tuple(found))
 
     def _propose(self, vector: Floats, overlap: Floats, k: int) -> Ints | slice:
         """Return the rows worth comparing: all, or those that faiss finds near and those that share the most words."""
@@ -211,20 +208,17 @@ class IndexBuilder:
         named = self._store.read()
         vectors, rows, words = named["unit"], named["word_rows"], named["words"]
         index = WordIndex.build(rows, words, self._num_rows)
+        table = pa.DictionaryArray.from_arrays(pa.array(named["table"]), pa.array(list(self._tables), pa.string()))
         return SearchIndex(
             navi=self._navi,
             whitening=whitening,
             vectors=vectors,
             words=index,
-            rows=self._list_rows(named),
+            rows=pa.table({"table": table, "row": named["number"], "cells": read_texts(named, "cells")}),
             similarity_weight=_measure_weight(vectors, index, rows, words),
             method=method,
             faiss_index=None if method == "exact" else _build_graph(vectors),
         )
-
-    def _list_rows(self, named: Mapping[str, NDArray[Any]]) -> pa.Table:
-        table = pa.DictionaryArray.from_arrays(pa.array(named["table"]), pa.array(list(self._tables), pa.string()))
-        return pa.table({"table": table, "row": named["number"], "cells": read_texts(named, "cells")})
 
 
 def _write_cells(encoded: Encoded) -> Iterator[str]:
@@ -263,6 +257,112 @@ def import_faiss() -> Any:
     except ImportError as error:
         raise MissingExtraError("An index for large tables (hnsw)", "index") from error
     return faiss
+
+
+def build_index(
+    navi: Navi,
+    paths: Sequence[str | Path],
+    folder: str | Path,
+    *,
+    method: str = "auto",
+    progress: Callable[[str, int], None] | None = None,
+) -> SearchIndex:
+    """Index the rows of files in a folder, and open it; vectors and rows go to the disk as they are made.
+
+    `progress` is called with the table and how many of its rows were just done. The folder appears when it is whole.
+    """
+    folder, sources = Path(folder), find_sources(paths).sources
+    if folder.exists():
+        raise ConfigError(f"{folder} exists. Remove it to build the index again, or search it as it is.")
+    if not folder.parent.is_dir():
+        raise ConfigError(f"Cannot write {folder}: there is no folder {folder.parent}. Make it first.")
+    with write_folder(folder) as aside:
+        with FolderStore(aside / "scratch") as store:
+            builder = IndexBuilder(navi, store)
+            for encoded in encode_files(navi, sources, FILE_ROWS["rows"]):
+                builder.add(encoded)
+                for table, count in enumerate(np.bincount(encoded.arrays.row_table)):
+                    if progress is not None:
+                        progress(encoded.tables[table], int(count))
+            _save(builder.finish(method), aside, sources)
+        shutil.rmtree(aside / "scratch")
+    return open_index(navi, folder)
+
+
+def _save(index: SearchIndex, folder: Path, sources: Sequence[Source]) -> None:
+    for name, array in {
+        "vectors": index.vectors,
+        "space_mean": index.whitening.mean,
+        "space_transform": index.whitening.directions,
+        "words": index.words.words,
+        "word_offsets": index.words.offsets,
+        "word_rows": index.words.rows,
+    }.items():
+        np.save(folder / f"{name}.npy", array)
+    with pa.OSFile(str(folder / ROWS_FILE), "wb") as sink, pa.ipc.new_file(sink, index.rows.schema) as writer:
+        writer.write_table(index.rows)
+    if index.faiss_index is not None:
+        import_faiss().write_index(index.faiss_index, str(folder / FAISS_FILE))
+    facts = {
+        "format_version": FORMAT_VERSION,
+        "navi_version": VERSION,
+        "model": index.navi.fingerprint,
+        "method": index.method,
+        "num_rows": len(index.vectors),
+        "similarity_weight": index.similarity_weight,
+        "sources": _describe_sources(sources),
+    }
+    write_json(folder / INDEX_FILE, facts)
+
+
+def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | None = None) -> SearchIndex:
+    """Open an index; its vectors and rows stay on disk, memory-mapped.
+
+    An index that another model made is refused and, where `paths` are given, one of other files or of what these held
+    before they changed.
+    """
+    folder = Path(folder)
+    if not (folder / INDEX_FILE).is_file():
+        raise ConfigError(
+            f"{folder} is not a search index: it has no {INDEX_FILE}. Give a folder that is not there yet."
+        )
+    facts = read_json(folder / INDEX_FILE, ConfigError, REMEDY)
+    if facts.get("format_version") != FORMAT_VERSION:
+        raise ConfigError(
+            f"The index in {folder} has format version {facts.get('format_version')}, this is NAVI {VERSION} and reads "
+            f"{FORMAT_VERSION}. {REMEDY}"
+        )
+    if facts.get("model") != navi.fingerprint:
+        raise ModelError(
+            f"The index in {folder} was made with another model than {navi.folder}. Remove it and build it again."
+        )
+    if paths is not None and _describe_sources(find_sources(paths).sources) != facts.get("sources"):
+        raise TableError(
+            f"The index in {folder} was made of other files, or they have changed. Remove it and build it again."
+        )
+    try:
+        arrays = {path.stem: np.load(path, mmap_mode="r") for path in folder.glob("*.npy")}
+        with pa.memory_map(str(folder / ROWS_FILE)) as source:
+            rows = pa.ipc.open_file(source).read_all()
+        words = (arrays[name] for name in ("words", "word_offsets", "word_rows"))
+        return SearchIndex(
+            navi=navi,
+            whitening=Whitening(arrays["space_mean"], arrays["space_transform"]),
+            vectors=arrays["vectors"],
+            words=WordIndex(*words, facts["num_rows"]),
+            rows=rows,
+            similarity_weight=facts["similarity_weight"],
+            method=facts["method"],
+            faiss_index=None if facts["method"] == "exact" else import_faiss().read_index(str(folder / FAISS_FILE)),
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, pa.ArrowException) as error:
+        raise ConfigError(f"Cannot read the index in {folder}: {error}. {REMEDY}") from error
+
+
+def _describe_sources(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """Return the name, size and time of change of each file."""
+    stats = [(source.name, source.path.stat()) for source in sources]
+    return [{"name": name, "bytes": found.st_size, "changed": found.st_mtime_ns} for name, found in stats]
 
 
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"

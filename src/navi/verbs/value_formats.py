@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from navi.columns.quantities import write_number_pattern
+
 ENOUGH = 0.9
 """Share of a column's cells that must follow a format for the column to have it."""
 RARE = 0.02
@@ -17,12 +19,8 @@ CONVENTIONS = (
 )  # fmt: skip
 """What stands between thousands, and before decimals; of two that explain a column alike, the first is taken."""
 _NUMBERS = {
-    (thousands, point): re.compile(
-        r"(?P<before>[^\d+\-]{0,8}?)(?P<sign>[+-]?)"
-        + rf"(?P<whole>\d+|\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+)"
-        + rf"(?:{re.escape(point)}(?P<decimals>\d+))?(?P<after>\D{{0,12}})"
-    )
-    for thousands, point in CONVENTIONS
+    each: re.compile(rf"(?P<before>[^\d+\-]{{0,8}}?)(?P<sign>[+-]?){write_number_pattern(*each)}(?P<after>\D{{0,12}})")
+    for each in CONVENTIONS
 }
 DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%m/%d/%y",

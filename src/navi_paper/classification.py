@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,23 +45,13 @@ MIN_CELLS = 10
 """A feature that fewer of the rows have is left out."""
 
 
-class Classifier(Protocol):
-    """Learns classes from vectors; NaN stands for what a row does not have."""
-
-    def fit(self, vectors: Matrix, labels: Labels) -> Self:
-        """Learn from (N, D) vectors and the class of each, a number from 0."""
-
-    def predict(self, vectors: Matrix) -> Labels:
-        """Return the class of each vector."""
-
-
-def make_xgboost(seed: int) -> Classifier:
+def make_xgboost(seed: int) -> Any:
     """Return boosted trees, 100 rounds of them, with everything else modest and fixed."""
     try:
         from xgboost import XGBClassifier
     except ImportError as error:
         raise MissingExtraError("The classifier XGBoost", "eval") from error
-    model: Classifier = XGBClassifier(
+    return XGBClassifier(
         n_estimators=100,
         max_depth=6,
         learning_rate=0.2,
@@ -71,30 +61,25 @@ def make_xgboost(seed: int) -> Classifier:
         tree_method="hist",
         random_state=seed,
     )
-    return model
 
 
-def make_logistic_regression(seed: int) -> Classifier:
+def make_logistic_regression(seed: int) -> Any:
     """Return logistic regression on standardised features; gaps take the feature's mean."""
     from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    model: Classifier = make_pipeline(
-        SimpleImputer(keep_empty_features=True),
-        StandardScaler(),
-        LogisticRegression(max_iter=2000, random_state=seed),
-    )
-    return model
+    learner = LogisticRegression(max_iter=2000, random_state=seed)
+    return make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler(), learner)
 
 
-CLASSIFIERS: Mapping[str, Callable[[int], Classifier]] = {
+CLASSIFIERS: Mapping[str, Callable[[int], Any]] = {
     "xgboost": make_xgboost,
     "lr": make_logistic_regression,
     "tabpfn": TabPFN,
 }
-"""What makes an untrained classifier from a seed, by name."""
+"""What makes an untrained classifier from a seed, by name; NaN stands for what a row does not have."""
 
 
 def balance(labels: Labels, rows: int) -> dict[str, int]:
@@ -125,42 +110,26 @@ def draw_run(labels: Labels, row: Ints, *, rows: int, seed: int, run: int) -> tu
 
 
 def classify(
-    features: Features | NDArray[np.floating],
-    labels: Labels,
-    classifier: str,
-    config: EvaluationConfig,
-    *,
-    row: Ints | None = None,
+    features: Features, labels: Labels, row: Ints, classifier: str, config: EvaluationConfig
 ) -> NDArray[np.float64]:
-    """Return macro-F1 of each run: (runs,), of a classifier on (N, D) vectors or on what makes features.
-
-    `row` are the rows' numbers, which decide what is drawn; None numbers them from 0.
-    """
+    """Return macro-F1 of each run: (runs,); the rows' numbers decide what is drawn."""
     from sklearn.metrics import f1_score
 
     if classifier not in CLASSIFIERS:
         raise ConfigError(f"Unknown classifier '{classifier}'. Expected one of {', '.join(CLASSIFIERS)}.")
-    make_features = _choose_rows(features) if isinstance(features, np.ndarray) else features
-    _check_labels(features, labels)
-    row = np.arange(len(labels)) if row is None else row
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2 or counts.min() < 2:
+        found = ", ".join(f"{label} ({count})" for label, count in zip(classes, counts, strict=True)) or "none"
+        raise ConfigError(f"Classification needs two classes or more, each of two rows or more; found {found}.")
     scores = np.zeros(config.runs)
     for run in range(config.runs):
         learnt, held = draw_run(labels, row, rows=config.rows, seed=config.seed, run=run)
-        learnt_ND, held_ND = make_features(learnt, held)
+        learnt_ND, held_ND = features(learnt, held)
         classes, numbers = np.unique(labels[learnt], return_inverse=True)
         model = CLASSIFIERS[classifier](config.seed + run).fit(learnt_ND, numbers)
         predicted = classes[model.predict(held_ND)]
         scores[run] = f1_score(labels[held], predicted, average="macro", zero_division=0)
     return scores
-
-
-def _check_labels(features: Features | NDArray[np.floating], labels: Labels) -> None:
-    if isinstance(features, np.ndarray) and len(features) != len(labels):
-        raise ConfigError(f"There are {len(features)} vectors but {len(labels)} labels.")
-    classes, counts = np.unique(labels, return_counts=True)
-    if len(classes) < 2 or counts.min() < 2:
-        found = ", ".join(f"{label} ({count})" for label, count in zip(classes, counts, strict=True)) or "none"
-        raise ConfigError(f"Classification needs two classes or more, each of two rows or more; found {found}.")
 
 
 def summarise_runs(scores: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
@@ -182,30 +151,23 @@ def classify_vectors(arrays: Arrays, data: EvaluationData, *, classifier: str) -
     scores: dict[str, NDArray[np.float64]] = {}
     for prefix in sorted(name.removesuffix("labels") for name in arrays if name.split("/")[-1] == "labels"):
         labels, row = arrays[f"{prefix}labels"], arrays[f"{prefix}row"]
-        config = data.config.with_runs(FEW_RUNS) if prefix else data.config
+        config = replace(data.config, runs=min(data.config.runs, FEW_RUNS)) if prefix else data.config
         measures[f"{prefix}rows_drawn"] = float(sum(balance(labels, config.rows).values()))
         for pool in POOLS[:1] if prefix else POOLS:
             vectors = arrays.get(f"{prefix}vectors_{pool}")
             if vectors is not None:
-                scores[f"{prefix}{pool}_f1"] = classify(vectors, labels, classifier, config, row=row)
+                scores[f"{prefix}{pool}_f1"] = classify(take_vectors(vectors), labels, row, classifier, config)
     return TaskResult(measures | summarise_runs(scores), dict(scores))
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowCells:
-    """The cells of some rows as two frames; tables share a column where their headers mean the same attribute.
+def read_cells(
+    data: EvaluationData, rows: Ints, hidden_K: Bools, *, min_cells: int = MIN_CELLS
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the cells of these rows without the hidden columns: the numbers of columns of numbers, and other texts.
 
-    An attribute that a row has several times (a list) takes several columns: `actors name (text 1)`, and so on.
+    Tables share a column where their headers mean the same attribute. An attribute that a row has several times (a
+    list) takes several columns: `actors name (text 1)`, and so on.
     """
-
-    numbers: pd.DataFrame
-    """(N, …) the numbers of columns that have mostly numbers; NaN where there is none."""
-    texts: pd.DataFrame
-    """(N, …) the texts of all other columns; missing where there is none."""
-
-
-def read_cells(data: EvaluationData, rows: Ints, hidden_K: Bools, *, min_cells: int = MIN_CELLS) -> RowCells:
-    """Return the cells of these rows without the hidden columns of the corpus."""
     import pandas as pd
 
     arrays = data.corpus.arrays.take_rows(rows)
@@ -216,10 +178,8 @@ def read_cells(data: EvaluationData, rows: Ints, hidden_K: Bools, *, min_cells: 
     cells["number"], cells["text"] = number_C, texts.to_numpy(zero_copy_only=False).astype(np.object_)
     shown = pd.Series(~hidden_K[column_C])
     spread = partial(_spread, data, len(rows), min_cells)
-    return RowCells(
-        numbers=spread("number", cells[shown & numeric_C & ~np.isnan(number_C)]),
-        texts=spread("text", cells[shown & ~numeric_C]),
-    )
+    numbers = spread("number", cells[shown & numeric_C & ~np.isnan(number_C)])
+    return numbers, spread("text", cells[shown & ~numeric_C])
 
 
 def _spread(data: EvaluationData, num_rows: int, min_cells: int, kind: str, cells: pd.DataFrame) -> pd.DataFrame:
@@ -250,22 +210,19 @@ def parse_numbers(values: pa.Array) -> NDArray[np.float64]:
     return found
 
 
-def make_raw(cells: RowCells) -> Matrix:
+def make_raw(numbers: pd.DataFrame, texts: pd.DataFrame) -> Matrix:
     """Return raw features: numbers as they are; of a text its length and its number of words, 0 where there is none."""
-    lengths = cells.texts.apply(lambda column: column.str.len()).fillna(0)
-    words = cells.texts.apply(lambda column: column.str.split().str.len()).fillna(0)
-    return _join(cells.numbers, lengths, words)
+    lengths = texts.apply(lambda column: column.str.len()).fillna(0)
+    words = texts.apply(lambda column: column.str.split().str.len()).fillna(0)
+    return _join(numbers, lengths, words)
 
 
-def make_table_vectorizer(cells: RowCells) -> Features:
+def make_table_vectorizer(frame: pd.DataFrame) -> Features:
     """Return what skrub's TableVectorizer, default but for a seed, makes of cells, fitted on the rows to learn from."""
     try:
         from skrub import StringEncoder, TableVectorizer
     except ImportError as error:
         raise MissingExtraError("The feature pipeline TableVectorizer", "eval") from error
-    import pandas as pd
-
-    frame = pd.concat([cells.numbers, cells.texts], axis=1)
 
     def features(learnt: Ints, held: Ints) -> tuple[Matrix, Matrix]:
         vectorizer = TableVectorizer(high_cardinality=StringEncoder(random_state=0))
@@ -284,18 +241,18 @@ def classify_features(arrays: Arrays, data: EvaluationData, *, classifier: str) 
     texts) with deviations, and `raw_features`, the number of raw features. Scores of the runs are kept as arrays.
     """
     hidden_K = find_revealing_columns(data.corpus, data.gold.labels)
-    cells = read_cells(data, arrays["row"], hidden_K)
-    pipelines: dict[str, Features | Matrix] = {
-        "raw": make_raw(cells),
-        "navi_fe": _join(cells.numbers, arrays["vectors"]),
-        "table_vectorizer": make_table_vectorizer(cells),
+    numbers, texts = read_cells(data, arrays["row"], hidden_K)
+    raw = make_raw(numbers, texts)
+    pipelines = {
+        "raw": take_vectors(raw),
+        "navi_fe": take_vectors(_join(numbers, arrays["vectors"])),
+        "table_vectorizer": make_table_vectorizer(numbers.join(texts)),
     }
     scores = {
-        f"{name}_f1": classify(features, arrays["labels"], classifier, data.config, row=arrays["row"])
+        f"{name}_f1": classify(features, arrays["labels"], arrays["row"], classifier, data.config)
         for name, features in pipelines.items()
     }
-    raw_features = float(cells.numbers.shape[1] + 2 * cells.texts.shape[1])
-    return TaskResult({**summarise_runs(scores), "raw_features": raw_features}, dict(scores))
+    return TaskResult({**summarise_runs(scores), "raw_features": float(raw.shape[1])}, dict(scores))
 
 
 def _join(*parts: Any) -> Matrix:
@@ -303,7 +260,8 @@ def _join(*parts: Any) -> Matrix:
     return np.hstack([np.asarray(part, dtype=np.float32) for part in parts])
 
 
-def _choose_rows(matrix: NDArray[np.floating]) -> Features:
+def take_vectors(matrix: NDArray[np.floating]) -> Features:
+    """Return features that are vectors kept before: (N, D)."""
     return lambda learnt, held: (matrix[learnt].astype(np.float32), matrix[held].astype(np.float32))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Shape suffixes: R rows, C cells, K columns of the corpus, Q columns asked for, D hidden size.
 
 Arrays = Mapping[str, NDArray[Any]]
+Columns = Any
+"""A record array of columns with what they mean: `number`, `table`, `header`, `concept`."""
 SPLITS = ("test", "unseen")
 """What is measured: rows of known tables, and tables that no model has seen."""
 ROWS_AT_ONCE = 2048
@@ -54,10 +56,6 @@ class EvaluationConfig:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
         if not 0.0 < self.hidden_share <= 1.0:
             raise ConfigError(f"hidden_share must be more than 0 and at most 1, got {self.hidden_share}.")
-
-    def with_runs(self, limit: int) -> EvaluationConfig:
-        """Return the same with at most so many runs."""
-        return replace(self, runs=min(self.runs, limit))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,36 +136,13 @@ class Task:
         return self.run(measured, data)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GoldColumns:
-    """Some columns of a corpus, with what they mean."""
-
-    number: Ints
-    """(Q,) their numbers in the corpus, ascending."""
-    table: NDArray[np.str_]
-    """(Q,) the table of each."""
-    header: NDArray[np.str_]
-    """(Q,) the header of each."""
-    concept: NDArray[np.str_]
-    """(Q,) what each means, by the gold."""
-
-    def __len__(self) -> int:
-        return len(self.number)
-
-    def keep(self, kept: Bools) -> GoldColumns:
-        """Return some of the columns."""
-        changes: dict[str, Any] = {name: array[kept] for name, array in vars(self).items()}
-        return replace(self, **changes)
-
-
-def list_gold_columns(data: EvaluationData) -> GoldColumns:
-    """Return the columns of the corpus whose concept is in the gold."""
+def list_gold_columns(data: EvaluationData) -> Columns:
+    """Return (Q,) the columns of the corpus whose concept is in the gold: their `number`, ascending, and texts."""
     tables, headers = name_columns(data.corpus)
     concepts = [data.gold.concepts.get(pair, "") for pair in zip(tables, headers, strict=True)]
     texts = [np.array(each, dtype=np.str_) for each in (tables, headers, concepts)]
-    number = np.flatnonzero(texts[2] != "")
-    table, header, concept = (each[number] for each in texts)
-    return GoldColumns(number=number, table=table, header=header, concept=concept)
+    columns: Columns = np.rec.fromarrays([np.arange(len(tables)), *texts], names="number,table,header,concept")
+    return columns[columns.concept != ""]
 
 
 def draw_members(group: Ints, keys: Ints, count: int) -> Ints:

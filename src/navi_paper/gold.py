@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+LabelledRows = Any
+"""A record array of rows with their classes: `rows`, ascending, and `labels`."""
 FILES = {"concepts": "concepts.csv", "labels": "labels.json", "synonyms": "synonyms.json"}
 """The kinds of gold, and the file of each beside the tables."""
 SINGLE_TABLES = "single_tables"
@@ -111,20 +113,6 @@ def make_single_table(name: str, entry: Any) -> SingleTable:
         raise ConfigError(f"The single table '{name}' has other entries than expected: {error}.") from error
 
 
-@dataclass(frozen=True, kw_only=True)
-class LabelledRows:
-    """Rows of a corpus with their classes."""
-
-    rows: Ints
-    """(N,) the rows, ascending."""
-    labels: NDArray[np.str_]
-    """(N,) the class of each."""
-
-    def keep(self, kept: Bools) -> LabelledRows:
-        """Return some of the rows."""
-        return LabelledRows(rows=self.rows[kept], labels=self.labels[kept])
-
-
 def read_labels(corpus: Corpus, gold: Mapping[str, Any]) -> LabelledRows:
     """Return the rows that have one of the gold's classes.
 
@@ -134,24 +122,21 @@ def read_labels(corpus: Corpus, gold: Mapping[str, Any]) -> LabelledRows:
     """
     tables = gold.get("tables", {})
     found = [_read_table(corpus, table, entry, gold) for table, entry in tables.items() if table in corpus.tables]
-    rows = np.concatenate([np.zeros(0, dtype=np.int64), *(each.rows for each in found)])
-    labels = np.concatenate([np.zeros(0, dtype=np.str_), *(each.labels for each in found)])
-    order = np.argsort(rows, kind="stable")
-    return LabelledRows(rows=rows[order], labels=labels[order])
+    rows, texts = np.concatenate([each for each, _ in found] or [[]]), [text for _, own in found for text in own]
+    return _label(rows.astype(np.int64), texts)
 
 
 def read_single_table(corpus: Corpus, single: SingleTable) -> LabelledRows:
     """Return the rows of a table that have a label, each text in small letters being a class."""
     rows, texts = _read_cells(corpus, single.table, single.label)
-    labels = np.array([_parse(text, single.separator, None) for text in texts], dtype=np.str_)
-    return LabelledRows(rows=rows, labels=labels).keep(labels != "")
+    return _label(rows, [_parse(text, single.separator, None) for text in texts])
 
 
 def keep_classes(labelled: LabelledRows, min_rows: int, max_classes: int) -> LabelledRows:
     """Return the rows of the largest classes that have enough of them."""
     classes, counts = np.unique(labelled.labels, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:max_classes]
-    return labelled.keep(np.isin(labelled.labels, classes[order[counts[order] >= min_rows]]))
+    return labelled[np.isin(labelled.labels, classes[order[counts[order] >= min_rows]])]
 
 
 def find_revealing_columns(corpus: Corpus, gold: Mapping[str, Any]) -> Bools:
@@ -183,15 +168,24 @@ def name_columns(corpus: Corpus) -> tuple[list[str], list[str]]:
     return [corpus.tables[table] for table in corpus.arrays.column_table], headers
 
 
-def _read_table(corpus: Corpus, table: str, entry: Mapping[str, Any], gold: Mapping[str, Any]) -> LabelledRows:
+def _label(rows: Ints, labels: list[str]) -> LabelledRows:
+    """Return those of the rows that have a label, ascending."""
+    labelled: LabelledRows = np.rec.fromarrays([rows, np.array(labels, dtype=np.str_)], names="rows,labels")
+    labelled = labelled[np.argsort(rows, kind="stable")]
+    return labelled[labelled.labels != ""]
+
+
+def _read_table(
+    corpus: Corpus, table: str, entry: Mapping[str, Any], gold: Mapping[str, Any]
+) -> tuple[Ints, list[str]]:
+    """Return the rows of a table, and the class of each; an empty text for none."""
     if entry.get("label") is None:
         rows = np.flatnonzero(corpus.arrays.row_table == corpus.tables.index(table))
-        return LabelledRows(rows=rows, labels=np.full(len(rows), str(entry["class"])))
+        return rows, [str(entry["class"])] * len(rows)
     classes, aliases = set(gold.get("classes", ())), gold.get("aliases", {})
     rows, texts = _read_cells(corpus, table, entry["label"])
     parsed = [aliases.get(_parse(text, entry.get("separator"), gold.get("strip")), "") for text in texts]
-    labels = np.array([label if label in classes else "" for label in parsed], dtype=np.str_)
-    return LabelledRows(rows=rows, labels=labels).keep(labels != "")
+    return rows, [label if label in classes else "" for label in parsed]
 
 
 def _parse(text: str, separator: str | None, strip: str | None) -> str:

@@ -7,8 +7,8 @@ import json
 import logging
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,15 +21,17 @@ from navi.backbones import WEIGHTS_FILE
 from navi.errors import ConfigError, MissingExtraError
 from navi.files import digest_file
 from navi.report import write_report
-from navi.training import PretrainConfig, StepReport
+from navi.training import ABLATIONS, PretrainConfig, StepReport, make_preset, pretrain
+from navi.training.checkpoint import RunIdentity
 from navi.training.run import open_corpus
 from navi.verbs.loading import CONFIG_FILE, TOKENIZER_FILE
+from navi_paper.baselines import BASELINES, load_baseline, train_baseline
 from navi_paper.baselines.base import CONFIG_FILE as BASELINE_FILE
+from navi_paper.baselines.training import describe_baseline
 from navi_paper.classification import CLASSIFICATION
 from navi_paper.data import EvaluationConfig, EvaluationData, Task, TaskResult
-from navi_paper.encoder import TableEncoder
+from navi_paper.encoder import PREDICTS_TOKENS, NaviTableEncoder, TableEncoder
 from navi_paper.gold import Gold
-from navi_paper.models import ModelSpec, describe_model, find_model, load_model, make_config, train_model
 from navi_paper.page import make_page
 from navi_paper.results import MODELS_FOLDER, Cell, Record, Results
 from navi_paper.tasks import TASKS
@@ -58,6 +60,61 @@ MODEL_FILES = (CONFIG_FILE, BASELINE_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
 """Files of a NAVI or a baseline that decide what it answers."""
 VERSIONS = ("navi-tables", "torch", "transformers", "tokenizers", "numpy", "scikit-learn")
 """Packages whose versions stand beside each figure."""
+NAVI_PRESETS = {"navi": "default", "navi-paper": "paper"}
+"""The whole models by name, and the preset of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """How a model comes about."""
+
+    name: str
+    """What it is called in results."""
+    preset: str | None = None
+    """The preset of a NAVI; None for a baseline."""
+    ablation: str | None = None
+    """What is taken from it."""
+    abilities: frozenset[str] = NaviTableEncoder.abilities
+    """What tasks may ask of it; of an ablation, only what the paper asks of it."""
+
+
+SPECS = {
+    **{name: ModelSpec(name=name, abilities=kind.abilities) for name, kind in BASELINES.items()},
+    **{name: ModelSpec(name=name, preset=preset) for name, preset in NAVI_PRESETS.items()},
+    **{
+        f"{name}-{ablation}": ModelSpec(
+            name=f"{name}-{ablation}", preset=preset, ablation=ablation, abilities=frozenset({PREDICTS_TOKENS})
+        )
+        for name, preset in NAVI_PRESETS.items()
+        for ablation in ABLATIONS
+    },
+}
+"""All that can be compared, by name."""
+
+
+def make_config(spec: ModelSpec, shared: PretrainConfig, seed: int) -> PretrainConfig:
+    """Return a model's settings: its own model, masking and losses; backbone, batches and optimiser as for all."""
+    own = make_preset(spec.preset, spec.ablation) if spec.preset else shared
+    training = replace(shared.training, seed=seed)
+    return replace(own, backbone=shared.backbone, sampler=shared.sampler, training=training)
+
+
+def train_model(
+    spec: ModelSpec, corpus: Corpus, folder: Path, config: PretrainConfig, progress: Callable[[StepReport], None]
+) -> None:
+    """Train a model into a folder; what is there already is taken, what was interrupted goes on."""
+    if spec.preset is None:
+        train_baseline(spec.name, corpus, folder, config, progress)
+    else:
+        pretrain(corpus, folder, config, resume=True, progress=progress)
+
+
+def load_model(spec: ModelSpec, folder: Path, *, device: str | None, precision: str | None) -> TableEncoder:
+    """Return a trained model, ready to be asked."""
+    load = load_baseline if spec.preset is None else NaviTableEncoder.from_folder
+    encoder: TableEncoder = load(folder, device=device, precision=precision)
+    encoder.name, encoder.abilities = spec.name, spec.abilities
+    return encoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,12 +193,13 @@ def evaluate(
         raise ConfigError(
             f"The model '{sorted(unknown)[0]}' is taken, but not among those compared: {', '.join(models)}."
         )
-    opened = open_corpus(corpus)
-    results = Results.open(out)
+    opened, results = open_corpus(corpus), Results.open(out)
+    known_tasks = {task.name: task for task in ALL_TASKS}
+    chosen = check_names("task", known_tasks if tasks is None else tasks, known_tasks)
     grid_config = GridConfig(
         name=name or opened.path.name,
-        models=tuple(find_model(each) for each in models),
-        tasks=ALL_TASKS if tasks is None else choose_tasks(tasks),
+        models=tuple(SPECS[each] for each in check_names("model", models, SPECS)),
+        tasks=tuple(task for name, task in known_tasks.items() if name in chosen),
         seeds=tuple(seeds),
         pretrain=pretrain or PretrainConfig(backbone=str(opened.config.backbone)),
         taken=dict(taken or {}),
@@ -161,13 +219,12 @@ def evaluate(
     return summary
 
 
-def choose_tasks(names: Sequence[str]) -> tuple[Task, ...]:
-    """Return the tasks of these names, in the order they are run."""
-    known = [task.name for task in ALL_TASKS]
-    missing = set(names) - set(known)
-    if missing:
-        raise ConfigError(f"Unknown task '{sorted(missing)[0]}'. Expected some of {', '.join(known)}.")
-    return tuple(task for task in ALL_TASKS if task.name in names)
+def check_names(what: str, names: Iterable[str], known: Iterable[str]) -> Iterable[str]:
+    """Return the names if all of them are known."""
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise ConfigError(f"Unknown {what} '{unknown[0]}'. Expected some of {', '.join(known)}.")
+    return names
 
 
 class Grid:
@@ -183,9 +240,7 @@ class Grid:
         self.data, self.results, self.config = data, results, config
         self._progress = progress
         self.left_out: dict[str, str] = {}
-        possible = [task for task in config.tasks if self._is_possible(task)]
-        names = {task.name for task in possible}
-        self._tasks = [task for task in possible if task.after is None or task.after in names]
+        self._tasks = [task for task in config.tasks if self._is_possible(task)]
         self._about = describe_origin(data, config)
         self._taken = {name: fingerprint_taken(folder) for name, folder in config.taken.items()}
 
@@ -210,23 +265,21 @@ class Grid:
         except Exception as error:
             logger.exception("%s cannot be had", spec.name)
             for task in missing:
-                self._keep(task, spec, seed, error, monotonic() - started)
+                self._keep(task, spec, seed, error, started)
             return
         for task in missing:
             self._measure(task, spec, seed, encoder)
 
     def _measure_arrays(self, spec: ModelSpec, seed: int) -> None:
         for task in self._list_missing(spec, seed):
-            if task.after is None:
-                continue
-            before = self._name_cell(task.after, spec, seed)
+            before = self._name_cell(task.after or "", spec, seed)
             if self.results.find(before) is None:
                 continue
             arrays = self.results.load_arrays(before)
             if arrays is None:
                 self.left_out[f"{task.name} of {spec.name}"] = f"the arrays of {before} are not in the results folder"
-                continue
-            self._measure(task, spec, seed, arrays)
+            else:
+                self._measure(task, spec, seed, arrays)
 
     def _obtain(self, spec: ModelSpec, seed: int) -> TableEncoder:
         folder = self.config.taken.get(spec.name)
@@ -234,8 +287,7 @@ class Grid:
             folder = self.results.folder / MODELS_FOLDER / self.config.name / f"{spec.name}-{seed}"
             report = partial(self._report, f"{spec.name}: training")
             report()
-            config = make_config(spec, self.config.pretrain, seed)
-            train_model(spec, self.data.corpus, folder, config, report)
+            train_model(spec, self.data.corpus, folder, make_config(spec, self.config.pretrain, seed), report)
         return load_model(spec, folder, device=self.config.device, precision=self.config.precision)
 
     def _measure(self, task: Task, spec: ModelSpec, seed: int, measured: Any) -> None:
@@ -246,16 +298,16 @@ class Grid:
         except Exception as error:
             logger.exception("%s of %s failed", task.name, spec.name)
             found = error
-        self._keep(task, spec, seed, found, monotonic() - started)
+        self._keep(task, spec, seed, found, started)
 
-    def _keep(self, task: Task, spec: ModelSpec, seed: int, found: TaskResult | Exception, seconds: float) -> None:
+    def _keep(self, task: Task, spec: ModelSpec, seed: int, found: TaskResult | Exception, started: float) -> None:
         result = found if isinstance(found, TaskResult) else TaskResult({})
         record = Record(
             **asdict(self._name_cell(task.name, spec, seed)),
             digest=self._digest(spec, seed),
             measures=result.measures,
             error=f"{type(found).__name__}: {found}" if isinstance(found, Exception) else None,
-            seconds=round(seconds, 3),
+            seconds=round(monotonic() - started, 3),
             about=self._about,
         )
         self.results.add(record, result.arrays)
@@ -291,8 +343,12 @@ class Grid:
 
     def _digest(self, spec: ModelSpec, seed: int) -> str:
         """Return what stands for a model's settings, the corpus, its gold and the amounts looked at."""
-        config = make_config(spec, self.config.pretrain, seed)
-        training = self._taken.get(spec.name) or describe_model(spec, self.data.corpus, config)
+        config, corpus = make_config(spec, self.config.pretrain, seed), self.data.corpus
+        training: Any = self._taken.get(spec.name)
+        if training is None and spec.preset is None:
+            training = describe_baseline(spec.name, corpus, config)
+        elif training is None:
+            training = RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint).describe()
         parts = [self.data.gold.fingerprint, asdict(self.data.config), training]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 

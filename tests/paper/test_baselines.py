@@ -174,7 +174,7 @@ def test_damaged_weights_are_refused(study, tmp_path):
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(ModelError, match=r"Cannot read .*model\.safetensors"):
-        Bert.load(folder)
+        load_baseline(folder)
 
 
 def hide_every(arrays, rows, nth, part="value"):
@@ -386,7 +386,7 @@ def test_the_target_does_not_move_to_meet_its_guess(cm2, make_arrays):
     arrays = make_arrays(cells=(1, 1))
     batch = cm2.make_batch(arrays, np.arange(24), seed=0, epoch=0)
     batch["value_masked"][:] = True
-    cm2.compute_loss(batch | {"target_cell": torch.arange(24)}).backward()
+    cm2.compute_loss(batch | {"target_position": torch.arange(24)}).backward()
     only_values = np.setdiff1d(batch["value_ids"].numpy(), batch["header_ids"].numpy())
     assert len(only_values) > 0
     assert cm2.words.weight.grad[only_values].abs().max() == 0

@@ -23,7 +23,6 @@ from navi.errors import ConfigError, ModelError
 from navi_paper import EvaluationConfig, EvaluationData
 from navi_paper.classification import (
     CLASSIFICATION,
-    RowCells,
     balance,
     classify,
     classify_features,
@@ -32,6 +31,7 @@ from navi_paper.classification import (
     make_raw,
     make_table_vectorizer,
     read_cells,
+    take_vectors,
 )
 from navi_paper.gold import find_headers
 from navi_paper.tabpfn import CODE_FILE, TabPFN, find_folder, find_missing_files
@@ -79,12 +79,12 @@ def test_draws_depend_on_the_rows_and_not_on_their_order():
 
 def test_one_class_cannot_be_classified():
     with pytest.raises(ConfigError, match=r"needs two classes or more, each of two rows or more; found a \(3\)"):
-        classify(np.ones((3, 2)), np.array(["a", "a", "a"]), "lr", SMALL)
+        classify(take_vectors(np.ones((3, 2))), np.array(["a", "a", "a"]), np.arange(3), "lr", SMALL)
 
 
 def test_an_unknown_classifier_is_named_with_those_there_are():
     with pytest.raises(ConfigError, match=r"Unknown classifier 'svm'\. Expected one of xgboost, lr, tabpfn"):
-        classify(np.ones((4, 2)), np.array(["a", "a", "b", "b"]), "svm", SMALL)
+        classify(take_vectors(np.ones((4, 2))), np.array(["a", "a", "b", "b"]), np.arange(4), "svm", SMALL)
 
 
 def test_every_set_of_vectors_is_measured_under_its_name():
@@ -120,37 +120,35 @@ def shops(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Eval
 
 
 @pytest.fixture(scope="module")
-def cells(shops: EvaluationData) -> RowCells:
+def cells(shops: EvaluationData) -> tuple[pd.DataFrame, pd.DataFrame]:
     """All cells of the shops, a feature from two cells on."""
     corpus = shops.corpus
     return read_cells(shops, np.arange(24), np.zeros(len(corpus.arrays.column_table), np.bool_), min_cells=2)
 
 
-def make_cells() -> RowCells:
-    texts = pd.DataFrame({"title (text 1)": ["the film", None, "a dark city"]})
-    return RowCells(numbers=pd.DataFrame({"year (number 1)": [1999.0, np.nan, 2001.0]}), texts=texts)
-
-
 def test_tables_share_the_columns_whose_headers_mean_the_same(cells):
-    assert set(cells.texts.columns) == {"name (text 1)", "colors (text 1)", "colors (text 2)", "price (text 1)"}
-    assert list(cells.numbers.columns) == ["price (number 1)"]
-    assert cells.texts["name (text 1)"].notna().all()
+    numbers, texts = cells
+    assert set(texts.columns) == {"name (text 1)", "colors (text 1)", "colors (text 2)", "price (text 1)"}
+    assert list(numbers.columns) == ["price (number 1)"]
+    assert texts["name (text 1)"].notna().all()
 
 
 def test_hidden_columns_leave_no_trace(shops):
     hidden = find_headers(shops.corpus, {"one": ("colors", "price"), "other": ("price",)})
-    found = read_cells(shops, np.arange(24), hidden, min_cells=2)
-    assert list(found.texts.columns) == ["name (text 1)"]
-    assert found.numbers.shape == (24, 0)
+    numbers, texts = read_cells(shops, np.arange(24), hidden, min_cells=2)
+    assert list(texts.columns) == ["name (text 1)"]
+    assert numbers.shape == (24, 0)
 
 
 def test_raw_features_are_numbers_lengths_and_words():
-    assert np.array_equal(make_raw(make_cells()), [[1999, 8, 2], [np.nan, 0, 0], [2001, 11, 3]], equal_nan=True)
+    numbers = pd.DataFrame({"year (number 1)": [1999.0, np.nan, 2001.0]})
+    texts = pd.DataFrame({"title (text 1)": ["the film", None, "a dark city"]})
+    assert np.array_equal(make_raw(numbers, texts), [[1999, 8, 2], [np.nan, 0, 0], [2001, 11, 3]], equal_nan=True)
 
 
 @needs_skrub
 def test_the_table_vectorizer_is_fitted_on_the_rows_to_learn_from_alone(cells):
-    features = make_table_vectorizer(cells)
+    features = make_table_vectorizer(cells[0].join(cells[1]))
     one, held = features(np.arange(12), np.arange(12, 24))
     assert one.shape[1] == held.shape[1]
     assert one.dtype == np.float32

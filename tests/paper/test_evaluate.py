@@ -24,7 +24,7 @@ from navi_paper import (
 )
 from navi_paper import grid as grids
 from navi_paper.encoder import PREDICTS_TOKENS
-from navi_paper.models import ModelSpec, find_model, make_config
+from navi_paper.grid import SPECS, ModelSpec, make_config
 from navi_paper.results import RESULTS_FILE
 
 SMALL = EvaluationConfig(rows=20, runs=2, column_rows=4)
@@ -228,7 +228,7 @@ def test_a_taken_model_that_was_trained_anew_in_its_place_is_measured_again(shap
 @pytest.mark.parametrize("name", ["bert", "navi", "navi-paper", "navi-paper-without_alignment"])
 def test_all_models_share_backbone_batches_and_optimiser(name):
     shared = PretrainConfig.from_dict({"backbone": "some", "sampler": {"rows_per_batch": 7}, "training": {"epochs": 3}})
-    config = make_config(find_model(name), shared, seed=5)
+    config = make_config(SPECS[name], shared, seed=5)
     assert (config.backbone, config.sampler) == ("some", shared.sampler)
     assert config.training == replace(shared.training, seed=5)
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_model, save_model
+from safetensors.torch import save_model
 from torch import Tensor, nn
 from transformers import BertConfig
 
-from navi.backbones import WEIGHTS_FILE, check_vocabulary, load_tokenizer
+from navi.backbones import WEIGHTS_FILE, check_vocabulary
 from navi.batches import SpecialTokens, prefetch
 from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ConfigError, ModelError
@@ -42,45 +40,14 @@ _FAMILIES = {"embeddings": "embeddings.", "layers": LAYERS, "head": HEAD}
 _DROPPED = ("architectures", "model_type", "transformers_version", "_name_or_path", "dtype")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Backbone:
-    """The weights that a baseline starts from, under BERT's own names, with a head for masked tokens in any case."""
-
-    config: BertConfig
-    """Its shape; without dropout of attention, as NAVI has none either."""
-    weights: dict[str, Tensor]
-    """Its weights: `embeddings.`, `encoder.layer.` and `cls.predictions.`."""
-    cold_head: bool
-    """Whether the head for masked tokens starts at random, because the backbone brought none."""
-
-    def copy_to(self, module: nn.Module, prefix: str = "") -> None:
-        """Copy every weight that fits into a module of transformers, whose encoder has this prefix."""
-        state = module.state_dict()
-        renamed = {name if name.startswith(HEAD) else prefix + name: tensor for name, tensor in self.weights.items()}
-        fitting = {
-            name: tensor for name, tensor in renamed.items() if name in state and state[name].shape == tensor.shape
-        }
-        module.load_state_dict(fitting, strict=False)
-
-
-def read_backbone(name: str | Path) -> Backbone:
-    """Return the weights that NAVI would start from; a random head is the same for the same random state."""
-    model = load_backbone(name, local_head_share=0.0)
-    known = BertConfig().to_dict()
-    shape = {key: entry for key, entry in model.config.to_dict().items() if key in known and key not in _DROPPED}
-    renamed = {}
-    for full_name, tensor in model.state_dict().items():
-        family, _, rest = full_name.partition(".")
-        if family in _FAMILIES:
-            renamed[_FAMILIES[family] + rest] = tensor.detach().clone()
-    return Backbone(config=BertConfig(**shape), weights=renamed, cold_head=bool(model.config.cold_head))
-
-
 class Baseline(nn.Module, TableEncoder):
     """A model to compare NAVI with: it starts from the same backbone and learns from the same rows.
 
     Batches are dictionaries of tensors with packed axes; every batch has `row_starts` and `cell_row`.
     """
+
+    new_parameters: tuple[str, ...] = ()
+    """How the names begin of parameters that come from no backbone."""
 
     def __init__(self, config: BertConfig, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -92,34 +59,35 @@ class Baseline(nn.Module, TableEncoder):
 
     @classmethod
     def from_backbone(cls, name: str | Path, tokenizer: Tokenizer) -> Self:
-        """Return a baseline that has learned nothing beyond its backbone yet."""
+        """Return a baseline that has learned nothing beyond the weights that NAVI would start from."""
         check_vocabulary(tokenizer, str(name))
-        backbone = read_backbone(name)
-        baseline = cls(backbone.config, tokenizer)
-        baseline.cold_head = backbone.cold_head
-        baseline.start_from(backbone)
+        model = load_backbone(name, local_head_share=0.0)
+        known = BertConfig().to_dict()
+        shape = {key: entry for key, entry in model.config.to_dict().items() if key in known and key not in _DROPPED}
+        baseline = cls(BertConfig(**shape), tokenizer)
+        baseline.cold_head = bool(model.config.cold_head)
+        weights = {}
+        for full_name, tensor in model.state_dict().items():
+            family, _, rest = full_name.partition(".")
+            if family in _FAMILIES:
+                weights[_FAMILIES[family] + rest] = tensor.detach()
+        baseline.start_from(weights)
         return baseline
 
     @abstractmethod
-    def start_from(self, backbone: Backbone) -> None:
-        """Take over the weights of a backbone."""
+    def start_from(self, weights: dict[str, Tensor]) -> None:
+        """Take over a backbone's weights, under BERT's names: `embeddings.`, `encoder.layer.`, `cls.predictions.`."""
 
-    @abstractmethod
     def is_new(self, parameter: str) -> bool:
         """Return whether a parameter comes from no backbone, and learns at a rate of its own."""
-
-    @property
-    @abstractmethod
-    def layers(self) -> Sequence[nn.Module]:
-        """The layers of the encoder, which may be compiled."""
+        return parameter.startswith(self.new_parameters) or (self.cold_head and parameter.startswith("model.cls."))
 
     @abstractmethod
     def make_batch(self, arrays: SegmentArrays, rows: Ints, *, seed: int, epoch: int) -> Batch:
-        """Return what `compute_loss` takes, a pure function of its arguments; threads may call this side by side."""
+        """Return what `compute_loss` takes, a pure function of its arguments; threads may call this side by side.
 
-    @abstractmethod
-    def count_targets(self, batch: Batch) -> int:
-        """Return how many tokens or features a batch's loss is the mean over, without asking the device."""
+        What its loss is the mean over stands at `target_position`.
+        """
 
     @abstractmethod
     def compute_loss(self, batch: Batch) -> Tensor:
@@ -191,19 +159,13 @@ class Baseline(nn.Module, TableEncoder):
         record = {"format": FORMAT, "name": type(self).name, "config": self.config.to_dict()}
         write_json(folder / CONFIG_FILE, record)
 
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Return a baseline from its folder; nothing is unpickled."""
-        record = read_record(folder)
-        if record.get("name") != cls.name:
-            raise ModelError(f"{folder} holds the baseline '{record.get('name')}', expected '{cls.name}'.")
-        baseline = cls(BertConfig(**record["config"]), load_tokenizer(folder))
-        file = Path(folder) / WEIGHTS_FILE
-        try:
-            load_model(baseline, str(file))
-        except (OSError, SafetensorError, RuntimeError) as error:
-            raise ModelError(f"Cannot read {file}: {error}. Train the baseline again.") from error
-        return baseline.eval()
+
+def copy_weights(weights: dict[str, Tensor], module: nn.Module, prefix: str) -> None:
+    """Copy every weight that fits into a module of transformers, whose encoder has this prefix."""
+    state = module.state_dict()
+    renamed = {name if name.startswith(HEAD) else prefix + name: tensor for name, tensor in weights.items()}
+    fitting = {name: tensor for name, tensor in renamed.items() if name in state and state[name].shape == tensor.shape}
+    module.load_state_dict(fitting, strict=False)
 
 
 def read_record(folder: str | Path) -> dict[str, Any]:

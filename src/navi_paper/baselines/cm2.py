@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.model.attention import Boundaries, Packing, pack_attention
 from navi.model.encoder import pool_spans
 from navi.randomness import fold, make_key, uniform
-from navi_paper.baselines.base import LAYERS, Backbone, Baseline, Batch, to_tensors
+from navi_paper.baselines.base import LAYERS, Baseline, Batch, to_tensors
 from navi_paper.baselines.text import Cells, list_row_cells
 from navi_paper.encoder import Bools, Floats, Hidden, Ints
 
@@ -44,6 +43,7 @@ class Cm2(Baseline):
 
     name = "cm2"
     abilities = frozenset()
+    new_parameters = ("text_decoder.", "number_decoder.", "number_bias")
 
     def __init__(self, config: BertConfig, tokenizer: Tokenizer) -> None:
         super().__init__(config, tokenizer)
@@ -60,17 +60,17 @@ class Cm2(Baseline):
         self.number_decoder = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1))
         self.numbers = NumberReader(tokenizer)
 
-    def start_from(self, backbone: Backbone) -> None:
+    def start_from(self, weights: dict[str, Tensor]) -> None:
         """Take over words, layers and the norm of embeddings; [CLS] and the mask start as those words."""
         names = {
             "word_embeddings.weight": "words.weight",
             "LayerNorm.weight": "norm.weight",
             "LayerNorm.bias": "norm.bias",
         }
-        renamed = {new: backbone.weights[f"embeddings.{old}"] for old, new in names.items()}
+        renamed = {new: weights[f"embeddings.{old}"] for old, new in names.items()}
         renamed |= {
             f"encoder.{name.removeprefix(LAYERS)}": tensor
-            for name, tensor in backbone.weights.items()
+            for name, tensor in weights.items()
             if name.startswith(LAYERS)
         }
         self.load_state_dict(renamed, strict=False)
@@ -80,37 +80,24 @@ class Cm2(Baseline):
             # The norm after it would take away what a number scales, were there nothing else.
             self.number_bias.normal_(std=float(self.words.weight.std()))
 
-    def is_new(self, parameter: str) -> bool:
-        """Return whether a parameter comes from no backbone: the decoders, and the bias of numbers."""
-        return parameter.startswith(("text_decoder.", "number_decoder.", "number_bias"))
-
-    @property
-    def layers(self) -> Sequence[nn.Module]:
-        """The layers of the encoder."""
-        return list(self.encoder)
-
     def make_batch(self, arrays: SegmentArrays, rows: Ints, *, seed: int, epoch: int) -> Batch:
         """Return rows with some values masked, and which."""
         cells = list_row_cells(arrays, rows)
         keys = fold(fold(make_key(seed, epoch), rows)[cells.row], cells.rank)
         return self._pack(arrays, cells, None, uniform(keys) < MASKED_SHARE)
 
-    def count_targets(self, batch: Batch) -> int:
-        """Return the number of masked features."""
-        return len(batch["target_cell"])
-
     def compute_loss(self, batch: Batch) -> Tensor:
         """Return the mean over masked features: one less the cosine for text, the smooth distance for numbers."""
         header_CD, value_CD = self._embed_parts(batch)
-        states_MD = self._encode(batch, header_CD, value_CD)[1].index_select(0, batch["target_cell"])
-        number_M = batch["number"].index_select(0, batch["target_cell"])
+        states_MD = self._encode(batch, header_CD, value_CD)[1].index_select(0, batch["target_position"])
+        number_M = batch["number"].index_select(0, batch["target_position"])
         is_text = number_M.isnan()
         # The target stands still: words that came to meet their guesses would all become one.
-        target_MD = value_CD.detach().index_select(0, batch["target_cell"])
+        target_MD = value_CD.detach().index_select(0, batch["target_position"])
         apart_M = 1 - F.cosine_similarity(self.text_decoder(states_MD).float(), target_MD.float(), dim=1)
         guessed_M = self.number_decoder(states_MD).float().squeeze(1)
         off_M = F.smooth_l1_loss(guessed_M, number_M.nan_to_num(), reduction="none")
-        return torch.where(is_text, apart_M, off_M).sum() / max(1, self.count_targets(batch))
+        return torch.where(is_text, apart_M, off_M).sum() / max(1, len(is_text))
 
     def make_input(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None) -> Batch:
         """Return rows with the hidden headers, or values, masked."""
@@ -163,7 +150,7 @@ class Cm2(Baseline):
             row_starts=np.concatenate([[0], ends_R + np.arange(1, num_rows + 1)]),
             header_masked=nothing if header is None else header,
             value_masked=value_masked,
-            target_cell=np.flatnonzero(value_masked),
+            target_position=np.flatnonzero(value_masked),
         )
 
     def _embed_parts(self, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import BertConfig
 
 from navi.corpus.arrays import SegmentArrays
-from navi_paper.baselines.base import Backbone, Batch, to_tensors
+from navi_paper.baselines.base import Batch, to_tensors
 from navi_paper.baselines.text import Bert, Template, Text
 from navi_paper.encoder import PREDICTS_TOKENS, Ints
 
@@ -33,6 +34,7 @@ class Haetae(Bert):
 
     name = "haetae"
     abilities = frozenset({PREDICTS_TOKENS})
+    new_parameters = ("blend_logit",)
     header_sums: Tensor
     """(V, D) sum of the contextual embeddings of each header token since the centroids were taken."""
     header_counts: Tensor
@@ -62,15 +64,11 @@ class Haetae(Bert):
             end=(self.find_sign("}"), special.sep),
         )
 
-    def start_from(self, backbone: Backbone) -> None:
+    def start_from(self, weights: dict[str, Tensor]) -> None:
         """Take over the weights of a backbone; the anchors start as its words."""
-        super().start_from(backbone)
+        super().start_from(weights)
         with torch.no_grad():
-            self.anchors.weight.copy_(backbone.weights["embeddings.word_embeddings.weight"])
-
-    def is_new(self, parameter: str) -> bool:
-        """Return whether a parameter is the blend, or part of a head that started at random."""
-        return parameter == "blend_logit" or super().is_new(parameter)
+            self.anchors.weight.copy_(weights["embeddings.word_embeddings.weight"])
 
     @property
     def alpha(self) -> Tensor:
@@ -79,7 +77,9 @@ class Haetae(Bert):
 
     def pack(self, text: Text, token_ids: Ints) -> Batch:
         """Return what `encode` takes: the text, and where its header tokens stand."""
-        return super().pack(text, token_ids) | to_tensors(header_position=text.is_header.nonzero()[0])
+        return super().pack(text, token_ids) | to_tensors(
+            header_position=np.flatnonzero(text.is_word & (text.token_span % 2 == 0))
+        )
 
     def make_batch(self, arrays: SegmentArrays, rows: Ints, *, seed: int, epoch: int) -> Batch:
         """Return a masked batch, and where the header tokens stand that are not masked."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import BertConfig, TapasConfig, TapasForMaskedLM
 
 from navi.corpus.arrays import SegmentArrays, count_up
-from navi_paper.baselines.base import Backbone, Batch, to_tensors
+from navi_paper.baselines.base import Batch, copy_weights, to_tensors
 from navi_paper.baselines.text import Text, TokenBaseline, list_row_cells, place_words
 from navi_paper.encoder import Ints
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 SEGMENT, COLUMN, ROW, NUM_TYPES = 0, 1, 2, 7
 """Places of the type ids that differ here; the others are labels, ranks and relations to a question, all 0."""
-TYPES = "tapas.embeddings.token_type_embeddings_"
 SHAPE = (
     "vocab_size",
     "hidden_size",
@@ -49,28 +47,19 @@ class Tapas(TokenBaseline):
     """
 
     name = "tapas"
+    # Types of column, row and rank; that of the segment is the backbone's.
+    new_parameters = tuple(f"model.tapas.embeddings.token_type_embeddings_{each}." for each in range(1, NUM_TYPES))
 
     def __init__(self, config: BertConfig, tokenizer: Tokenizer) -> None:
         super().__init__(config, tokenizer)
         self.model = TapasForMaskedLM(TapasConfig(**{key: getattr(config, key) for key in SHAPE}))
 
-    def start_from(self, backbone: Backbone) -> None:
+    def start_from(self, weights: dict[str, Tensor]) -> None:
         """Take over the weights of a backbone; the segment type starts as its only type, the other types at random."""
-        backbone.copy_to(self.model, "tapas.")
+        copy_weights(weights, self.model, "tapas.")
         with torch.no_grad():
             segment: Tensor = self.model.tapas.embeddings.token_type_embeddings_0.weight
-            segment.copy_(backbone.weights["embeddings.token_type_embeddings.weight"][:1].expand_as(segment))
-
-    def is_new(self, parameter: str) -> bool:
-        """Return whether a parameter is an embedding of column, row or rank, or part of a random head."""
-        if parameter.startswith(f"model.{TYPES}"):
-            return f"{TYPES}{SEGMENT}" not in parameter
-        return self.cold_head and parameter.startswith("model.cls.")
-
-    @property
-    def layers(self) -> Sequence[nn.Module]:
-        """The layers of the encoder."""
-        return list(self.model.tapas.encoder.layer)
+            segment.copy_(weights["embeddings.token_type_embeddings.weight"][:1].expand_as(segment))
 
     def write(self, arrays: SegmentArrays, rows: Ints) -> Text:
         """Return the headers of each row, then its values; a row has as many tokens as there are positions, at most."""
@@ -115,11 +104,6 @@ class Tapas(TokenBaseline):
         unseen = torch.zeros_like(real_NP, dtype=hidden_NPD.dtype).masked_fill(~real_NP, lowest)[:, None, None, :]
         encoded: Tensor = self.model.tapas.encoder(hidden_NPD, attention_mask=unseen, return_dict=True)[0]
         return encoded.flatten(0, 1)
-
-    def score_tokens(self, states_MD: Tensor) -> Tensor:
-        """Return the logits of every token: (M, V)."""
-        logits: Tensor = self.model.cls(states_MD)
-        return logits
 
 
 def make_types(text: Text) -> Ints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi.model.attention import Boundaries, Packing, pack_attention
 from navi.model.encoder import embed_tokens, pool_spans
 from navi.randomness import choose_below, fold, make_key, uniform
-from navi_paper.baselines.base import Backbone, Baseline, Batch, to_tensors
+from navi_paper.baselines.base import Baseline, Batch, copy_weights, to_tensors
 from navi_paper.encoder import (
     IN_VARIANTS,
     PREDICTS_TOKENS,
@@ -98,12 +98,6 @@ class Text:
     def is_word(self) -> Bools:
         """(T,) whether the token is part of a header or a value."""
         found: Bools = self.token_span < 2 * len(self.cells.row)
-        return found
-
-    @property
-    def is_header(self) -> Bools:
-        """(T,) whether the token is part of a header."""
-        found: Bools = self.is_word & (self.token_span % 2 == 0)
         return found
 
 
@@ -222,6 +216,9 @@ def _fill(token_ids: Ints, places: Ints, tokens: tuple[int, ...]) -> None:
 class TokenBaseline(Baseline):
     """Writes a row as a text, masks 15 % of its header and value tokens, and guesses them."""
 
+    model: nn.Module
+    """The encoder of transformers, with its head for masked tokens at `cls`."""
+
     @abstractmethod
     def write(self, arrays: SegmentArrays, rows: Ints) -> Text:
         """Return rows as texts, each cut to what the encoder takes."""
@@ -230,9 +227,10 @@ class TokenBaseline(Baseline):
     def encode(self, batch: Batch) -> Tensor:
         """Return contextual token embeddings: (T, D)."""
 
-    @abstractmethod
     def score_tokens(self, states_MD: Tensor) -> Tensor:
         """Return the logits of every token: (M, V)."""
+        logits: Tensor = self.model.cls(states_MD)
+        return logits
 
     def pack(self, text: Text, token_ids: Ints) -> Batch:
         """Return what `encode` and `read_states` take."""
@@ -250,10 +248,6 @@ class TokenBaseline(Baseline):
         token_ids, target_M = mask_tokens(text, self.special, seed=seed, epoch=epoch)
         return self.pack(text, token_ids) | to_tensors(target_position=target_M, target_token=text.token_ids[target_M])
 
-    def count_targets(self, batch: Batch) -> int:
-        """Return the number of masked tokens."""
-        return len(batch["target_token"])
-
     def compute_loss(self, batch: Batch) -> Tensor:
         """Return the mean cross-entropy of the masked tokens."""
         return self.score_targets(self.encode(batch), batch)
@@ -262,7 +256,7 @@ class TokenBaseline(Baseline):
         """Return the mean cross-entropy of the masked tokens, given the states of all."""
         logits_MV = self.score_tokens(states_TD.index_select(0, batch["target_position"]))
         total = F.cross_entropy(logits_MV.float(), batch["target_token"], reduction="sum")
-        return total / max(1, self.count_targets(batch))
+        return total / max(1, len(logits_MV))
 
     def make_input(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None) -> Batch:
         """Return rows with the hidden tokens masked, one [MASK] each, and where those stand."""
@@ -334,18 +328,9 @@ class Bert(TokenBaseline):
         vocabulary: dict[str, int] = self.tokenizer.get_vocab()
         return vocabulary.get(sign, vocabulary["[UNK]"])
 
-    def start_from(self, backbone: Backbone) -> None:
+    def start_from(self, weights: dict[str, Tensor]) -> None:
         """Take over the weights of a backbone."""
-        backbone.copy_to(self.model, "bert.")
-
-    def is_new(self, parameter: str) -> bool:
-        """Return whether a parameter is part of a head that started at random."""
-        return self.cold_head and parameter.startswith("model.cls.")
-
-    @property
-    def layers(self) -> Sequence[nn.Module]:
-        """The layers of the encoder."""
-        return list(self.model.bert.encoder.layer)
+        copy_weights(weights, self.model, "bert.")
 
     def write(self, arrays: SegmentArrays, rows: Ints) -> Text:
         """Return rows as plain text, each cut to as many tokens as there are positions."""
@@ -356,11 +341,6 @@ class Bert(TokenBaseline):
         token_ids = batch["token_ids"]
         packing = Packing(self.config.num_attention_heads, Boundaries(batch["row_starts"], len(token_ids)))
         hidden = embed_tokens(self.model.bert.embeddings, token_ids, batch["token_position"]).unsqueeze(0)
-        for layer in self.layers:
+        for layer in self.model.bert.encoder.layer:
             hidden = layer(hidden, packing=packing)
         return hidden.squeeze(0)
-
-    def score_tokens(self, states_MD: Tensor) -> Tensor:
-        """Return the logits of every token: (M, V)."""
-        logits: Tensor = self.model.cls(states_MD)
-        return logits

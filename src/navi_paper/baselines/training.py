@@ -1,32 +1,47 @@
-"""Training a baseline as NAVI is trained: the same batches, the same steps, the same optimiser."""
+"""Training a baseline as NAVI is trained, the same batches, steps and optimiser; and loading it again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_model
 from torch import Tensor, nn
+from transformers import BertConfig
+from transformers.modeling_layers import GradientCheckpointingLayer
 
+from navi.backbones import WEIGHTS_FILE, load_tokenizer
 from navi.batches import prefetch
 from navi.errors import ConfigError, ModelError, TrainingError
 from navi.files import read_json, write_folder, write_json
+from navi.model.runner import PRECISIONS as NAVI_PRECISIONS
 from navi.randomness import make_key
 from navi.training.checkpoint import writing
 from navi.training.config import PretrainConfig
 from navi.training.log import MetricsLog, SkippedSteps, StepReport, Throughput
 from navi.training.plan import Parts, RunPlan, split_rows
 from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, take_step
-from navi_paper.baselines.base import CONFIG_FILE, Baseline, Batch
+from navi.training.trainer import Progress
+from navi_paper.baselines.base import CONFIG_FILE, Baseline, Batch, read_record
+from navi_paper.baselines.cm2 import Cm2
+from navi_paper.baselines.haetae import Haetae
+from navi_paper.baselines.tapas import Tapas
+from navi_paper.baselines.text import Bert
+from navi_paper.encoder import Ints
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
 
-Progress = Callable[[StepReport], None]
+BASELINES: dict[str, type[Baseline]] = {kind.name: kind for kind in (Bert, Tapas, Haetae, Cm2)}
+"""Every baseline by its name."""
+PRECISIONS = {name: dtype for name, dtype in NAVI_PRECISIONS.items() if name != "int8"}
+"""Arithmetic that every baseline can do."""
 RECORD_FILE = "training.json"
 """What the run was; it is written last."""
 MATTERING = (
@@ -46,15 +61,15 @@ MAX_TOKENS = {"cuda": 131072, "cpu": 16384}
 """A step of more tokens is taken in parts: bounds memory."""
 
 
-def train(
-    kind: type[Baseline], corpus: Corpus, folder: Path, config: PretrainConfig, progress: Progress | None = None
+def train_baseline(
+    name: str, corpus: Corpus, out: str | Path, config: PretrainConfig, progress: Progress | None = None
 ) -> Path:
-    """Train a baseline on a corpus's training rows and return its folder, at once if it is there already.
+    """Train a baseline on a corpus's training rows and return its folder `out`, at once if it is there already.
 
     Everything is written beside the folder first and renamed when it is done: a folder of that name is always whole.
     The sections of the configuration that are NAVI's own (model, masking, alignment) have no bearing here.
     """
-    identity = describe_baseline(kind.name, corpus, config)
+    kind, folder, identity = _find(name), Path(out), describe_baseline(name, corpus, config)
     if folder.exists() and any(folder.iterdir()):
         _check_finished(folder, identity)
         return folder
@@ -73,6 +88,23 @@ def train(
     return folder
 
 
+def load_baseline(
+    folder: str | Path, device: str | torch.device | None = None, precision: str | None = None
+) -> Baseline:
+    """Return a trained baseline, ready to embed; by default in bfloat16 on a GPU, else in float32."""
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    precision = precision or ("bfloat16" if place.type == "cuda" else "float32")
+    if precision not in PRECISIONS:
+        raise ConfigError(f"Unknown precision '{precision}'. Expected one of {', '.join(PRECISIONS)}.")
+    record, file = read_record(folder), Path(folder) / WEIGHTS_FILE
+    baseline = _find(str(record["name"]))(BertConfig(**record["config"]), load_tokenizer(folder))
+    try:
+        load_model(baseline, str(file))
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise ModelError(f"Cannot read {file}: {error}. Train the baseline again.") from error
+    return baseline.eval().to(place, PRECISIONS[precision])
+
+
 def describe_baseline(name: str, corpus: Corpus, config: PretrainConfig) -> dict[str, Any]:
     """Return all that decides what a baseline becomes."""
     settings = config.to_dict()
@@ -85,27 +117,13 @@ def describe_baseline(name: str, corpus: Corpus, config: PretrainConfig) -> dict
     }
 
 
-@dataclass(frozen=True)
-class BaselineStep:
-    """The batches of one step."""
-
-    batches: list[Batch]
-    """The parts that the step is taken in."""
-    shares: list[float]
-    """Share of each part in the step's targets, so that their losses add up to the mean over all targets."""
-    num_rows: int
-    """Rows of the step."""
-    num_tokens: int
-    """Tokens of the step."""
-
-
 class BaselineTrainer:
     """The steps of one run, from the first to the last."""
 
     def __init__(
         self, baseline: Baseline, corpus: Corpus, config: PretrainConfig, folder: Path, progress: Progress | None
     ) -> None:
-        self.baseline, self.corpus, self.config, self.progress = baseline, corpus, config.training, progress
+        self.baseline, self.arrays, self.config, self.progress = baseline, corpus.arrays, config.training, progress
         self.device = baseline.device
         self.dtype = choose_dtype(self.config.precision, self.device)
         self.plan = RunPlan(corpus.arrays, corpus.rows_of("train"), config)
@@ -118,42 +136,46 @@ class BaselineTrainer:
         self._row_tokens = corpus.arrays.count_row_tokens()
         self._losses: list[Tensor] = []
         if self.config.compile:
-            for layer in baseline.layers:
-                layer.compile(dynamic=True)
+            for layer in baseline.modules():
+                if isinstance(layer, GradientCheckpointingLayer):  # as all layers of transformers' encoders are
+                    layer.compile(dynamic=True)
 
     def finish(self) -> None:
-        """Take all steps."""
+        """Take all steps, and report each."""
         self.baseline.train()
         while self.step < self.plan.num_steps:
             epoch, workers = self.plan.find_epoch(self.step), self.config.workers
             steps = self.plan.list_steps(epoch, self.step)
-            ready = prefetch(steps, partial(self.build, epoch=epoch), workers=workers, ahead=2 * workers + 2)
-            with closing(cast("Generator[BaselineStep]", ready)):
-                for made in ready:
-                    self.take(made)
+            ready = prefetch(steps, partial(self._build, epoch=epoch), workers=workers, ahead=2 * workers + 2)
+            with closing(cast("Generator[tuple[Ints, list[Batch]]]", ready)):
+                for rows, batches in ready:
+                    self._take(batches)
+                    self.throughput.add(len(rows), int(self._row_tokens[rows].sum()))
+                    self._report()
         self.baseline.eval()
 
-    def build(self, parts: Parts, *, epoch: int) -> BaselineStep:
-        """Make the batches of a step; threads may call this side by side."""
-        arrays, limit = self.corpus.arrays, MAX_TOKENS[self.device.type]
-        pieces = [piece for rows in parts for piece in split_rows(rows, arrays.row_table, self._row_tokens, limit)]
-        batches = [self.baseline.make_batch(arrays, rows, seed=self.config.seed, epoch=epoch) for rows in pieces]
-        counts = [self.baseline.count_targets(batch) for batch in batches]
+    def _build(self, parts: Parts, *, epoch: int) -> tuple[Ints, list[Batch]]:
+        """Return the rows of a step and the batches it is taken in; threads may call this side by side."""
+        limit, table = MAX_TOKENS[self.device.type], self.arrays.row_table
+        pieces = [piece for rows in parts for piece in split_rows(rows, table, self._row_tokens, limit)]
+        batches = [self.baseline.make_batch(self.arrays, rows, seed=self.config.seed, epoch=epoch) for rows in pieces]
         if self.device.type == "cuda":
             batches = [{name: tensor.pin_memory() for name, tensor in batch.items()} for batch in batches]
-        return BaselineStep(
-            batches=batches,
-            shares=[count / max(1, sum(counts)) for count in counts],
-            num_rows=sum(map(len, pieces)),
-            num_tokens=sum(int(self._row_tokens[rows].sum()) for rows in pieces),
-        )
+        return np.concatenate(pieces), batches
 
-    def take(self, made: BaselineStep) -> None:
-        """Take a step and report it; a step whose loss or gradient is not finite changes nothing."""
+    def _take(self, batches: list[Batch]) -> None:
+        """Take a step; one whose loss or gradient is not finite changes nothing."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = torch.zeros((), device=self.device)
-        for number, (batch, share) in enumerate(zip(made.batches, made.shares, strict=True)):
-            loss += self._learn(batch, share, number)
+        # Weighed by its targets, the losses of the parts add up to the mean over all targets.
+        counts = [len(batch["target_position"]) for batch in batches]
+        for number, batch in enumerate(batches):
+            torch.manual_seed(make_key(self.config.seed, self.step, number))
+            here = {name: tensor.to(self.device, non_blocking=True) for name, tensor in batch.items()}
+            with autocast(self.device, self.dtype):
+                part = self.baseline.compute_loss(here) * (counts[number] / max(1, sum(counts)))
+            torch.autograd.backward(part)
+            loss += part.detach()
         norm = nn.utils.clip_grad_norm_(self.baseline.parameters(), self.config.clip_norm)
         finite = torch.isfinite(loss) & torch.isfinite(norm)
         take_step(self.optimizer, scale_rate(self.step, self.plan.num_steps, self.config.warmup_share), finite)
@@ -161,22 +183,24 @@ class BaselineTrainer:
         self.baseline.after_step(self.step)
         self.skipped.add(finite)
         self._losses.append(torch.where(finite, loss, 0.0))
-        self.throughput.add(made.num_rows, made.num_tokens)
+
+    def _report(self) -> None:
+        epoch = self.plan.find_epoch(self.step - 1) + 1
         if self.step % self.config.log_every == 0 or self.step == self.plan.num_steps:
-            self._log()
+            self._log(epoch)
         if self.progress is not None:
-            self.progress(self._report())
+            report = StepReport(
+                step=self.step,
+                num_steps=self.plan.num_steps,
+                epoch=epoch,
+                rows_per_second=self.throughput.rows_per_second,
+                tokens_per_second=self.throughput.tokens_per_second,
+                seconds_left=self.throughput.estimate(self.plan.num_steps - self.step),
+                metrics=self.latest,
+            )
+            self.progress(report)
 
-    def _learn(self, batch: Batch, share: float, number: int) -> Tensor:
-        """Add one part's gradients; return its share of the loss, still on the device."""
-        torch.manual_seed(int(make_key(self.config.seed, self.step, number)))
-        batch = {name: tensor.to(self.device, non_blocking=True) for name, tensor in batch.items()}
-        with autocast(self.device, self.dtype):
-            loss = self.baseline.compute_loss(batch) * share
-        torch.autograd.backward(loss)
-        return loss.detach()
-
-    def _log(self) -> None:
+    def _log(self, epoch: int) -> None:
         """Write a line of the steps since the last one; only here the host waits for the device."""
         skipped, in_a_row = self.skipped.fetch()
         if in_a_row >= self.config.max_bad_steps:
@@ -186,7 +210,7 @@ class BaselineTrainer:
             )
         self.throughput.mark()
         self.latest = {
-            "epoch": self.plan.find_epoch(self.step - 1) + 1,
+            "epoch": epoch,
             "loss": float(torch.stack(self._losses).mean()),
             "skipped": skipped,
             "seconds": self.throughput.seconds,
@@ -195,16 +219,11 @@ class BaselineTrainer:
         self.metrics.write("train", self.step, self.latest)
         self._losses.clear()
 
-    def _report(self) -> StepReport:
-        return StepReport(
-            step=self.step,
-            num_steps=self.plan.num_steps,
-            epoch=self.plan.find_epoch(self.step - 1) + 1,
-            rows_per_second=self.throughput.rows_per_second,
-            tokens_per_second=self.throughput.tokens_per_second,
-            seconds_left=self.throughput.estimate(self.plan.num_steps - self.step),
-            metrics=self.latest,
-        )
+
+def _find(name: str) -> type[Baseline]:
+    if name not in BASELINES:
+        raise ConfigError(f"Unknown baseline '{name}'. Expected one of {', '.join(BASELINES)}.")
+    return BASELINES[name]
 
 
 def _check_finished(folder: Path, identity: dict[str, Any]) -> None:

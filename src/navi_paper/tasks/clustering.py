@@ -11,8 +11,8 @@ from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLES, SegmentArrays
 from navi.randomness import fold, make_key, permute
 from navi_paper.data import (
     SPLITS,
+    Columns,
     EvaluationData,
-    GoldColumns,
     Task,
     TaskResult,
     average_columns,
@@ -56,7 +56,7 @@ def measure_clusters(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
     views = {"": data.corpus.arrays, "_permuted": permute_columns(data.corpus.arrays, seed=data.config.seed)}
     for split in SPLITS:
         wanted = sample_cells(data, split, gold.number, data.config.column_rows, _CLUSTERING)
-        columns = gold.keep(np.isin(gold.number, wanted[1]))
+        columns = gold[np.isin(gold.number, wanted[1])]
         if len(columns) < 2:
             continue
         for name, view in views.items():
@@ -74,7 +74,7 @@ def measure_clusters(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
     return TaskResult(measures, arrays)
 
 
-def measure_columns(embedded_QD: Floats, columns: GoldColumns) -> dict[str, float]:
+def measure_columns(embedded_QD: Floats, columns: Columns) -> dict[str, float]:
     """Return the figures of some columns' embeddings."""
     from sklearn.cluster import AgglomerativeClustering
     from sklearn.metrics import normalized_mutual_info_score

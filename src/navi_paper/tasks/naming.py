@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from navi.columns import is_useless
 from navi.corpus.arrays import SegmentArrays
 from navi_paper.data import (
+    Columns,
     EvaluationData,
-    GoldColumns,
     Task,
     TaskResult,
     list_gold_columns,
@@ -65,8 +65,8 @@ def measure_naming(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
     candidates = list_candidates(data)
     gold = list_gold_columns(data)
     wanted = sample_cells(data, "unseen", gold.number, min(ROWS, data.config.column_rows), PURPOSE)
-    present = gold.keep(np.isin(gold.number, wanted[1]))
-    columns = present.keep(np.isin(present.concept, sorted(candidates.nameable)))
+    present = gold[np.isin(gold.number, wanted[1])]
+    columns = present[np.isin(present.concept, sorted(candidates.nameable))]
     if not len(columns):
         return TaskResult({})
     rules = {
@@ -124,7 +124,7 @@ def score_columns(
     encoder: TableEncoder,
     arrays: SegmentArrays,
     wanted: tuple[Ints, Ints],
-    columns: GoldColumns,
+    columns: Columns,
     candidates: Candidates,
 ) -> Floats:
     """Return the score of each candidate for each column: (Q, N)."""

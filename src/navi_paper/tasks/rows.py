@@ -60,7 +60,7 @@ def _list_pools(encoder: TableEncoder, data: EvaluationData) -> Iterator[tuple[s
         pool = draw_pool(data, read_single_table(data.corpus, single))
         pool = keep_classes(pool, single.min_rows, single.max_classes)
         hidden_K = find_headers(data.corpus, {single.table: (single.label, *single.hide)})
-        yield f"{single.name}/", pool.keep(find_filled(data, pool, hidden_K)), hidden_K
+        yield f"{single.name}/", pool[find_filled(data, pool, hidden_K)], hidden_K
 
 
 def list_variants(data: EvaluationData) -> dict[str, Bools]:
@@ -77,7 +77,7 @@ def find_pool(data: EvaluationData) -> LabelledRows:
     """Return the rows of the gold's classes that have a cell left in each variant."""
     pool = draw_pool(data, read_labels(data.corpus, data.gold.labels))
     for hidden_K in list_variants(data).values():
-        pool = pool.keep(find_filled(data, pool, hidden_K))
+        pool = pool[find_filled(data, pool, hidden_K)]
     return pool
 
 
@@ -88,12 +88,12 @@ def draw_pool(data: EvaluationData, labelled: LabelledRows) -> LabelledRows:
     """
     split = data.corpus.row_split[labelled.rows]
     usable = (split != SPLITS.index("train")) & (data.row_tokens[labelled.rows] <= data.config.max_tokens)
-    labelled, in_test = labelled.keep(usable), split[usable] == SPLITS.index("test")
+    labelled, in_test = labelled[usable], split[usable] == SPLITS.index("test")
     _, group = np.unique(labelled.labels, return_inverse=True)
     few = np.bincount(group, weights=in_test) < FEW_ROWS
     eligible = np.flatnonzero(in_test | few[group])
     keys = fold(make_key(data.config.seed, _PURPOSE), labelled.rows[eligible])
-    return labelled.keep(np.isin(np.arange(len(group)), eligible[draw_members(group[eligible], keys, MAX_ROWS)]))
+    return labelled[np.sort(eligible[draw_members(group[eligible], keys, MAX_ROWS)])]
 
 
 def draw_half(data: EvaluationData, eligible_K: Bools) -> Bools:

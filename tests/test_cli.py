@@ -44,10 +44,6 @@ def test_help_lists_every_verb(navi_command):
     assert all(f" {verb} " in printed for verb in VERBS)
 
 
-def test_no_arguments_show_the_help(navi_command):
-    assert "Usage: navi" in navi_command(code=2).output
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_help_of_a_verb_has_an_example(verb, navi_command):
     printed = navi_command(verb, "--help").stdout
@@ -200,10 +196,6 @@ def test_quiet_shows_no_progress(catalogues, navi_command):
     assert navi_command("inspect", catalogues, "--quiet").stderr == ""
 
 
-def test_progress_lines_come_now_and_then_and_not_for_each_report(catalogues, navi_command):
-    assert navi_command("inspect", catalogues).stderr == ""
-
-
 def test_a_terminal_shows_a_bar():
     from navi.cli.console import Screen
     from navi.cli.progress import follow_preparing, show_progress
@@ -216,16 +208,6 @@ def test_a_terminal_shows_a_bar():
     drawn = screen.notes.file.getvalue()
     assert "Reading tables" in drawn
     assert "2/4" in drawn
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.04, "0.0 s"), (8.24, "8.2 s"), (59, "59 s"), (187, "3 min 07 s"), (3600, "1 h 00 min"), (7322, "2 h 02 min")],
-)
-def test_durations_have_the_two_units_that_matter(seconds, text):
-    from navi.cli.console import format_duration
-
-    assert format_duration(seconds) == text
 
 
 def test_what_reading_lost_is_summed_over_tables_with_its_first_places():
@@ -295,12 +277,6 @@ def test_what_was_lost_in_reading_is_listed(model_dir, tmp_path, navi_command):
     printed = navi_command("embed", "--model", model_dir, *arguments).stdout
     assert "1 row: broken row" in printed
     assert "shop.jsonl:2" in printed
-
-
-def test_embed_says_nothing_if_quiet(model_dir, catalogues, tmp_path, navi_command):
-    out = tmp_path / "out.parquet"
-    assert navi_command("embed", "--model", model_dir, catalogues, "-o", out, "--quiet").output == ""
-    assert out.is_file()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from navi.cli import app, demo, demo_steps
 from navi.cli.console import Screen
 from navi.cli.demo import Tour
 from navi.errors import MissingExtraError
-from navi.report import Chart, ReportTable, Tiles, load_page
+from navi.report import Tiles, load_page
 from navi.simulator import Truth
 from navi.tables import read_table
 from navi.verbs.link import Pairs
@@ -74,19 +74,6 @@ def test_the_page_has_a_section_for_each_question(first_demo):
     assert {section.title for section in page.sections} <= set(TITLES)
     assert [section.title for section in page.sections][:3] == TITLES[:3]
     assert page.sections[-1].title == TITLES[-1]
-
-
-def test_every_cell_of_the_demos_tables_is_of_its_columns_kind(first_demo):
-    kinds = {
-        **dict.fromkeys(("NAVI", "guess", "probability", "confidence"), float),
-        **dict.fromkeys(("right",), bool),
-        **dict.fromkeys(("table", "values", "proposed", "next", "hidden header", "column", "truth", "meaning"), str),
-    }
-    tables = [item for section in load_page(first_demo[0]).sections for item in section.items]
-    for table in (item for item in tables if isinstance(item, ReportTable)):
-        for row in table.rows:
-            for column, cell in zip(table.described_columns, row, strict=True):
-                assert cell is None or isinstance(cell, kinds.get(column.name, object)), (table.caption, column.name)
 
 
 def test_the_demo_may_be_repeated_in_its_folder_and_speak_json(first_demo, small, navi_command):
@@ -188,12 +175,6 @@ def test_fills_stand_beside_what_their_own_row_held(tour):
     expected = {"column": "film", "filled with": "the alien", "truth": "The  Alien", "right": True, "confidence": 0.9}
     assert read_section(tour) == [expected]
     assert (tour.scores[0].navi, tour.scores[0].guess) == (1.0, 0.0)
-
-
-def test_many_fills_are_judged_by_their_confidence(tour, monkeypatch):
-    monkeypatch.setattr(demo_steps, "FEWEST_FOR_RELIABILITY", 1)
-    test_fills_stand_beside_what_their_own_row_held(tour)
-    assert [item.kind for item in tour.sections[-1].items if isinstance(item, Chart)] == ["reliability"]
 
 
 def test_paired_rows_stand_beside_each_other_and_are_judged_by_their_films(tour):

@@ -212,10 +212,6 @@ def test_the_account_becomes_a_frame_and_shows_itself(imputed):
     assert "<td>genre</td>" in imputed._repr_html_()
 
 
-def test_imputing_twice_gives_the_same(navi, imputed):
-    assert navi.impute(make_rows()).cells.equals(imputed.cells)
-
-
 def test_the_order_of_the_rows_does_not_matter(navi, imputed):
     found = navi.impute(make_rows()[::-1])
     assert found.filled[::-1] == imputed.filled
@@ -241,14 +237,6 @@ def test_what_one_table_calibrated_serves_another(navi, imputed):
     assert found.calibration == large.calibration
     assert found.notes == ()
     assert read_cell(found, 3, "genre")["probability"] != read_cell(imputed, 3, "genre")["probability"]
-
-
-def test_a_frame_without_gaps_comes_back_as_it_is(navi):
-    rows = [row for row in make_rows() if len([cell for cell in row.values() if cell and cell.strip()]) == 4]
-    found = navi.impute(rows)
-    assert found.filled == rows
-    assert found.cells.num_rows == 0
-    assert found.notes == ()
 
 
 def test_progress_is_reported_until_all_is_done(navi):
@@ -286,12 +274,6 @@ def test_a_confidence_out_of_range_is_refused(navi, confidence):
 def test_a_column_that_is_not_there_is_refused_with_a_hint(navi):
     with pytest.raises(TableError, match=r"has no column 'gener'\. Did you mean 'genre'\?"):
         navi.impute(make_rows(), columns=["gener"])
-
-
-def test_rows_without_any_cell_stay_empty(navi):
-    found = navi.impute([{"title": None, "genre": ""}, {"title": "dark city", "genre": "drama"}])
-    assert found.cells["reason"].to_pylist() == ["row has no other cell"] * 2
-    assert found.filled[0] == {"title": None, "genre": ""}
 
 
 @pytest.mark.parametrize("frame", [7, "films.csv", [1, 2]])
@@ -376,7 +358,3 @@ def test_the_command_refuses_what_it_cannot_do(impute_file, films, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     assert message in impute_file(films, *flags, code=2).stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_command_says_nothing_when_quiet(impute_file, films, tmp_path):
-    assert impute_file(films, "-o", tmp_path / "x.csv", "--columns", "genre", "--quiet").output == ""

@@ -1,8 +1,7 @@
-"""Rows of two tables that are about the same thing: `Navi.find_pairs` and `navi search --pairs`."""
+"""Rows of two tables that are about the same thing: `Navi.find_pairs`, and the laws behind it."""
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 
 import numpy as np
@@ -10,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navi.corpus.hashing import inverse_document_frequency
 from navi.errors import ConfigError
 from navi.verbs.calibration import measure_reliability
-from navi.verbs.link import PairOdds, share_odds
+from navi.verbs.link import PairOdds
+from navi.verbs.row_similarity import Whitening, weigh_similarity
 
 scores = st.lists(st.floats(0, 1, width=32), min_size=1, max_size=30)
 
@@ -51,12 +52,6 @@ def test_confidence_is_reliable_on_simulated_catalogues(pairs, tables):
     right = np.array([is_right(pair, tables) for pair in pairs])
     confidence = np.array([pair["confidence"] for pair in pairs])
     assert measure_reliability(confidence, right).ece < 0.06
-
-
-def test_pairs_fall_in_confidence(pairs):
-    found = [pair["confidence"] for pair in pairs]
-    assert found == sorted(found, reverse=True)
-    assert 0 <= found[-1] <= found[0] <= 1
 
 
 def test_confidence_grows_with_similarity_and_overlap_among_pairs_that_have_no_better_rival(pairs):
@@ -142,36 +137,35 @@ def test_the_share_of_rows_without_a_counterpart_is_found():
     assert PairOdds.fit(best, wrong).wrong_share == pytest.approx(0.25, abs=0.05)
 
 
-def test_a_pair_is_less_sure_where_a_row_has_a_better_partner_and_equal_partners_do_not_hurt():
-    pairs = np.array([[0, 2], [0, 3], [1, 3]])
-    alone = share_odds(pairs[1:2], np.array([4.0]), 4)[0]
-    rivalled = share_odds(pairs, np.array([9.0, 4.0, 4.0]), 4)
-    assert alone == rivalled[2] == pytest.approx(0.8)
-    assert rivalled[1] == pytest.approx(0.4)
+def draw(num_rows, width=4, seed=0):
+    """Return vectors whose directions differ much in variance, far from the origin."""
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(num_rows, width)) * np.geomspace(1, 0.2, width) + 50).astype(np.float32)
 
 
-@pytest.fixture(scope="module")
-def films(tmp_path_factory):
-    """Two small tables that share two films, and a third."""
-    folder = tmp_path_factory.mktemp("two")
-    (folder / "left.csv").write_text("title,year\nnight king,1999\nday house,2001\nlove war,2010\n")
-    (folder / "right.jsonl").write_text(
-        '{"movie": "love war", "date": "2010"}\n{"movie": "night king", "date": "1999"}\n{"movie": "dark star"}\n'
-    )
-    return folder
+def test_rows_become_unit_vectors_spread_evenly_in_all_directions():
+    vectors = draw(5000)
+    found = Whitening.fit(vectors).transform(vectors)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(found.T @ found / len(found), np.eye(4) / 4, atol=0.02)
 
 
-def test_the_command_pairs_rows_about_the_same_by_their_lines(model_dir, films, navi_command):
-    flags = ("search", "--model", model_dir, films, "--pairs", "--one-to-one", "--confidence", 0)
-    answer = json.loads(navi_command(*flags, "--json").stdout)
-    assert (answer["left"], answer["right"]) == ("left", "right")
-    assert sorted((pair["left"], pair["right"]) for pair in answer["pairs"][:2]) == [(2, 2), (4, 1)]
-    assert set(answer["pairs"][0]) == {"left", "right", "confidence", "similarity", "overlap"}
-    shown = navi_command(*flags).stdout
-    assert "left:4" in shown
-    assert "movie=love war" in shown
+def test_the_mean_becomes_zeros_and_directions_without_variance_stay_small():
+    vectors = np.concatenate([draw(100), np.full((100, 1), 3, np.float32)], axis=1)
+    whitening = Whitening.fit(vectors)
+    np.testing.assert_allclose(whitening.transform(whitening.mean[None]), 0)
+    assert np.isfinite(whitening.transform(vectors)).all()
+    assert np.isfinite(Whitening.fit(vectors[:1]).transform(vectors[:1])).all()
 
 
-def test_the_command_pairs_two_tables_alone(model_dir, catalogues, navi_command):
-    result = navi_command("search", "--model", model_dir, catalogues, "--pairs", code=2)
-    assert "--pairs compares two tables, got 5. Name two files." in result.stderr
+def test_similarity_weighs_the_less_the_more_noise_it_has():
+    rng = np.random.default_rng(0)
+    overlap = rng.uniform(0, 0.1, 100_000).astype(np.float32)
+    quiet, noisy = (rng.uniform(0, width, 100_000).astype(np.float32) for width in (0.1, 0.8))
+    assert weigh_similarity(noisy, overlap) < weigh_similarity(quiet, overlap) < 0.5
+
+
+def test_the_rarer_a_word_the_more_it_weighs():
+    weights = inverse_document_frequency(4, np.array([4, 2, 1, 0]))
+    assert weights[0] == 0
+    assert (np.diff(weights) > 0).all()

@@ -343,3 +343,19 @@ def test_the_command_refuses_a_mistyped_question_before_any_work(flags, message,
 def test_the_command_refuses_paths_without_tables_before_any_work(tmp_path, navi_command):
     result = navi_command("search", "--model", tmp_path / "no model", tmp_path / "nowhere", "--like", "a=b", code=2)
     assert "Cannot read" in result.stderr
+
+
+def test_the_command_pairs_rows_about_the_same_by_their_lines(model_dir, films, navi_command):
+    flags = ("search", "--model", model_dir, films, "--pairs", "--one-to-one", "--confidence", 0)
+    answer = json.loads(navi_command(*flags, "--json").stdout)
+    assert (answer["left"], answer["right"]) == ("left", "right")
+    assert sorted((pair["left"], pair["right"]) for pair in answer["pairs"][:2]) == [(2, 2), (4, 1)]
+    assert set(answer["pairs"][0]) == {"left", "right", "confidence", "similarity", "overlap"}
+    shown = navi_command(*flags).stdout
+    assert "left:4" in shown
+    assert "movie=love war" in shown
+
+
+def test_the_command_pairs_two_tables_alone(model_dir, catalogues, navi_command):
+    result = navi_command("search", "--model", model_dir, catalogues, "--pairs", code=2)
+    assert "--pairs compares two tables, got 5. Name two files." in result.stderr

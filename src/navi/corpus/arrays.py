@@ -22,6 +22,9 @@ from navi.errors import CorpusError
 ROLES = ("mid", "low", "high")
 """Names of the role codes in `SegmentArrays.column_role`."""
 ROLE_MID, ROLE_LOW, ROLE_HIGH = 0, 1, 2
+SPLITS = ("train", "validation", "test", "unseen")
+"""Names of the split codes in `Encoded.row_split`."""
+TRAIN, VALIDATION, TEST, UNSEEN = range(4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +260,7 @@ class FolderStore(ArrayStore):
         if name not in self._files:
             self._files[name] = (self._folder / f"{name}.npy").open("wb")
             self._headers[name] = header
-            self._write_header(name)
+            np.lib.format.write_array_header_1_0(self._files[name], header)
         assert self._headers[name]["descr"] == header["descr"], f"{name} has parts of different types"
         self._files[name].write(part.data)
         self._lengths[name] += len(part)
@@ -269,28 +272,24 @@ class FolderStore(ArrayStore):
 
     def _flush(self) -> None:
         for name, file in self._files.items():
+            header = self._headers[name]
             file.seek(0)
-            self._write_header(name)
+            # numpy leaves room in a header for the first number of the shape to grow.
+            shape = (self._lengths[name], *header["shape"][1:])
+            np.lib.format.write_array_header_1_0(file, header | {"shape": shape})
             file.seek(0, os.SEEK_END)
             file.flush()
-
-    def _write_header(self, name: str) -> None:
-        # numpy leaves room in a header for the first number of the shape to grow.
-        header = self._headers[name]
-        shape = (self._lengths[name], *header["shape"][1:])
-        np.lib.format.write_array_header_1_0(self._files[name], header | {"shape": shape})
 
 
 def read_arrays(folder: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays in a folder's `.npy` files by name, memory-mapped."""
-    return {path.stem: _read_array(path) for path in sorted(folder.glob("*.npy"))}
-
-
-def _read_array(path: Path) -> NDArray[Any]:
-    try:
-        return np.asarray(np.load(path, mmap_mode="r"))
-    except (OSError, ValueError) as error:
-        raise CorpusError(f"Cannot read {path}: the file is damaged. Prepare the corpus again.") from error
+    arrays: dict[str, NDArray[Any]] = {}
+    for path in sorted(folder.glob("*.npy")):
+        try:
+            arrays[path.stem] = np.asarray(np.load(path, mmap_mode="r"))
+        except (OSError, ValueError) as error:
+            raise CorpusError(f"Cannot read {path}: the file is damaged. Prepare the corpus again.") from error
+    return arrays
 
 
 def gather_ranges(offsets: NDArray[np.int64], ids: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.backbones import load_tokenizer
-from navi.corpus.arrays import ROLES, Encoded, read_arrays
+from navi.corpus.arrays import ROLES, SPLITS, Encoded, read_arrays
 from navi.corpus.prepareconfig import PrepareConfig
-from navi.corpus.selection import SPLITS
 from navi.errors import CorpusError
 from navi.files import read_json
 from navi.version import VERSION

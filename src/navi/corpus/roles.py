@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLE_MID
+from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLE_MID, TRAIN, UNSEEN
 from navi.corpus.prepareconfig import PrepareConfig
-from navi.corpus.selection import TRAIN, UNSEEN
 
 # Shape suffixes: C cells of a table, S its distinct segments, K its columns.
 

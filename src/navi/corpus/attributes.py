@@ -84,19 +84,17 @@ def load_attributes(mapping: str | Path | AttributeMapping | None) -> AttributeM
 
 def parse_attributes(content: Any, place: str) -> AttributeMapping:
     """Return the mapping that a mapping file's content describes; `place` is named in errors."""
-    is_flat = not _holds_dicts(content) or not content.keys() <= {"headers", "tables"}
-    headers, tables = (content, {}) if is_flat else (content.get("headers", {}), content.get("tables", {}))
-    if (
-        not isinstance(headers, dict)
-        or (is_flat and any(isinstance(entry, dict) for entry in headers.values()))
-        or not _holds_dicts(tables)
-    ):
+    if isinstance(content, dict) and not any(isinstance(entry, dict) for entry in content.values()):
+        content = {"headers": content}
+    is_known = _holds_dicts(content) and content.keys() <= {"headers", "tables"}
+    tables = content.get("tables", {}) if is_known else None
+    if not _holds_dicts(tables):
         raise ConfigError(
             f"The attribute mapping {place} has another form than "
             '{"headers": {header: attribute}, "tables": {table: {header: attribute}}} or {header: attribute}.'
         )
     entries = {table: _parse_entries(entry, place) for table, entry in tables.items()}
-    return AttributeMapping(_parse_entries(headers, place), entries)
+    return AttributeMapping(_parse_entries(content.get("headers", {}), place), entries)
 
 
 def _holds_dicts(content: Any) -> bool:

@@ -1,12 +1,13 @@
-"""Scalars of any type written as text: Arrow columns without a Python loop where there is a way, Python's one by one.
+"""Scalars of any type written as text, Arrow's and Python's alike, a column at a time.
 
-Both write alike: floats as the shortest text that reads back the same, or as integers where all of a column are whole;
-timestamps in ISO form, or as dates where all of a column are at midnight; booleans as `true` and `false`.
+Floats as the shortest text that reads back the same, or as integers where all of a column are whole; timestamps in ISO
+form, or as dates where all of a column are at midnight; booleans as `true` and `false`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,61 +17,45 @@ from numpy.typing import NDArray
 
 from navi.tables.readreport import BINARY_CELL, WRONG_ENCODING, ReadReport
 
-MAX_WHOLE = 2.0**53
-"""Size up to which a float that is whole is written as an integer: beyond it, floats are no longer exact."""
+NOT_COLUMNAR = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, OverflowError)
+"""What comes of Python's values that make no Arrow column."""
 _ZEROS = r"(\.[0-9]*[1-9])0+$|\.0+$"
+_MAX_WHOLE = 2.0**53  # beyond it, floats are no longer exact
+_WRITTEN_BY_ARROW = (bool, np.bool_, float, np.floating, dt.datetime, bytes, bytearray)
 
 
-def has_whole_form(kind: pa.DataType) -> bool:
-    """Tell whether a type is written shorter where a column's values are all whole."""
-    return bool(pa.types.is_floating(kind) or pa.types.is_timestamp(kind))
+def to_array(values: list[Any]) -> pa.Array:
+    """Return scalars of one Python type as an Arrow array: as text, where `str` writes them as a reader expects."""
+    # Other libraries' marks for a missing value are known by name, for want of an import.
+    if type(values[0]).__name__ in ("NAType", "NaTType"):
+        return pa.nulls(len(values))
+    if isinstance(values[0], _WRITTEN_BY_ARROW):
+        # Arrow looks for nanoseconds, which pandas alone has, only if told to.
+        is_fine = any(getattr(value, "nanosecond", 0) for value in values)
+        with suppress(*NOT_COLUMNAR):
+            return pa.array(values, pa.timestamp("ns", values[0].tzinfo and "UTC") if is_fine else None)
+    return pa.array([None if (text := str(value)) == "NaT" else text for value in values], pa.string())
 
 
-def is_whole(array: pa.Array) -> bool:
-    """Tell whether floats are all whole, or timestamps all at midnight."""
+def is_whole(array: pa.Array) -> bool | None:
+    """Tell whether floats are all whole, or timestamps all at midnight; None of types that have no such form."""
     array = array.drop_null()
     if pa.types.is_floating(array.type):
         values = _to_floats(array)
         values = values[~np.isnan(values)]
-        return bool(((np.abs(values) <= MAX_WHOLE) & (values == np.trunc(values))).all())
-    if array.type.tz is not None:
-        return False
-    return bool(pc.all(pc.equal(array, pc.floor_temporal(array, unit="day")), min_count=0).as_py())
+        return bool(((np.abs(values) <= _MAX_WHOLE) & (values == np.trunc(values))).all())
+    if not pa.types.is_timestamp(array.type):
+        return None
+    is_day = pc.equal(array, pc.floor_temporal(array, unit="day")) if array.type.tz is None else [False]
+    return bool(pc.all(is_day, min_count=0).as_py())
 
 
-def is_whole_scalar(value: Any) -> bool | None:
-    """Tell of a float or a timestamp whether it is whole, as `is_whole` does; None of anything else."""
-    if isinstance(value, (float, np.floating)):
-        number = float(value)
-        return np.isnan(number) or (abs(number) <= MAX_WHOLE and number.is_integer())
-    if isinstance(value, dt.datetime):
-        return value != value or (value.tzinfo is None and value == dt.datetime.combine(value.date(), dt.time()))
-    return None
-
-
-def write_scalar(value: Any, whole: bool = False) -> str | None:
-    """Write one scalar as `write_text` writes a column of them; what is no value, such as NaN, is None."""
+def write_scalar(value: Any) -> str | None:
+    """Write one scalar by itself; what is no value, such as NaN, is None."""
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, (float, np.floating)):
-        return None if np.isnan(value) else str(int(value)) if whole else str(np.asarray(value)[()])
-    if isinstance(value, dt.datetime):
-        return _write_datetime(value, whole) if value == value else None
-    if isinstance(value, (dt.date, dt.time)):
-        return value.isoformat()
-    # Other libraries' marks for a missing value are known by name, for want of an import.
-    text = str(value)
-    return None if type(value).__name__ in ("NAType", "NaTType") or text == "NaT" else text
-
-
-def _write_datetime(value: dt.datetime, whole: bool) -> str:
-    if whole:
-        return value.date().isoformat()
-    zone = "" if value.tzinfo is None else "Z"
-    text = value.astimezone(dt.UTC).replace(tzinfo=None).isoformat() if zone else value.isoformat()
-    return (text.rstrip("0") if "." in text else text) + zone
+    text: str | None = write_text(to_array([value]), False, "", np.zeros(1, np.int64), ReadReport())[0].as_py()
+    return text
 
 
 def write_text(
@@ -146,18 +131,11 @@ def _write_strings(array: pa.Array, header: str, row_number: NDArray[np.int64], 
 
 
 def _write_bytes(array: pa.Array, header: str, row_number: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
-    values = array.cast(pa.large_binary()).to_pylist()
-    texts = [
-        None if value is None else decode_bytes(value, header, number, report)
-        for value, number in zip(values, row_number.tolist(), strict=True)
-    ]
+    texts: list[str | None] = []
+    for value, number in zip(array.cast(pa.large_binary()).to_pylist(), row_number.tolist(), strict=True):
+        try:
+            texts.append(value and value.decode())
+        except UnicodeDecodeError:
+            report.change(BINARY_CELL, number, f"{header} holds {len(value)} bytes")
+            texts.append(None)
     return pa.array(texts, pa.string())
-
-
-def decode_bytes(value: bytes | bytearray, header: str, row_number: int, report: ReadReport) -> str | None:
-    """Return the text that bytes are, or None, entered, if they are none."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        report.change(BINARY_CELL, row_number, f"{header} holds {len(value)} bytes")
-        return None

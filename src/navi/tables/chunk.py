@@ -15,20 +15,16 @@ from navi.tables.readreport import EMPTY_ROW, NOT_UNICODE, NUL_CHARACTER, ReadRe
 
 MAX_CHARACTERS = 1 << 25
 """Characters, or bytes of columns, after which a chunk is full, however few its rows: it bounds the memory."""
-UNNAMED = "unnamed"
-"""Header of a value whose key is empty."""
 
 # Shape suffixes: C cells, R rows, H headers.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """Some rows of a table, flat, absent cells left out.
+    """Some rows of a table, flat: C cells, those absent left out, of R rows.
 
     The long form costs nothing for a sparse table with a thousand headers, and what the next stage does with it (find
     the distinct values, hash, count) is one vectorised call each.
-
-    **Shape**: C cells, R rows.
     """
 
     headers: tuple[str, ...]
@@ -54,19 +50,18 @@ class Chunk:
 
     def cut(self, num_rows: int) -> tuple[Chunk, Chunk]:
         """Return the first rows and the others, each with all headers of the chunk."""
-        parts = []
-        for begin, end in ((0, num_rows), (num_rows, self.num_rows)):
+
+        def take(begin: int, end: int) -> Chunk:
             cells = slice(*np.searchsorted(self.cell_row, [begin, end]))
-            parts.append(
-                Chunk(
-                    headers=self.headers,
-                    cell_row=self.cell_row[cells] - np.int32(begin),
-                    cell_header=self.cell_header[cells],
-                    cell_value=self.cell_value[cells],
-                    row_number=self.row_number[begin:end],
-                )
+            return Chunk(
+                headers=self.headers,
+                cell_row=self.cell_row[cells] - np.int32(begin),
+                cell_header=self.cell_header[cells],
+                cell_value=self.cell_value[cells],
+                row_number=self.row_number[begin:end],
             )
-        return parts[0], parts[1]
+
+        return take(0, num_rows), take(num_rows, self.num_rows)
 
     def select(self, wanted: frozenset[str]) -> Chunk:
         """Return the cells under these headers, and the rows that have any of them."""
@@ -101,10 +96,19 @@ def make_chunks(
     if not present_C.all():
         value_C = value_C.filter(pa.array(present_C))
         cell_row_C, cell_header_C = cell_row_C[present_C], cell_header_C[present_C]
-    cell_row_C, row_number_R = _drop_empty_rows(cell_row_C, row_number_R, report)
-    if not len(row_number_R):
+    filled_R = np.zeros(len(row_number_R), dtype=bool)
+    filled_R[cell_row_C] = True
+    report.read += int(filled_R.sum())
+    for number in row_number_R[~filled_R].tolist():
+        report.drop(EMPTY_ROW, number)
+    if not filled_R.any():
         return
-    order = order_of_appearance(cell_header_C, len(headers))
+    if not filled_R.all():
+        cell_row_C, row_number_R = (np.cumsum(filled_R) - 1)[cell_row_C], row_number_R[filled_R]
+    # Of several writes to one place the last stays, which read backwards is the first appearance.
+    first_H = np.full(len(headers), len(cell_header_C), dtype=np.int64)
+    first_H[cell_header_C[::-1]] = np.arange(len(cell_header_C) - 1, -1, -1)
+    order = np.argsort(first_H, kind="stable")[: np.count_nonzero(first_H < len(cell_header_C))]
     rank_H = np.zeros(len(headers), dtype=np.int32)
     rank_H[order] = np.arange(len(order), dtype=np.int32)
     yield Chunk(
@@ -116,15 +120,6 @@ def make_chunks(
     )
 
 
-def order_of_appearance(index_C: NDArray[np.int32], size: int) -> NDArray[np.int64]:
-    """List the distinct numbers of `index_C`, all below `size`, in order of first appearance."""
-    first = np.full(size, len(index_C), dtype=np.int64)
-    # Of several writes to one place the last stays, which read backwards is the first appearance.
-    first[index_C[::-1]] = np.arange(len(index_C) - 1, -1, -1)
-    order = np.argsort(first, kind="stable")
-    return order[first[order] < len(index_C)]
-
-
 def _strip(value_C: pa.StringArray, line_C: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
     data = value_C.buffers()[2]
     if data is not None and not np.frombuffer(data, dtype=np.uint8).all():
@@ -132,20 +127,6 @@ def _strip(value_C: pa.StringArray, line_C: NDArray[np.int64], report: ReadRepor
             report.change(NUL_CHARACTER, int(line_C[cell]), "taken out")
         value_C = pc.replace_substring(value_C, "\0", "")
     return pc.utf8_trim_whitespace(value_C)
-
-
-def _drop_empty_rows(
-    cell_row_C: NDArray[np.int32], row_number_R: NDArray[np.int64], report: ReadReport
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    filled_R = np.zeros(len(row_number_R), dtype=bool)
-    filled_R[cell_row_C] = True
-    report.read += int(filled_R.sum())
-    if filled_R.all():
-        return cell_row_C, row_number_R
-    for line in row_number_R[~filled_R]:
-        report.drop(EMPTY_ROW, int(line))
-    new_R = (np.cumsum(filled_R) - 1).astype(np.int32)
-    return new_R[cell_row_C], row_number_R[filled_R]
 
 
 def to_strings(texts: list[str | None], line_C: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
@@ -165,7 +146,7 @@ def mend_surrogates(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def clean_header(key: str, unnamed: str = UNNAMED) -> str:
+def clean_header(key: str, unnamed: str = "unnamed") -> str:
     """Strip a header, take NUL characters out, and name it if nothing is left."""
     return mend_surrogates(key.replace("\0", "")).strip() or unnamed
 
@@ -207,15 +188,13 @@ def tell_apart(
 
 def to_arrow(chunks: Iterable[Chunk]) -> pa.Table:
     """Make a table of strings, a column for each header in order of first appearance, absent cells null."""
-    tables = [_widen(chunk) for chunk in chunks]
-    return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
-
-
-def _widen(chunk: Chunk) -> pa.Table:
-    columns = []
-    for header in range(len(chunk.headers)):
-        cells = np.flatnonzero(chunk.cell_header == header)
-        place = np.full(chunk.num_rows, -1, dtype=np.int64)
-        place[chunk.cell_row[cells]] = cells
-        columns.append(chunk.cell_value.take(pa.array(place, mask=place < 0)))
-    return pa.table(columns, names=list(chunk.headers))
+    tables = [pa.table({})]
+    for chunk in chunks:
+        columns = []
+        for header in range(len(chunk.headers)):
+            cells = np.flatnonzero(chunk.cell_header == header)
+            place = np.full(chunk.num_rows, -1, dtype=np.int64)
+            place[chunk.cell_row[cells]] = cells
+            columns.append(chunk.cell_value.take(pa.array(place, mask=place < 0)))
+        tables.append(pa.table(columns, names=list(chunk.headers)))
+    return pa.concat_tables(tables, promote_options="default")

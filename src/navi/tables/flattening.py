@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.tables.celltext import decode_bytes, has_whole_form, is_whole, is_whole_scalar, write_scalar, write_text
+from navi.tables.celltext import is_whole, to_array, write_scalar, write_text
 from navi.tables.chunk import MAX_CHARACTERS, Chunk, clean_header, make_chunks, name_columns, tell_apart, to_strings
 from navi.tables.readreport import CUT_OFF, DAMAGED, TOO_DEEP, ReadConfig, ReadReport
 
@@ -81,19 +82,24 @@ class FlatRows:
                 del self.keys[start:], self.values[start:]
                 report.lose_members(number, key, len(value), limit, lost)
 
+    @cached_property
+    def columns(self) -> list[tuple[str, list[int], pa.Array]]:
+        """The values that are no text yet: those of one key and one type, with their places."""
+        places: dict[tuple[str, type], list[int]] = {}
+        for cell, value in enumerate(self.values):
+            if type(value) is not str and value is not None:
+                places.setdefault((self.keys[cell], type(value)), []).append(cell)
+        return [(key, cells, to_array([self.values[cell] for cell in cells])) for (key, _), cells in places.items()]
+
     def to_chunks(self, report: ReadReport, whole: Collection[str] = ()) -> Iterator[Chunk]:
         """Yield the rows as a chunk, if any has a cell; under the keys in `whole`, floats are written as integers."""
         number_R = np.array(self.numbers, dtype=np.int64)
         row_C = np.repeat(np.arange(len(number_R), dtype=np.int32), np.diff(self.ends, prepend=0))
         number_C = number_R[row_C]
-        for cell, value in enumerate(self.values):
-            if type(value) is str or value is None:
-                continue
-            key = self.keys[cell]
-            if isinstance(value, (bytes, bytearray)):
-                self.values[cell] = decode_bytes(value, key, int(number_C[cell]), report)
-            else:
-                self.values[cell] = write_scalar(value, key in whole)
+        for key, cells, array in self.columns:
+            texts = write_text(array, key in whole, key, number_C[cells], report).to_pylist()
+            for cell, text in zip(cells, texts, strict=True):
+                self.values[cell] = text
         index: dict[str, int] = {}
         code = {key: index.setdefault(clean_header(key), len(index)) for key in dict.fromkeys(self.keys)}
         headers = list(index)
@@ -123,9 +129,8 @@ def read_rows(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadRepor
     parts = list(lay_flat(rows, config, report))
     whole: dict[str, bool] = {}
     for part in parts:
-        for key, value in zip(part.keys, part.values, strict=True):
-            answer = is_whole_scalar(value)
-            if answer is not None:
+        for key, _, array in part.columns:
+            if (answer := is_whole(array)) is not None:
                 whole[key] = whole.get(key, True) and answer
     keys = {key for key, all_whole in whole.items() if all_whole}
     for part in parts:
@@ -151,8 +156,8 @@ def read_columns(
     for part in read(names) if names and len(header_of) == len(headers) else ():
         for name, column in zip(part.schema.names, part.columns, strict=True) if _is_batch(part) else ():
             for flat, array in flatten_column(header_of[name], column, config.max_family) if name in names else ():
-                if has_whole_form(array.type):
-                    whole[flat] = whole.get(flat, True) and is_whole(array)
+                if (answer := is_whole(array)) is not None:
+                    whole[flat] = whole.get(flat, True) and answer
     first = 1
     for part in read(None):
         if _is_batch(part):

@@ -5,28 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from navi.tables.chunk import Chunk
 from navi.tables.flattening import NumberedRow, Pairs, lay_flat
-from navi.tables.readreport import (
-    BROKEN_ROW,
-    CUT_OFF,
-    DAMAGED,
-    NOT_AN_OBJECT,
-    TOO_DEEP,
-    ReadConfig,
-    ReadReport,
-)
+from navi.tables.readreport import BROKEN_ROW, CUT_OFF, DAMAGED, NOT_AN_OBJECT, TOO_DEEP, ReadConfig, ReadReport
 from navi.tables.textreader import TextReader
 
-CRAWL_KEYS = frozenset({"row_id", "page_url"})
-"""Keys of the Web Data Commons' tables that say where a row was found, and nothing of what it describes."""
+_CRAWL_KEYS = frozenset({"row_id", "page_url"})
 _CONSTANTS = {"NaN": None, "Infinity": "Infinity", "-Infinity": "-Infinity"}
 # Numbers keep the text they are written in; control characters within strings do no harm.
-DECODER = json.JSONDecoder(
+_DECODER = json.JSONDecoder(
     object_pairs_hook=Pairs, parse_int=str, parse_float=str, parse_constant=_CONSTANTS.__getitem__, strict=False
 )
-"""Reads objects as `Pairs` and numbers as text."""
 # What may stand at the end of a text that was cut: nothing, or a piece of a word, of an escape, of a number.
 _CUT_TOKEN = re.compile(r"\s*(?:-?[A-Za-z]{0,8}|\\?u?[0-9a-fA-F]{0,4}|\.)")
 _SPACE = re.compile(r"[\s,]*")
@@ -45,7 +36,8 @@ def read_json(reader: TextReader, config: ReadConfig, report: ReadReport) -> Ite
 def _take_objects(values: Iterator[tuple[int, object, int]], report: ReadReport) -> Iterator[NumberedRow]:
     """Yield the values that are objects.
 
-    A table whose first object has both `row_id` and `page_url` is one of the Web Data Commons', and loses these two.
+    A table whose first object has both `row_id` and `page_url` is one of the Web Data Commons', and loses these two:
+    they say where a row was found, and nothing of what it describes.
     """
     is_crawled: bool | None = None
     for number, value, size in values:
@@ -53,36 +45,30 @@ def _take_objects(values: Iterator[tuple[int, object, int]], report: ReadReport)
             report.drop(NOT_AN_OBJECT, number, "expected { … }")
             continue
         if is_crawled is None:
-            is_crawled = {key for key, _ in value} >= CRAWL_KEYS
+            is_crawled = {key for key, _ in value} >= _CRAWL_KEYS
             if is_crawled:
                 report.note("a Web Data Commons table: row_id and page_url are left out")
-        yield number, [pair for pair in value if pair[0] not in CRAWL_KEYS] if is_crawled else value, size
+        yield number, [pair for pair in value if pair[0] not in _CRAWL_KEYS] if is_crawled else value, size
 
 
 def _read_lines(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, object, int]]:
     """Yield number, value and length of each line; broken ones are dropped, blank ones are no rows."""
-    decode = DECODER.raw_decode
+    decode = _DECODER.raw_decode
     for first, text in reader.read_lines():
-        for number, line in enumerate(text.split("\n"), first):
+        for number, indented in enumerate(text.split("\n"), first):
+            if not (line := indented.strip()):
+                continue
             try:
                 value, end = decode(line)
-            except (ValueError, RecursionError):
-                # Blank, indented or broken.
-                line = line.strip()
-                if not line:
-                    continue
-                try:
-                    value, end = decode(line)
-                except json.JSONDecodeError as error:
-                    report.drop(BROKEN_ROW, number, f"{error.msg} at column {error.colno}")
-                    continue
-                except RecursionError:
-                    report.drop(TOO_DEEP, number)
-                    continue
-            if end == len(line) or line[end:].isspace():
-                yield number, value, end
+            except json.JSONDecodeError as error:
+                report.drop(BROKEN_ROW, number, f"{error.msg} at column {error.colno}")
+            except RecursionError:
+                report.drop(TOO_DEEP, number)
             else:
-                report.drop(BROKEN_ROW, number, f"text after the value, at column {end + 1}")
+                if end == len(line):
+                    yield number, value, end
+                else:
+                    report.drop(BROKEN_ROW, number, f"text after the value, at column {end + 1}")
 
 
 def is_json(head: str) -> bool:
@@ -98,20 +84,19 @@ def _is_json_lines(head: str) -> bool:
         return len(lines) > 1 and lines[1].startswith("[") and _decodes(lines[0])
     if any(line.startswith("{") and _decodes(line) for line in lines):
         return True
-    return not any(line.strip() == "{" for line in lines[:1]) and not _spans_lines(head.strip())
+    return lines[0].strip() != "{" and not _spans_lines(head.strip())
 
 
 def _decodes(line: str) -> bool:
-    try:
-        DECODER.decode(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    with suppress(ValueError, RecursionError):
+        _DECODER.decode(line)
+        return True
+    return False
 
 
 def _spans_lines(head: str) -> bool:
     try:
-        _, end = DECODER.raw_decode(head)
+        _, end = _DECODER.raw_decode(head)
     except json.JSONDecodeError as error:
         # An object that reaches beyond the head; a broken line is wrong before its end.
         return "\n" in head and _is_incomplete(error)
@@ -190,7 +175,7 @@ class _Window:
         """Return the next value and its length, and move behind it."""
         while True:
             try:
-                value, end = DECODER.raw_decode(self.text, self.position)
+                value, end = _DECODER.raw_decode(self.text, self.position)
             except json.JSONDecodeError as error:
                 if not (_is_incomplete(error) and self.grow()):
                     raise
@@ -207,17 +192,12 @@ class _Window:
         sibling = f"\n{self._indent}{{"
         while True:
             begin = self.text.find(sibling, self.position)
-            ends = [self._find_close(), begin + len(sibling) - 1 if begin >= 0 else -1]
-            end = min((end for end in ends if end >= 0), default=-1)
+            end, depth = begin + len(sibling) - 1 if begin >= 0 else -1, 0
+            for token in _BRACKET.finditer(self.text, self.position, end if begin >= 0 else len(self.text)):
+                depth += _DEPTH.get(token.group(), 0)
+                if depth == 0:
+                    end = token.end()
+                    break
             if end >= 0 or not self.grow():
                 self.position = end if end >= 0 else len(self.text)
                 return
-
-    def _find_close(self) -> int:
-        """Return the place behind the bracket that closes the one at the present place, or -1."""
-        depth = 0
-        for token in _BRACKET.finditer(self.text, self.position):
-            depth += _DEPTH.get(token.group(), 0)
-            if depth == 0:
-                return token.end()
-        return -1

@@ -84,10 +84,11 @@ def find_sources(paths: Sequence[str | Path]) -> Sources:
         tables = [file for file, reason in files if reason is None]
         if not tables:
             raise TableError(f"No tables in {path}: expected files with one of the suffixes {known}.")
-        found |= {file.resolve(): _describe(file) for file in tables if file.resolve() not in found}
+        for file in tables:
+            stem, suffix, compression = _split_name(file)
+            found.setdefault(file.resolve(), Source(stem, file, FORMATS[suffix], COMPRESSIONS.get(compression)))
         skipped |= {file: reason for file, reason in files if reason is not None}
-    ordered = [found[path] for path in sorted(found)]
-    return Sources(tuple(_name_apart(ordered)), tuple(sorted(skipped.items())))
+    return Sources(tuple(_name_apart(found)), tuple(sorted(skipped.items())))
 
 
 def _expand(path: Path) -> Iterator[tuple[Path, str | None]]:
@@ -107,7 +108,10 @@ def _expand(path: Path) -> Iterator[tuple[Path, str | None]]:
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, str | None]]:
-    for parent, folders, files in os.walk(folder, onerror=_refuse_folder):
+    def refuse(error: OSError) -> None:
+        raise TableError(f"Cannot read the folder {error.filename}: {error.strerror}.") from error
+
+    for parent, folders, files in os.walk(folder, onerror=refuse):
         for name in sorted(folders):
             child = Path(parent, name)
             if name.startswith(".") or child.is_symlink():
@@ -115,10 +119,6 @@ def _walk(folder: Path) -> Iterator[tuple[Path, str | None]]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             yield Path(parent, name), _reason_to_skip(Path(parent, name))
-
-
-def _refuse_folder(error: OSError) -> None:
-    raise TableError(f"Cannot read the folder {error.filename}: {error.strerror}.") from error
 
 
 def _reason_to_skip(file: Path) -> str | None:
@@ -136,28 +136,17 @@ def _split_name(file: Path) -> tuple[str, str, str]:
     return stem.name[: len(stem.name) - len(stem.suffix)], stem.suffix.lower(), compression
 
 
-def _describe(file: Path) -> Source:
-    stem, suffix, compression = _split_name(file)
-    return Source(stem, file, FORMATS[suffix], COMPRESSIONS.get(compression))
-
-
-def _name_apart(sources: list[Source]) -> list[Source]:
-    """Give sources that share a name their suffixes, if they share a folder, or else their parent folders."""
-    paths = [source.path.resolve() for source in sources]
-    stems = Counter((path.parent, source.name) for path, source in zip(paths, sources, strict=True))
-    names = [
-        path.name if stems[path.parent, source.name] > 1 else source.name
-        for path, source in zip(paths, sources, strict=True)
-    ]
-    for depth in range(1, max((len(path.parts) for path in paths), default=0)):
-        counts = Counter(names)
-        if len(counts) == len(names):
-            break
-        names = [
-            f"{path.parts[-1 - depth]}/{name}" if counts[name] > 1 and depth < len(path.parts) - 1 else name
-            for path, name in zip(paths, names, strict=True)
-        ]
-    return [replace(source, name=name) for source, name in zip(sources, names, strict=True)]
+def _name_apart(found: dict[Path, Source]) -> Iterator[Source]:
+    """Yield sources by path, those that share a name with suffixes, if they share a folder, or else with folders."""
+    stems = Counter((path.parent, source.name) for path, source in found.items())
+    names = {path: path.name if stems[path.parent, source.name] > 1 else source.name for path, source in found.items()}
+    for depth in range(1, max((len(path.parts) for path in found), default=0)):
+        counts = Counter(names.values())
+        for path, name in names.items():
+            if counts[name] > 1 and depth < len(path.parts) - 1:
+                names[path] = f"{path.parts[-1 - depth]}/{name}"
+    for path in sorted(found):
+        yield replace(found[path], name=names[path])
 
 
 def read_chunks(

@@ -20,6 +20,7 @@ from pyarrow import feather
 
 from navi.errors import ConfigError, TableError
 from navi.files import write_file
+from navi.tables.celltext import NOT_COLUMNAR
 from navi.tables.chunk import Chunk, clean_header, name_columns, to_arrow
 from navi.tables.flattening import Batches, read_columns, read_rows
 from navi.tables.readreport import DEFAULT, ReadConfig, ReadReport
@@ -29,7 +30,6 @@ TABLE = "table"
 """Name of a frame that was given none."""
 Ints = NDArray[np.int64]
 Row = list[tuple[str, Any]]
-_NOT_COLUMNAR = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, OverflowError)
 
 # Shape suffixes: R rows, those without any cell among them.
 
@@ -298,7 +298,7 @@ def _to_cells(frame: Any, report: ReadReport) -> pa.Table | list[Row]:
         has_objects = opened.implementation.is_polars() and nw.Object in opened.schema.dtypes()
         columns = [] if has_objects else [series.to_arrow() for series in opened.iter_columns()]
         foreign = any(getattr(column.type, "extension_name", "").startswith("pandas.") for column in columns)
-    except _NOT_COLUMNAR:
+    except NOT_COLUMNAR:
         foreign = True
     if has_objects or foreign:
         cells = zip(*(series.to_list() for series in opened.iter_columns()), strict=True)

@@ -109,22 +109,19 @@ def remove_leftovers(target: Path) -> None:
 
 def _is_in_use(path: Path, beginning: str) -> bool:
     process = int(path.name.removeprefix(beginning))
-    if _is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        pass
+    except (PermissionError, OverflowError):
         return True
+    else:
+        if process != os.getpid():
+            return True
     if not path.is_dir():
         return False
     with _hold(path) as held:
         return not held
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return process != os.getpid()
 
 
 @contextmanager
@@ -133,21 +130,15 @@ def _hold(folder: Path) -> Iterator[bool]:
 
     A lock ends with its process, and is seen from other containers too, where the number of a process says nothing.
     """
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor, held = os.open(folder, os.O_RDONLY), fcntl is None
     try:
-        yield _lock(descriptor)
+        with suppress(OSError):
+            if fcntl is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held = True
+        yield held
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int) -> bool:
-    if fcntl is None:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _replace(target: Path, folder: Path) -> None:

@@ -6,10 +6,10 @@ members stay, at each level; the cells of the others are counted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,16 +35,16 @@ class Pairs(list[tuple[str, Any]]):
     """A JSON object as its keys and values in order, repeated keys among them."""
 
 
-@dataclass(kw_only=True)
 class FlatRows:
     """Rows laid flat, cell after cell, with the values as they came."""
 
-    keys: list[str] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    """How many cells there are up to the end of each row."""
-    numbers: list[int] = field(default_factory=list)
-    """Place of each row in its source."""
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.values: list[Any] = []
+        self.ends: list[int] = []
+        """How many cells there are up to the end of each row."""
+        self.numbers: list[int] = []
+        """Place of each row in its source."""
 
     def add(self, row: Iterable[tuple[str, Any]], number: int, limit: int | None, report: ReadReport) -> None:
         """Add a row, unless it is too deep; `limit` is the members of a list that stay."""
@@ -150,38 +150,31 @@ def read_columns(
     """
     headers = report.headers = name_columns(schema.names, report)
     header_of = dict(zip(schema.names, headers, strict=True))
-    names = [each.name for each in schema if _may_be_whole(each.type)]
+    # As Arrow writes a type, it names its members.
+    may_be_whole = re.compile("float|double|timestamp|extension")
+    names = [each.name for each in schema if may_be_whole.search(str(each.type))]
     whole: dict[str, bool] = {}
     # Columns that share a name cannot be picked by it, and are written as they are.
     for part in read(names) if names and len(header_of) == len(headers) else ():
-        for name, column in zip(part.schema.names, part.columns, strict=True) if _is_batch(part) else ():
-            for flat, array in flatten_column(header_of[name], column, config.max_family) if name in names else ():
+        for name in () if isinstance(part, tuple) else names:
+            for flat, array in flatten_column(header_of[name], part[name], config.max_family):
                 if (answer := is_whole(array)) is not None:
                     whole[flat] = whole.get(flat, True) and answer
     first = 1
     for part in read(None):
-        if _is_batch(part):
-            if kept is not None:
-                kept.append((first, part))
-            rows = max(1, min(config.chunk_rows, MAX_CHARACTERS * part.num_rows // max(1, part.nbytes)))
-            for start in range(0, part.num_rows, rows):
-                yield from _read_slice(headers, part.slice(start, rows), first + start, whole, config, report)
-            first += part.num_rows
-        else:
+        if isinstance(part, tuple):
             num_rows, detail = part
             report.trouble(DAMAGED, detail, first)
             if num_rows:
                 report.drop(CUT_OFF, first, f"{num_rows} rows: {detail}", num_rows)
             first += num_rows
-
-
-def _is_batch(part: pa.RecordBatch | Lost) -> TypeGuard[pa.RecordBatch]:
-    return isinstance(part, pa.RecordBatch)
-
-
-def _may_be_whole(kind: pa.DataType) -> bool:
-    """Tell whether a type may have floats or timestamps within: as Arrow writes it, it names its members."""
-    return any(name in str(kind) for name in ("float", "double", "timestamp", "extension"))
+            continue
+        if kept is not None:
+            kept.append((first, part))
+        rows = max(1, min(config.chunk_rows, MAX_CHARACTERS * part.num_rows // max(1, part.nbytes)))
+        for start in range(0, part.num_rows, rows):
+            yield from _read_slice(headers, part.slice(start, rows), first + start, whole, config, report)
+        first += part.num_rows
 
 
 def _read_slice(
@@ -199,25 +192,21 @@ def _read_slice(
         for named in flatten_column(header, column, config.max_family, number_R, report)
     ]
     columns_K = [write_text(array, whole.get(name, False), name, number_R, report) for name, array in flat]
-    row_C, column_C, value_C = _interleave(columns_K or [pa.nulls(part.num_rows, pa.string())])
+    columns_K = columns_K or [pa.nulls(part.num_rows, pa.string())]
+    filled_KR = np.stack([np.asarray(pc.fill_null(pc.binary_length(column), 0)) > 0 for column in columns_K])
+    by_column = pa.concat_arrays(
+        [column.filter(pa.array(filled_R)) for column, filled_R in zip(columns_K, filled_KR, strict=True)]
+    )
+    # From column after column to row after row.
+    row_C, column_C = (each.astype(np.int32) for each in np.nonzero(filled_KR.T))
+    place_KR = (np.cumsum(filled_KR) - 1).reshape(filled_KR.shape)
+    value_C = by_column.take(pa.array(place_KR.T[filled_KR.T]))
     index: dict[str, int] = {}
     codes = [index.setdefault(clean_header(name), len(index)) for name, _ in flat]
     names, header_C = list(index), column_C
     if len(index) < len(codes):
         header_C = tell_apart(names, row_C, np.array(codes, dtype=np.int32)[column_C], report)
     yield from make_chunks(names, row_C, header_C, value_C, number_R, report)
-
-
-def _interleave(columns_K: list[pa.Array]) -> tuple[NDArray[np.int32], NDArray[np.int32], pa.StringArray]:
-    """Return row, column and value of the cells that are not empty, row after row."""
-    filled_KR = np.stack([np.asarray(pc.fill_null(pc.binary_length(column), 0)) > 0 for column in columns_K])
-    by_column = pa.concat_arrays(
-        [column.filter(pa.array(filled_R)) for column, filled_R in zip(columns_K, filled_KR, strict=True)]
-    )
-    place_KR = (np.cumsum(filled_KR) - 1).reshape(filled_KR.shape)
-    row_C, header_C = np.nonzero(filled_KR.T)
-    value_C = by_column.take(pa.array(place_KR.T[filled_KR.T]))
-    return row_C.astype(np.int32), header_C.astype(np.int32), value_C
 
 
 def flatten_column(
@@ -267,13 +256,8 @@ def _count_cells(lists: pa.Array) -> NDArray[np.int64]:
 
 def _decode(array: pa.Array) -> pa.Array:
     """Return an array without the wrapping of extensions, dictionaries and runs."""
-    while True:
-        kind = array.type
-        if isinstance(kind, pa.BaseExtensionType):
-            array = array.storage
-        elif pa.types.is_dictionary(kind):
-            array = array.dictionary_decode()
-        elif pa.types.is_run_end_encoded(kind):
-            array = pc.run_end_decode(array)
-        else:
-            return array
+    if isinstance(array.type, pa.BaseExtensionType):
+        return _decode(array.storage)
+    if pa.types.is_dictionary(array.type):
+        return _decode(array.dictionary_decode())
+    return _decode(pc.run_end_decode(array)) if pa.types.is_run_end_encoded(array.type) else array

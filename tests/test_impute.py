@@ -16,8 +16,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from navi.errors import ConfigError, TableError
-
 GENRES, COLORS = ("drama", "comedy", "horror"), ("red", "green", "blue")
 HEADERS = ("title", "genre", "color", "runtime")
 
@@ -62,9 +60,6 @@ def test_every_empty_cell_is_accounted_for(imputed):
     ]
     assert imputed.num_filled == 3
     assert {cell["kind"] for cell in imputed.cells.to_pylist()} == {"column"}
-
-
-def test_confidences_stand_where_values_were_put_in(imputed):
     assert imputed.confidences[3] == {"genre": read_cell(imputed, 3, "genre")["probability"]}
     assert imputed.confidences[0] == {}
 
@@ -263,28 +258,6 @@ def test_more_is_right_than_the_most_frequent_value_in_simulated_catalogues(navi
                 hits["all"] += 1
     assert hits["all"] > 50
     assert hits["imputed"] > 1.1 * hits["frequent"]
-
-
-@pytest.mark.parametrize("confidence", [-0.1, 1.5])
-def test_a_confidence_out_of_range_is_refused(navi, confidence):
-    with pytest.raises(ConfigError, match="confidence must lie between 0 and 1"):
-        navi.impute(make_rows(), confidence=confidence)
-
-
-def test_a_column_that_is_not_there_is_refused_with_a_hint(navi):
-    with pytest.raises(TableError, match=r"has no column 'gener'\. Did you mean 'genre'\?"):
-        navi.impute(make_rows(), columns=["gener"])
-
-
-@pytest.mark.parametrize("frame", [7, "films.csv", [1, 2]])
-def test_what_is_no_frame_is_refused(navi, frame):
-    with pytest.raises(TableError, match="Cannot read"):
-        navi.impute(frame)
-
-
-def test_a_table_without_rows_is_refused(navi):
-    with pytest.raises(TableError, match="has no rows"):
-        navi.impute([])
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ import webbrowser
 from time import monotonic
 from typing import get_args
 
-import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -223,9 +222,6 @@ def test_what_reading_lost_is_summed_over_tables_with_its_first_places():
     assert summarise_manifest({"tables": [{"name": "d"} | nothing], "skipped": [], "notes": []}).list_lines() == []
 
 
-# navi embed
-
-
 def test_the_choices_are_those_of_the_library():
     from navi.cli.ask_rows import Dtype, Kind, Pooling, Precision
     from navi.model.runner import PRECISIONS
@@ -233,56 +229,6 @@ def test_the_choices_are_those_of_the_library():
 
     assert (get_args(Kind), get_args(Pooling), get_args(Dtype)) == (KINDS, tuple(POOLINGS), DTYPES)
     assert get_args(Precision) == tuple(PRECISIONS)
-
-
-def test_every_row_gets_a_vector(model_dir, catalogues, tmp_path, navi_command):
-    out = tmp_path / "rows.parquet"
-    printed = navi_command("embed", "--model", model_dir, catalogues, "-o", out).stdout
-    assert f"{out.name}: 400 vectors of 32 numbers" in printed.replace("\n", "")
-    assert "400 rows of 5 tables" in printed
-    assert pq.read_table(out).column_names == ["table", "row", "embedding"]
-
-
-@pytest.mark.parametrize("kind", ["segments", "headers", "attributes"])
-def test_other_things_get_vectors_too(kind, model_dir, catalogues, tmp_path, navi_command):
-    out = tmp_path / "out.parquet"
-    flags = ("--kind", kind, "--dtype", "float16", "--normalize", "--json")
-    printed = json.loads(navi_command("embed", "-m", model_dir, catalogues, "-o", out, *flags).stdout)
-    written = pq.read_table(out)
-    assert printed["vectors"] == written.num_rows > 0
-    assert (printed["size"], printed["path"]) == (32, str(out))
-    assert str(written.schema.field("embedding").type.value_type) == "halffloat"
-
-
-def test_what_was_lost_in_reading_is_listed(model_dir, tmp_path, navi_command):
-    (tmp_path / "shop.jsonl").write_text('{"name": "red"}\n{broken\n')
-    arguments = (tmp_path / "shop.jsonl", "-o", tmp_path / "out.parquet")
-    printed = navi_command("embed", "--model", model_dir, *arguments).stdout
-    assert "1 row: broken row" in printed
-    assert "shop.jsonl:2" in printed
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [("nowhere", "No model at"), ("corpus", "is a corpus, not a model"), ("tables", "not a model")],
-)
-def test_a_path_that_is_no_model_is_explained(wrong, message, corpus_dir, catalogues, tmp_path, navi_command):
-    path = {"nowhere": tmp_path / "nowhere", "corpus": corpus_dir, "tables": catalogues}[wrong]
-    result = navi_command("embed", "--model", path, catalogues, "-o", tmp_path / "out.parquet", code=2)
-    assert message in result.stderr.splitlines()[-1]
-    assert not (tmp_path / "out.parquet").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("rows.csv", "its suffix must be .parquet"), ("rows", "suffix must be .parquet"), ("no/r.parquet", "no folder")],
-)
-def test_a_file_that_cannot_be_written_is_refused_before_any_work(name, message, catalogues, tmp_path, navi_command):
-    arguments = ("--model", tmp_path / "nowhere", catalogues, "-o", tmp_path / name)
-    result = navi_command("embed", *arguments, code=2)
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert not (tmp_path / name).exists()
 
 
 # navi report

@@ -12,8 +12,7 @@ from navi.tables.chunk import MAX_CHARACTERS, Chunk, make_chunks, name_columns, 
 from navi.tables.readreport import BEYOND_HEADER, CUT_OFF, MISSING_CELL, UNCLOSED_QUOTE, ReadConfig, ReadReport
 from navi.tables.textreader import HEAD_SIZE, TextReader
 
-DELIMITERS = (",", ";", "\t", "|")
-"""Delimiters that are told apart."""
+_DELIMITERS = (",", ";", "\t", "|")
 
 
 def read_delimited(reader: TextReader, usual: str, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
@@ -24,21 +23,22 @@ def read_delimited(reader: TextReader, usual: str, config: ReadConfig, report: R
     delimiter = config.delimiter or detect_delimiter(reader.head(), usual)
     if delimiter != usual:
         report.note(f"delimiter {delimiter!r}")
-    records = _Records(reader, delimiter, report)
-    rows = records.read()
-    _, header = next(rows, (0, []))
+    rows = _read_records(reader, delimiter, report)
+    _, header, _ = next(rows, (0, [], 0))
     if header == ["sep=", ""]:
         # A line by which spreadsheets name the delimiter.
-        _, header = next(rows, (0, []))
+        _, header, _ = next(rows, (0, [], 0))
     headers = report.headers = name_columns(header, report)
     lines: list[int] = []
     cells: list[str | None] = []
-    for line, row in rows:
+    size = 0
+    for line, row, length in rows:
         lines.append(line)
         cells += row if len(row) == len(headers) else _fit(row, len(headers), line, report)
-        if len(lines) >= config.chunk_rows or records.size > MAX_CHARACTERS:
+        size += length
+        if len(lines) >= config.chunk_rows or size > MAX_CHARACTERS:
             yield from _make_chunks(headers, lines, cells, report)
-            lines, cells, records.size = [], [], 0
+            lines, cells, size = [], [], 0
     yield from _make_chunks(headers, lines, cells, report)
 
 
@@ -63,16 +63,16 @@ def _make_chunks(headers: list[str], lines: list[int], cells: list[str | None], 
 
 def detect_delimiter(head: str, usual: str) -> str:
     """Return the delimiter under which the first rows agree best with the header; `usual` if that decides nothing."""
-    if head[:4].lower() == "sep=" and head[4:5] in DELIMITERS:
+    if head[:4].lower() == "sep=" and head[4:5] in _DELIMITERS:
         return head[4]
-    scores = {delimiter: _score(head, delimiter) for delimiter in DELIMITERS}
-    best = max(DELIMITERS, key=lambda delimiter: (scores[delimiter][0], delimiter == usual, scores[delimiter][1]))
+    scores = {delimiter: _score(head, delimiter) for delimiter in _DELIMITERS}
+    best = max(_DELIMITERS, key=lambda delimiter: (scores[delimiter][0], delimiter == usual, scores[delimiter][1]))
     return best if scores[best][0] > 0 else usual
 
 
 def is_delimited(head: str) -> bool:
     """Tell whether a text looks like a table with several columns and at least one row."""
-    return any(_score(head, delimiter)[0] > 0.7 for delimiter in DELIMITERS)
+    return any(_score(head, delimiter)[0] > 0.7 for delimiter in _DELIMITERS)
 
 
 def _score(head: str, delimiter: str) -> tuple[float, int]:
@@ -95,63 +95,51 @@ def _score(head: str, delimiter: str) -> tuple[float, int]:
     return round(sum(width == widths[0] for width in widths[1:]) / (len(widths) - 1), 1), widths[0]
 
 
-class _Records:
-    """The rows of a file as lists of cells, each with the line it begins in.
+def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Iterator[tuple[int, list[str], int]]:
+    """Yield the line that each row begins in, its cells and its length, blank lines left out.
 
     A quote that nothing closes would swallow the rows after it; where that shows, its line alone is given up and
     reading goes on behind it.
     """
+    lines = (line for _, text in reader.read_lines() for line in io.StringIO(text, newline=""))
+    number = 1
+    held: list[str] = []
+    again: list[str] = []
 
-    def __init__(self, reader: TextReader, delimiter: str, report: ReadReport) -> None:
-        self._reader = reader
-        self._delimiter = delimiter
-        self._report = report
-        self._lines = (line for _, text in reader.read_lines() for line in io.StringIO(text, newline=""))
-        self._held: list[str] = []
-        self._again: list[str] = []
-        self._line = 1
-        self.size = 0
-        """Characters read since this was last set to 0."""
-
-    def read(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield line and cells of each row, blank lines left out."""
-        while True:
-            try:
-                for cells in csv.reader(self._feed(), delimiter=self._delimiter, strict=True):
-                    if len(cells) > 1 or not self._held[0].isspace():
-                        yield self._line, cells
-                    self._line += len(self._held)
-                    self._held.clear()
-            except csv.Error as error:
-                alone = self._parse_alone()
-                if alone is not None:
-                    yield self._line, alone
-                elif self._reader.stream.damage is not None and "end of data" in str(error):
-                    # The damage to the file explains the open quote: there is nothing behind it to go on with.
-                    if not self._report.dropped[CUT_OFF]:
-                        self._report.drop(CUT_OFF, self._line)
-                    return
-                else:
-                    self._report.drop(UNCLOSED_QUOTE, self._line, str(error))
-                self._again += self._held[:0:-1]
-                self._held.clear()
-                self._line += 1
-            else:
-                return
-
-    def _feed(self) -> Iterator[str]:
+    def feed() -> Iterator[str]:
         """Yield the lines not yet read, holding those of the present row."""
-        again, held = self._again, self._held
-        while line := again.pop() if again else next(self._lines, ""):
+        while line := again.pop() if again else next(lines, ""):
             held.append(line)
-            self.size += len(line)
             yield line
 
-    def _parse_alone(self) -> list[str] | None:
-        """Return the cells of a line with text behind a closing quote, as in `"Heat" 1995`; None if one stays open."""
-        end = "\0end of the text\0"
+    while True:
         try:
-            rows = list(csv.reader([self._held[0], end], delimiter=self._delimiter))
-        except csv.Error:
-            return None
-        return rows[0] if len(rows) == 2 and len(self._held) == 1 else None
+            for cells in csv.reader(feed(), delimiter=delimiter, strict=True):
+                if len(cells) > 1 or not held[0].isspace():
+                    yield number, cells, len(held[0]) if len(held) == 1 else sum(map(len, held))
+                number += len(held)
+                held.clear()
+            return
+        except csv.Error as error:
+            alone = _parse_alone(held, delimiter)
+            if alone is not None:
+                yield number, alone, len(held[0])
+            elif reader.stream.damage is not None and "end of data" in str(error):
+                # The damage to the file explains the open quote: there is nothing behind it to go on with.
+                if not report.dropped[CUT_OFF]:
+                    report.drop(CUT_OFF, number)
+                return
+            else:
+                report.drop(UNCLOSED_QUOTE, number, str(error))
+            again += held[:0:-1]
+            held.clear()
+            number += 1
+
+
+def _parse_alone(held: list[str], delimiter: str) -> list[str] | None:
+    """Return the cells of a line with text behind a closing quote, as in `"Heat" 1995`; None if one stays open."""
+    try:
+        rows = list(csv.reader([held[0], "\0end of the text\0"], delimiter=delimiter))
+    except csv.Error:
+        return None
+    return rows[0] if len(rows) == 2 and len(held) == 1 else None

@@ -140,12 +140,6 @@ def test_a_column_that_no_row_has_is_refused_with_those_there_are():
         read_tables({"films": table}, columns=["tilte"])
 
 
-def test_files_and_folders_are_read_with_their_names(catalogues, truth):
-    tables = read_tables([catalogues])
-    assert set(tables) == set(truth.films)
-    assert sum(table.num_rows for table in tables.values()) == 400
-
-
 def test_files_without_rows_are_left_out_and_refused_if_there_are_no_others(tmp_path):
     (tmp_path / "none.csv").write_text("title,year\n")
     with pytest.raises(TableError, match=r"No table in .* has any row"):

@@ -40,27 +40,7 @@ def read_splits(corpus):
     return seen
 
 
-def read_tables(corpus):
-    """Return the rows of each table as they were, by table."""
-    arrays = corpus.arrays
-    tables = {name: [] for name in corpus.tables}
-    for row, table in enumerate(arrays.row_table):
-        segments = arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]]
-        headers = corpus.headers.take(arrays.segment_header[segments]).to_pylist()
-        values = corpus.values.take(arrays.segment_value[segments]).to_pylist()
-        tables[corpus.tables[table]].append(dict(zip(headers, values, strict=True)))
-    return tables
-
-
 # What a corpus holds
-
-
-@settings(max_examples=15)
-@given(TABLES)
-def test_every_row_can_be_read_back(prepare_config, write_tables, tables):
-    with tempfile.TemporaryDirectory() as folder:
-        corpus = prepare([write_tables(Path(folder, "in"), tables)], Path(folder, "out"), prepare_config)
-        assert read_tables(corpus) == dict(sorted(tables.items()))
 
 
 def test_corpus_is_what_the_files_hold(film_tables, prepare_config, tmp_path):
@@ -132,17 +112,8 @@ def test_split_ignores_the_order_of_rows_and_added_files(prepare_config, write_t
         second = prepare([write_tables(Path(folder, "in2"), shuffled)], Path(folder, "out2"), prepare_config)
         splits, later = read_splits(first), read_splits(second)
         assert {key: later[key] for key in splits} == splits
-
-
-def test_copies_of_a_row_never_straddle_splits(prepare_config, write_tables, tmp_path):
-    rows = [{"title": f"film {number % 50}"} for number in range(500)]
-    corpus = prepare([write_tables(tmp_path / "in", {"a": rows, "b": rows[::-1]})], tmp_path / "out", prepare_config)
-    content = {}
-    for row, split in zip(corpus.row_hash.tolist(), corpus.row_split.tolist(), strict=True):
-        content.setdefault(row, set()).add(split)
-    assert len(content) == 50
-    assert all(len(splits) == 1 for splits in content.values())
-    assert {split for splits in content.values() for split in splits} == {0, 1, 2}
+        # Copies of a row stay together.
+        assert all(len(seen) == 1 for seen in later.values())
 
 
 def test_unseen_tables_are_a_split_of_their_own(film_tables, prepare_config, tmp_path):
@@ -217,16 +188,6 @@ def test_only_meaningful_text_is_checked_and_only_above_the_share(prepare_config
 
 
 # What is lost
-
-
-def test_losses_of_reading_are_in_the_manifest_and_add_up(film_tables, prepare_config, tmp_path):
-    with (film_tables / "amber.jsonl").open("a") as file:
-        file.write('{"broken\n[1]\n{}\n')
-    entry = prepare([film_tables], tmp_path / "out", prepare_config).manifest["tables"][0]
-    assert (entry["read"], entry["kept"]) == (63, 60)
-    assert sum(entry["dropped"].values()) == 3
-    places = [place for places in entry["places"].values() for place in places]
-    assert sorted(place.split(":")[1] for place in places) == ["61", "62", "63"]
 
 
 def test_cells_of_rows_that_are_too_long_are_counted(prepare_config, write_tables, tmp_path):
@@ -463,14 +424,10 @@ def navi_prepare(navi_command, prepare_config, tmp_path):
 
 def test_summary_adds_up_and_names_the_first_places(shop, navi_prepare, tmp_path):
     printed = navi_prepare(shop, "--workers", 1, out="my corpus").stdout
-    assert "22 rows read, 20 kept" in printed
-    assert "2 dropped" in printed
-    assert "1 row: broken row" in printed
-    assert "shop.jsonl:1" in printed
-    assert "1 row: not an object" in printed
-    assert "shop.jsonl:22" in printed
-    assert "notes.docx" in printed
-    assert "corpus.json" in printed
+    for part in ("22 rows read, 20 kept", "2 dropped", "1 row: broken row", "shop.jsonl:1", "1 row: not an object"):
+        assert part in printed
+    for part in ("shop.jsonl:22", "notes.docx", "corpus.json"):
+        assert part in printed
     assert f"navi pretrain '{tmp_path / 'my corpus'}' -o " in printed.replace("\n", "")
 
 
@@ -480,10 +437,7 @@ def test_json_says_the_same_to_a_program(shop, navi_prepare, tmp_path):
     assert found["totals"]["read"] == 22
     assert found["dropped"] == {"broken row": 1, "not an object": 1}
     assert sum(found["splits"].values()) == 20
-
-
-def test_quiet_prints_nothing(shop, navi_prepare):
-    assert navi_prepare(shop, "--quiet").output == ""
+    assert navi_prepare(shop, "--quiet", out="other").output == ""
 
 
 def test_flags_and_settings_file_reach_the_corpus(film_tables, navi_prepare, tmp_path):

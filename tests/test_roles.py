@@ -60,14 +60,6 @@ def test_entropy_is_that_of_its_definition(values, normalise):
     assert measure(values, normalise) == pytest.approx(compute_entropy(values, normalise), abs=1e-9)
 
 
-@given(st.lists(VALUES, min_size=1, max_size=5))
-def test_entropies_of_many_columns_are_those_of_each(columns):
-    counts = [Counter(values) for values in columns]
-    column = np.repeat(np.arange(len(columns)), [len(each) for each in counts])
-    found = measure_entropy(column, np.array([n for each in counts for n in each.values()]), len(columns))
-    assert found.tolist() == [measure(values) for values in columns]
-
-
 @given(st.integers(1, 10_000), NORMALISATIONS)
 def test_entropy_of_one_repeated_value_is_exactly_0(count, normalise):
     assert measure(["same"] * count, normalise) == 0

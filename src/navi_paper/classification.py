@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from navi.errors import ConfigError, MissingExtraError
 from navi.randomness import fold, make_key
-from navi_paper.data import Arrays, EvaluationConfig, EvaluationData, Task, TaskResult, draw_members
+from navi_paper.data import Arrays, EvaluationConfig, EvaluationData, Task, TaskResult, draw_members, parse_numbers
 from navi_paper.encoder import Bools, Ints
 from navi_paper.gold import find_revealing_columns
 from navi_paper.tabpfn import TabPFN, find_missing_files
@@ -132,13 +131,12 @@ def classify(
     return scores
 
 
-def summarise_runs(scores: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
-    """Return mean and deviation of the runs as measures."""
-    measures = {}
+def summarise_runs(scores: dict[str, NDArray[np.float64]], **measures: float) -> TaskResult:
+    """Return mean and deviation of the runs beside other measures, and the scores themselves."""
     for name, each in scores.items():
         measures[name] = float(each.mean())
         measures[f"{name}_deviation"] = float(each.std(ddof=1)) if len(each) > 1 else 0.0
-    return measures
+    return TaskResult(measures, dict(scores))
 
 
 def classify_vectors(arrays: Arrays, data: EvaluationData, *, classifier: str) -> TaskResult:
@@ -157,7 +155,7 @@ def classify_vectors(arrays: Arrays, data: EvaluationData, *, classifier: str) -
             vectors = arrays.get(f"{prefix}vectors_{pool}")
             if vectors is not None:
                 scores[f"{prefix}{pool}_f1"] = classify(take_vectors(vectors), labels, row, classifier, config)
-    return TaskResult(measures | summarise_runs(scores), dict(scores))
+    return summarise_runs(scores, **measures)
 
 
 def read_cells(
@@ -193,21 +191,6 @@ def _spread(data: EvaluationData, num_rows: int, min_cells: int, kind: str, cell
         f"{data.corpus.attributes[int(each)].as_py()} ({kind} {place + 1})" for each, place in frame.columns
     ]
     return frame
-
-
-def parse_numbers(values: pa.Array) -> NDArray[np.float64]:
-    """Return the number that each text is, NaN if it is none; currency and per cent signs are left out.
-
-    >>> parse_numbers(pa.array(["1,200", "$3.50", "12%", "ten"])).tolist()
-    [1200.0, 3.5, 12.0, nan]
-    """
-    bare = pc.replace_substring_regex(values, r"[$€£%,\s]", "")
-    is_number = pc.match_substring_regex(bare, r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,2})?$")
-    # Arrow reads no plus sign.
-    plain = pc.replace_substring_regex(bare, r"^\+", "")
-    numbers = pc.cast(pc.if_else(is_number, plain, None), pa.float64())
-    found: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
-    return found
 
 
 def make_raw(numbers: pd.DataFrame, texts: pd.DataFrame) -> Matrix:
@@ -252,7 +235,7 @@ def classify_features(arrays: Arrays, data: EvaluationData, *, classifier: str) 
         f"{name}_f1": classify(features, arrays["labels"], arrays["row"], classifier, data.config)
         for name, features in pipelines.items()
     }
-    return TaskResult({**summarise_runs(scores), "raw_features": float(raw.shape[1])}, dict(scores))
+    return summarise_runs(scores, raw_features=float(raw.shape[1]))
 
 
 def _join(*parts: Any) -> Matrix:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -29,7 +30,7 @@ SPLITS = ("test", "unseen")
 """What is measured: rows of known tables, and tables that no model has seen."""
 ROWS_AT_ONCE = 2048
 """Rows whose cells' embeddings are held at a time: bounds memory."""
-NUMBER = r"^[-+]?[$€£]?\s?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?([eE][-+]?\d+)?\s?%?$"
+NUMBER = r"^[-+]?[$€£]?\s?((\d+|\d{1,3}(,\d{3})+)(\.\d*)?|\.\d+)([eE][-+]?\d{1,2})?\s?%?$"
 """What counts as a number: digits, perhaps in groups, with a sign, a currency or a per cent sign."""
 
 
@@ -79,7 +80,7 @@ class EvaluationData:
         if count is None or len(rows) <= count:
             return rows
         keys = fold(make_key(self.config.seed, *purpose), rows)
-        return np.sort(rows[draw_members(np.zeros(len(rows), np.int64), keys, count)])
+        return np.sort(rows[draw_members(np.zeros_like(rows), keys, count)])
 
     @cached_property
     def row_tokens(self) -> Ints:
@@ -91,13 +92,25 @@ class EvaluationData:
     @cached_property
     def numeric_columns(self) -> Bools:
         """(K,) whether most cells of each column of the corpus are numbers."""
-        arrays, values = self.corpus.arrays, self.corpus.values
-        is_number = pc.and_(pc.match_substring_regex(values, NUMBER), pc.match_substring_regex(values, r"\d"))
-        number_V = np.asarray(is_number.to_numpy(zero_copy_only=False), dtype=np.float64)
+        arrays = self.corpus.arrays
+        number_V = ~np.isnan(parse_numbers(self.corpus.values))
         number_C = number_V[arrays.segment_value[arrays.row_segments]]
         share = np.bincount(arrays.cell_column, weights=number_C, minlength=arrays.num_columns)
         numeric: Bools = share > 0.5 * np.bincount(arrays.cell_column, minlength=arrays.num_columns)
         return numeric
+
+
+def parse_numbers(values: pa.Array) -> NDArray[np.float64]:
+    """Return the number that each text is, NaN if it is none; currency and per cent signs are left out.
+
+    >>> parse_numbers(pa.array(["1,200", "$3.50", "12%", "ten"])).tolist()
+    [1200.0, 3.5, 12.0, nan]
+    """
+    # Arrow reads no plus sign.
+    bare = pc.replace_substring_regex(values, r"[$€£%,+\s]", "")
+    texts = pc.if_else(pc.match_substring_regex(values, NUMBER), bare, None)
+    numbers: NDArray[np.float64] = pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -119,7 +132,6 @@ class Task:
     """Something measured of each encoder, or of the arrays that an earlier task kept of it."""
 
     name: str
-    """What it is called in results."""
     run: Callable[[Any, EvaluationData], TaskResult]
     """Measures an encoder; where `after` is set, the arrays of that task."""
     needs: tuple[str, ...] = ()
@@ -141,15 +153,19 @@ def list_gold_columns(data: EvaluationData) -> Columns:
     tables, headers = name_columns(data.corpus)
     concepts = [data.gold.concepts.get(pair, "") for pair in zip(tables, headers, strict=True)]
     texts = [np.array(each, dtype=np.str_) for each in (tables, headers, concepts)]
-    columns: Columns = np.rec.fromarrays([np.arange(len(tables)), *texts], names="number,table,header,concept")
+    arrays = [np.arange(len(tables)), *texts]
+    columns: Columns = np.rec.fromarrays(arrays, names="number,table,header,concept", formats=None)
     return columns[columns.concept != ""]
 
 
-def draw_members(group: Ints, keys: Ints, count: int) -> Ints:
-    """Return the places of at most `count` members of each group, those with the least keys, group after group."""
+def draw_members(group: Ints, keys: Ints, count: int | Ints) -> Ints:
+    """Return the places of at most `count` members of each group, those with the least keys, group after group.
+
+    A count for each member, alike for those of a group, draws another number from each group.
+    """
     order = np.lexsort((order_keys(keys), group))
     ranked = group[order]
-    return order[np.arange(len(order)) - np.searchsorted(ranked, ranked) < count]
+    return order[np.arange(len(order)) - np.searchsorted(ranked, ranked) < np.broadcast_to(count, len(order))[order]]
 
 
 def sample_cells(data: EvaluationData, split: str, columns: Ints, count: int, purpose: int) -> tuple[Ints, Ints]:

@@ -41,7 +41,6 @@ class Hidden:
     """Which headers, or which values, of some rows an encoder does not get to see."""
 
     part: Literal["header", "value"]
-    """What is hidden of a cell."""
     cells: Bools
     """(C,) whether the cell is hidden; cells stand row after row, as the rows are asked for."""
     blind: bool = False
@@ -126,12 +125,9 @@ def list_cells(arrays: SegmentArrays, rows: Ints) -> tuple[Ints, Ints]:
 
 def list_hidden_tokens(arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> tuple[Ints, Ints]:
     """Return the true tokens of the hidden headers or values, cell after cell, and how many each cell has."""
-    segments = list_cells(arrays, rows)[1][hidden.cells]
-    if hidden.part == "header":
-        lengths, places = gather_ranges(arrays.header_offsets, arrays.segment_header[segments])
-        return arrays.header_tokens[places].astype(np.int64), lengths
-    lengths, places = gather_ranges(arrays.value_offsets, arrays.segment_value[segments])
-    return arrays.value_tokens[places].astype(np.int64), lengths
+    part, segments = hidden.part, list_cells(arrays, rows)[1][hidden.cells]
+    lengths, places = gather_ranges(getattr(arrays, f"{part}_offsets"), getattr(arrays, f"segment_{part}")[segments])
+    return getattr(arrays, f"{part}_tokens")[places].astype(np.int64), lengths
 
 
 def scatter(count: int, pieces: Sequence[tuple[Ints, NDArray[Any]]]) -> Floats:
@@ -158,9 +154,8 @@ class NaviTableEncoder(TableEncoder):
         cls, path: str | Path, *, name: str = "navi", device: str | None = None, precision: str | None = None
     ) -> Self:
         """Open a model directory that `navi pretrain` wrote."""
-        folder = Path(path)
-        special = SpecialTokens.of(load_tokenizer(folder))
-        runner = Runner(open_model(folder), special, devices=parse_devices(device), precision=precision)
+        special = SpecialTokens.of(load_tokenizer(path))
+        runner = Runner(open_model(Path(path)), special, devices=parse_devices(device), precision=precision)
         return cls(runner, name=name)
 
     def embed(
@@ -183,7 +178,6 @@ class NaviTableEncoder(TableEncoder):
         """Return what `read` makes of the logits at each hidden token: (T, …)."""
         taken = arrays.take_rows(rows)
         tokens = HiddenTokens(taken, hidden, self.runner.special.mask)
-
         found: list[tuple[Ints, Floats]] = []
 
         def read_hidden(output: NaviOutput, _: Rows, layout: Layout) -> None:

@@ -31,6 +31,7 @@ FILES = {"concepts": "concepts.csv", "labels": "labels.json", "synonyms": "synon
 """The kinds of gold, and the file of each beside the tables."""
 SINGLE_TABLES = "single_tables"
 """Where gold labels keep the classes that single tables have."""
+REMEDY = "Expected a JSON object."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +53,10 @@ class Gold:
         if not found:
             raise ConfigError(f"There is no gold at {prefix}: none of {', '.join(map(str, files.values()))} is a file.")
         concepts = _read_concepts(found["concepts"]) if "concepts" in found else {}
-        labels, synonyms = (_read_object(found[part]) if part in found else {} for part in ("labels", "synonyms"))
-        others = {header: tuple(names) for header, names in synonyms.items()}
-        return cls(concepts=concepts, labels=labels, synonyms=others)
+        labels, synonyms = (
+            read_json(found[part], ConfigError, REMEDY) if part in found else {} for part in ("labels", "synonyms")
+        )
+        return cls(concepts=concepts, labels=labels, synonyms={name: tuple(own) for name, own in synonyms.items()})
 
     @cached_property
     def fingerprint(self) -> str:
@@ -69,7 +71,7 @@ class Gold:
 
     def add_single_tables(self, file: str | Path) -> Gold:
         """Return gold with a file's `{name: {"table": …, "label": …, "hide": […], …}}`, as `SingleTable` has it."""
-        gold = replace(self, labels={**self.labels, SINGLE_TABLES: _read_object(Path(file))})
+        gold = replace(self, labels={**self.labels, SINGLE_TABLES: read_json(Path(file), ConfigError, REMEDY)})
         assert gold.single_tables is not None, "a wrong entry is refused where the file is read"
         return gold
 
@@ -83,11 +85,8 @@ class SingleTable:
     """A column of one table whose values are classes."""
 
     name: str
-    """What the classes are called in results."""
     table: str
-    """The table."""
     label: str
-    """The header of the column."""
     hide: tuple[str, ...] = ()
     """Headers of other columns that give the class away."""
     separator: str | None = None
@@ -122,8 +121,8 @@ def read_labels(corpus: Corpus, gold: Mapping[str, Any]) -> LabelledRows:
     """
     tables = gold.get("tables", {})
     found = [_read_table(corpus, table, entry, gold) for table, entry in tables.items() if table in corpus.tables]
-    rows, texts = np.concatenate([each for each, _ in found] or [[]]), [text for _, own in found for text in own]
-    return _label(rows.astype(np.int64), texts)
+    rows = np.concatenate([np.zeros(0, np.int64), *(each for each, _ in found)])
+    return _label(rows, [label for _, labels in found for label in labels])
 
 
 def read_single_table(corpus: Corpus, single: SingleTable) -> LabelledRows:
@@ -170,7 +169,9 @@ def name_columns(corpus: Corpus) -> tuple[list[str], list[str]]:
 
 def _label(rows: Ints, labels: list[str]) -> LabelledRows:
     """Return those of the rows that have a label, ascending."""
-    labelled: LabelledRows = np.rec.fromarrays([rows, np.array(labels, dtype=np.str_)], names="rows,labels")
+    labelled: LabelledRows = np.rec.fromarrays(
+        [rows, np.array(labels, dtype=np.str_)], names="rows,labels", formats=None
+    )
     labelled = labelled[np.argsort(rows, kind="stable")]
     return labelled[labelled.labels != ""]
 
@@ -214,7 +215,3 @@ def _read_concepts(file: Path) -> dict[tuple[str, str], str]:
         if lacking:
             raise ConfigError(f"{file} lacks the columns {', '.join(sorted(lacking))}.")
         return {(line["table"], line["header"]): line["concept"] for line in reader}
-
-
-def _read_object(file: Path) -> dict[str, Any]:
-    return read_json(file, ConfigError, "Expected a JSON object.")

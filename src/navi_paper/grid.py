@@ -8,6 +8,7 @@ import logging
 import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -69,7 +70,6 @@ class ModelSpec:
     """How a model comes about."""
 
     name: str
-    """What it is called in results."""
     preset: str | None = None
     """The preset of a NAVI; None for a baseline."""
     ablation: str | None = None
@@ -146,11 +146,8 @@ class GridReport:
     done: int
     """Cells that are done, those of earlier runs among them."""
     total: int
-    """Cells of the whole grid."""
     doing: str
-    """What is being done."""
     training: StepReport | None = None
-    """Where the training of a model stands."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +157,6 @@ class GridSummary:
     done: int
     """Cells that have figures now."""
     failed: tuple[Record, ...]
-    """Cells that failed."""
     left_out: dict[str, str]
     """Tasks that were not done, and what would make them possible."""
 
@@ -375,10 +371,8 @@ def describe_origin(data: EvaluationData, config: GridConfig) -> dict[str, Any]:
     device = config.device or ("cuda" if torch.cuda.is_available() else "cpu")
     versions = {}
     for name in VERSIONS:
-        try:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return {
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "versions": {**versions, "python": platform.python_version()},

@@ -22,16 +22,12 @@ ARRAYS_FOLDER, MODELS_FOLDER = "arrays", "models"
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What is measured: one task of one model on one corpus."""
+    """What is measured: one task of one model, trained with one seed, on one corpus."""
 
     corpus: str
-    """What the corpus is called."""
     task: str
-    """What is measured."""
     model: str
-    """Of which model."""
     seed: int
-    """Seed that the model was trained with."""
 
     def __str__(self) -> str:
         return f"{self.corpus}--{self.task}--{self.model}--{self.seed}".replace("/", "_")
@@ -44,11 +40,9 @@ class Record(Cell):
     digest: str
     """Stands for all that the figures depend on: settings, corpus and gold."""
     measures: dict[str, float] = field(default_factory=dict)
-    """The figures."""
     error: str | None = None
     """Why there are none."""
     seconds: float = 0.0
-    """How long it took."""
     about: dict[str, Any] = field(default_factory=dict)
     """Command, versions, device and the corpus's fingerprint."""
 

@@ -103,16 +103,15 @@ def _bridge(code: ModuleType) -> Iterator[None]:
     """Let the code call torch and scikit-learn as it is used to, and keep to itself its warnings and its seed."""
     import torch
 
-    bridges: dict[str, Any] = {name: partial(_check, getattr(code, name)) for name in ("check_X_y", "check_array")}
+    def check(own: Callable[..., Any], *data: Any, force_all_finite: bool) -> Any:
+        return own(*data, ensure_all_finite=force_all_finite)
+
+    bridges: dict[str, Any] = {name: partial(check, getattr(code, name)) for name in ("check_X_y", "check_array")}
     # Without gradients there is nothing to recompute, and torch warns of the old way of calling it.
     bridges["checkpoint"] = lambda function, *data: function(*data)
     with warnings.catch_warnings(), torch.random.fork_rng(), patch.multiple(code, **bridges):
         warnings.simplefilter("ignore")
         yield
-
-
-def _check(check: Callable[..., Any], *data: Any, force_all_finite: bool) -> Any:
-    return check(*data, ensure_all_finite=force_all_finite)
 
 
 class TabPFN:

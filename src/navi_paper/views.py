@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
+from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 # Shape suffixes: R rows, C cells, S distinct segments, K columns.
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _SYNONYMS, _TYPOS, _EDITS = range(3)
 _BITS = (1 << 64) - 1
 """Makes a key unsigned, so that its remainders are those of its bits."""
@@ -129,11 +130,7 @@ def _change_cells(
         segment_header=np.concatenate([arrays.segment_header, made[1]]),
         segment_value=np.concatenate([arrays.segment_value, made[2]]),
     )
-    return _number_columns(arrays, role_C)
-
-
-def _number_columns(arrays: SegmentArrays, role_C: NDArray[np.int8]) -> SegmentArrays:
-    """List the columns that have cells, sorted by table and header; each takes role and attribute of its first cell."""
+    # Columns are sorted by table and header; each takes role and attribute of its first cell.
     num_headers = arrays.num_headers
     table_C = arrays.row_table[arrays.cell_row].astype(np.int64)
     keys, first = np.unique(table_C * num_headers + arrays.segment_header[arrays.row_segments], return_index=True)
@@ -193,7 +190,8 @@ def misspell(text: str, key: int, taken: set[str]) -> str:
     An edit drops, doubles or replaces a letter, or swaps it with the next.
     """
     taken = taken | {canonicalise(text), ""}
-    draws = _draw(key)
+    stream = make_key(key, _EDITS)
+    draws = (int(fold(stream, np.array([number]))[0]) & _BITS for number in count())
     while True:
         found = text
         for _ in range(1 + next(draws) % 2):
@@ -205,22 +203,8 @@ def misspell(text: str, key: int, taken: set[str]) -> str:
 def _edit(text: str, kind: int, where: int, what: int) -> str:
     place = where % len(text) if text else 0
     before, letter, after = text[:place], text[place : place + 1], text[place + 1 :]
-    if kind == 0:
-        return before + after
-    if kind == 1:
-        return before + letter + letter + after
-    if kind == 2:
-        return before + LETTERS[what % len(LETTERS)] + after
-    return before + after[:1] + letter + after[1:]
-
-
-def _draw(key: int) -> Iterator[int]:
-    """Yield numbers without end that the key decides."""
-    stream = make_key(key, _EDITS)
-    count = 0
-    while True:
-        yield int(fold(stream, np.array([count]))[0]) & _BITS
-        count += 1
+    another = ascii_lowercase[what % len(ascii_lowercase)]
+    return before + ("", letter + letter, another, after[:1] + letter)[kind] + (after if kind < 3 else after[1:])
 
 
 def _shuffle(eligible_K: Bools, seed: int, purpose: int) -> Iterator[tuple[int, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import BertForMaskedLM
+from transformers import BertForMaskedLM, TapasForMaskedLM
 
 from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.errors import ConfigError, ModelError, TrainingError
@@ -23,17 +22,10 @@ from navi.training import PretrainConfig
 from navi.training.plan import RunPlan
 from navi_paper.baselines import BASELINES, Baseline, load_baseline, train_baseline, training
 from navi_paper.baselines.cm2 import LOG_SCALE, NumberReader
-from navi_paper.baselines.tapas import pad_rows
 from navi_paper.baselines.text import Bert, Template, mask_tokens, write_text
 from navi_paper.baselines.training import BaselineTrainer
 from navi_paper.encoder import PARTS, Hidden, list_cells, list_hidden_tokens
 
-HEADERS = (
-    ("title", "year", "genre", "language"),
-    ("name", "date", "movie genre", "country language"),
-    ("film title", "year", "genre", "language"),
-    ("movie", "date", "genre", "film language"),
-)
 LANGUAGES = {"drama": "english", "comedy": "french", "horror": "german"}
 FAST: dict[str, Any] = {
     "sampler": {"rows_per_batch": 16, "tables_per_batch": 4},
@@ -61,31 +53,14 @@ def backbone(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture(scope="session")
-def toy(backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """Four tables of films with headers of their own; the language follows from the genre."""
-    folder = tmp_path_factory.mktemp("toy")
-    draw = random.Random(0)
-    for number, headers in enumerate(HEADERS):
-        lines = []
-        for _ in range(40):
-            title = f"{draw.choice(('night', 'day', 'love', 'war'))} {draw.choice(('king', 'house', 'city'))}"
-            genre = draw.choice(tuple(LANGUAGES))
-            cells = (title, draw.choice(("1999", "2001", "2010")), genre, LANGUAGES[genre])
-            lines.append(json.dumps(dict(zip(headers, cells, strict=True))))
-        (folder / f"films{number}.jsonl").write_text("\n".join(lines) + "\n")
-    config = PrepareConfig(backbone=str(backbone), workers=1, max_unknown_share=None)
-    return prepare([folder], tmp_path_factory.mktemp("toy-corpus") / "corpus", config)
-
-
-@pytest.fixture(scope="session")
-def lesson(backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+def lesson(backbone: Path, write_tables, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """Two tables of two columns, of which one follows from the other: nothing in it cannot be learned."""
+    headers = {"a": ("genre", "language"), "b": ("movie genre", "film language")}
+    lines = {name: [dict(zip(own, each, strict=True)) for each in LANGUAGES.items()] for name, own in headers.items()}
+    tables = {name: own * 12 for name, own in lines.items()}
     folder = tmp_path_factory.mktemp("lesson")
-    for name, (genre, language) in {"a": ("genre", "language"), "b": ("movie genre", "film language")}.items():
-        lines = [json.dumps({genre: each, language: LANGUAGES[each]}) for each in [*LANGUAGES] * 12]
-        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     config = PrepareConfig(backbone=str(backbone), workers=1, max_unknown_share=None)
-    return prepare([folder], tmp_path_factory.mktemp("lesson-corpus") / "corpus", config)
+    return prepare([write_tables(folder / "tables", tables)], folder / "corpus", config)
 
 
 @pytest.fixture(scope="session")
@@ -100,13 +75,13 @@ def make_config(backbone: Path) -> Callable[..., PretrainConfig]:
 
 
 @pytest.fixture(scope="session")
-def make_baseline(backbone: Path, toy: Corpus) -> Callable[[str], Baseline]:
+def make_baseline(backbone: Path, toy_corpus: Corpus) -> Callable[[str], Baseline]:
     """A maker of untrained baselines, the same each time."""
 
     def make(name: str) -> Baseline:
         with torch.random.fork_rng():
             torch.manual_seed(1)
-            return BASELINES[name].from_backbone(backbone, toy.tokenizer).eval()
+            return BASELINES[name].from_backbone(backbone, toy_corpus.tokenizer).eval()
 
     return make
 
@@ -177,24 +152,20 @@ def test_damaged_weights_are_refused(study, tmp_path):
         load_baseline(folder)
 
 
-def hide_every(arrays, rows, nth, part="value"):
-    return Hidden(part=part, cells=np.arange(len(list_cells(arrays, rows)[0])) % nth == 0)
-
-
-def find_cells(toy, rows, headers):
-    _, segments = list_cells(toy.arrays, rows)
-    named = toy.headers.take(toy.arrays.segment_header[segments]).to_pylist()
-    return np.array([header in headers for header in named])
+def hide_languages(lesson):
+    """Return all training rows of the lesson, and their languages hidden."""
+    rows = lesson.rows_of("train")
+    _, segments = list_cells(lesson.arrays, rows)
+    headers = lesson.headers.take(lesson.arrays.segment_header[segments]).to_pylist()
+    return rows, Hidden(part="value", cells=np.array(["language" in header for header in headers]))
 
 
 @each_guesser
 def test_what_was_learned_by_heart_is_guessed_right(name, trained, lesson):
-    rows = lesson.rows_of("train")
-    languages = find_cells(lesson, rows, ("language", "film language"))
-    hidden = Hidden(part="value", cells=languages)
+    rows, hidden = hide_languages(lesson)
     expected, _ = list_hidden_tokens(lesson.arrays, rows, hidden)
     guessed = trained(name).predict(lesson.arrays, rows, hidden)
-    assert languages.sum() == len(rows)
+    assert hidden.cells.sum() == len(rows)
     assert (guessed == expected).mean() > 0.95
 
 
@@ -202,7 +173,7 @@ def test_what_was_learned_by_heart_is_guessed_right(name, trained, lesson):
 def test_the_likeliest_token_is_the_guess(name, make_baseline, make_arrays):
     baseline, arrays = make_baseline(name), make_arrays()
     rows = np.array([4, 1])
-    hidden = hide_every(arrays, rows, 2)
+    hidden = Hidden(part="value", cells=np.arange(len(list_cells(arrays, rows)[0])) % 2 == 0)
     found = baseline.predict_log(arrays, rows, hidden, np.arange(200))
     assert np.array_equal(found.argmax(axis=1), baseline.predict(arrays, rows, hidden))
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1.0, rtol=1e-4)
@@ -263,58 +234,26 @@ def test_about_15_percent_of_the_words_are_masked_and_nothing_else(make_arrays, 
     assert (token_ids[targets] == text.token_ids[targets]).mean() == pytest.approx(0.1, abs=0.02)
 
 
-def pad(batch, name="token_ids"):
-    """Return a packed batch as padded token ids, and which of them are real."""
-    rows = torch.tensor_split(batch[name], batch["row_starts"][1:-1])
-    ids = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
-    real = torch.nn.utils.rnn.pad_sequence([torch.ones(len(row), dtype=torch.int64) for row in rows], batch_first=True)
-    return ids, real
+def pad(tensor, batch, filler=0):
+    """Return what a packed batch has for each token, row by row, padded."""
+    rows = torch.tensor_split(tensor, batch["row_starts"][1:-1])
+    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=filler)
 
 
-def copy_to_own(baseline: Baseline) -> BertForMaskedLM:
-    """Return the same model with the attention that transformers itself would take."""
-    config = type(baseline.config)(**baseline.config.to_dict())
-    config._attn_implementation = "eager"
-    own = BertForMaskedLM(config)
+@pytest.mark.parametrize(("name", "kind"), [("bert", BertForMaskedLM), ("tapas", TapasForMaskedLM)])
+def test_the_loss_is_that_of_transformers_on_padded_rows(name, kind, make_baseline, make_arrays):
+    baseline = make_baseline(name)
+    own = kind(type(baseline.model.config)(**baseline.model.config.to_dict(), attn_implementation="eager"))
     own.load_state_dict(baseline.model.state_dict())
-    return own.eval()
-
-
-def test_the_loss_is_that_of_transformers(make_baseline, make_arrays):
-    baseline = make_baseline("bert")
     batch = baseline.make_batch(make_arrays(), np.arange(9), seed=0, epoch=0)
-    ids, real = pad(batch)
     labels = torch.full_like(batch["token_ids"], -100)
     labels[batch["target_position"]] = batch["target_token"]
-    padded = torch.full_like(ids, -100)
-    padded[real.bool()] = labels
+    # Transformers does not get TAPAS's positions: it finds them from the type ids.
+    types = {"token_type_ids": pad(batch["token_types"], batch)} if "token_types" in batch else {}
+    ids, real = pad(batch["token_ids"], batch), pad(torch.ones_like(labels), batch)
     with torch.no_grad():
-        expected = copy_to_own(baseline)(input_ids=ids, attention_mask=real, labels=padded).loss
+        expected = own.eval()(input_ids=ids, attention_mask=real, labels=pad(labels, batch, -100), **types).loss
         torch.testing.assert_close(baseline.compute_loss(batch), expected, rtol=1e-4, atol=1e-4)
-
-
-def test_rows_are_encoded_as_transformers_encodes_them_padded(make_baseline, make_arrays):
-    baseline = make_baseline("tapas")
-    batch = baseline.make_input(make_arrays(), np.arange(9), None)
-    ids, real = pad(batch)
-    types, _ = pad(batch, "token_types")
-    with torch.no_grad():
-        # Transformers does not get the positions: it finds them from the type ids.
-        own = baseline.model(input_ids=ids, attention_mask=real, token_type_ids=types)
-        found = baseline.score_tokens(baseline.encode(batch))
-    torch.testing.assert_close(found, own.logits[real.bool()], rtol=1e-4, atol=1e-4)
-
-
-@settings(max_examples=50, deadline=None)
-@given(lengths=st.lists(st.integers(1, 70), min_size=1, max_size=12))
-def test_shelves_hold_every_token_once_and_are_at_most_half_empty(lengths):
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    buckets, order = pad_rows(starts)
-    laid = np.concatenate([bucket.ravel() for bucket in buckets])
-    assert np.array_equal(laid[order], np.arange(starts[-1]))
-    assert (laid >= 0).sum() == starts[-1]
-    for bucket in buckets:
-        assert (bucket >= 0).sum(axis=1).min() > bucket.shape[1] / 2
 
 
 @pytest.fixture
@@ -370,9 +309,9 @@ def test_the_centroid_loss_is_the_mean_distance_and_pulls_the_anchors(haetae, ba
     assert haetae.model.bert.embeddings.word_embeddings.weight.grad is None
 
 
-def test_a_number_scales_its_header_and_adds_a_bias(cm2, toy):
-    rows = toy.rows_of("train")[:5]
-    batch = cm2.make_input(toy.arrays, rows, None)
+def test_a_number_scales_its_header_and_adds_a_bias(cm2, toy_corpus):
+    rows = toy_corpus.rows_of("train")[:5]
+    batch = cm2.make_input(toy_corpus.arrays, rows, None)
     header_CD, value_CD = cm2._embed_parts(batch)
     numbers = batch["number"]
     is_number = ~numbers.isnan()
@@ -394,10 +333,7 @@ def test_the_target_does_not_move_to_meet_its_guess(cm2, make_arrays):
 
 
 def test_what_was_learned_by_heart_is_reconstructed(trained, make_baseline, lesson):
-    rows = lesson.rows_of("train")
-    _, segments = list_cells(lesson.arrays, rows)
-    headers = lesson.headers.take(lesson.arrays.segment_header[segments]).to_pylist()
-    hidden = Hidden(part="value", cells=np.array(["language" in header for header in headers]))
+    rows, hidden = hide_languages(lesson)
     learned, fresh = (
         baseline.reconstruct(lesson.arrays, rows, hidden) for baseline in (trained("cm2"), make_baseline("cm2"))
     )
@@ -405,29 +341,15 @@ def test_what_was_learned_by_heart_is_reconstructed(trained, make_baseline, less
     assert fresh.max() < 0.7
 
 
-def encode(tokenizer, make_arrays, values):
-    tokens = [tokenizer.encode(value, add_special_tokens=False).ids for value in values]
+def test_a_number_is_read_on_a_signed_logarithmic_scale(toy_corpus, make_arrays):
+    numbers = {"0": 0, "7": 7, "1999": 1999, "12345": 12345, "3.5": 3.5, "-12.25": -12.25, "1,234,567.5": 1234567.5}
+    texts = [*numbers, "a", "2001-02-03", "1 2", "1,2"]
+    tokens = [toy_corpus.tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
     offsets = np.concatenate([[0], np.cumsum([len(each) for each in tokens])])
-    return replace(
-        make_arrays(), value_offsets=offsets, value_tokens=np.array([t for each in tokens for t in each], np.int32)
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("0", 0),
-        ("7", 7),
-        ("1999", 1999),
-        ("12345", 12345),
-        ("3.5", 3.5),
-        ("-12.25", -12.25),
-        ("1,234,567.5", 1234567.5),
-    ],
-)
-def test_a_number_is_read_on_a_signed_logarithmic_scale(toy, make_arrays, text, number):
-    found = NumberReader(toy.tokenizer).read(encode(toy.tokenizer, make_arrays, [text, "a"]))
-    assert found[0] == pytest.approx(np.sign(number) * np.log1p(abs(number)) / LOG_SCALE, rel=1e-5)
+    arrays = replace(make_arrays(), value_offsets=offsets, value_tokens=np.concatenate(tokens).astype(np.int32))
+    expected = [np.sign(number) * np.log1p(abs(number)) / LOG_SCALE for number in numbers.values()]
+    found = NumberReader(toy_corpus.tokenizer).read(arrays)
+    np.testing.assert_allclose(found, [*expected, *[np.nan] * 4], rtol=1e-5)
 
 
 def read_losses(folder):
@@ -435,53 +357,53 @@ def read_losses(folder):
 
 
 @each_baseline
-def test_a_step_taken_in_parts_is_the_same_step(name, toy, make_config, tmp_path, monkeypatch):
-    whole = train_baseline(name, toy, tmp_path / "whole", make_config(max_steps=4, log_every=1))
+def test_a_step_taken_in_parts_is_the_same_step(name, toy_corpus, make_config, tmp_path, monkeypatch):
+    whole = train_baseline(name, toy_corpus, tmp_path / "whole", make_config(max_steps=4, log_every=1))
     monkeypatch.setattr(training, "MAX_TOKENS", {"cpu": 100})
-    parts = train_baseline(name, toy, tmp_path / "parts", make_config(max_steps=4, log_every=1))
+    parts = train_baseline(name, toy_corpus, tmp_path / "parts", make_config(max_steps=4, log_every=1))
     np.testing.assert_allclose(read_losses(parts), read_losses(whole), rtol=2e-4)
 
 
-def test_a_run_takes_the_rows_and_steps_that_navi_takes(toy, make_config, tmp_path, monkeypatch):
+def test_a_run_takes_the_rows_and_steps_that_navi_takes(toy_corpus, make_config, tmp_path, monkeypatch):
     config = make_config()
-    plan = RunPlan(toy.arrays, toy.rows_of("train"), config)
+    plan = RunPlan(toy_corpus.arrays, toy_corpus.rows_of("train"), config)
     made = []
     build = Bert.make_batch
     monkeypatch.setattr(
         Bert, "make_batch", lambda self, arrays, rows, **keys: made.append(rows) or build(self, arrays, rows, **keys)
     )
-    train_baseline("bert", toy, tmp_path / "bert", config)
+    train_baseline("bert", toy_corpus, tmp_path / "bert", config)
     expected = [rows for epoch, first in ((0, 0), (1, plan.epoch_ends[0])) for [rows] in plan.list_steps(epoch, first)]
     assert [rows.tolist() for rows in made] == [rows.tolist() for rows in expected]
 
 
-def test_a_finished_baseline_is_taken_as_it_is(toy, make_config, tmp_path):
+def test_a_finished_baseline_is_taken_as_it_is(toy_corpus, make_config, tmp_path):
     config = make_config(epochs=1)
-    folder = train_baseline("bert", toy, tmp_path / "bert", config)
+    folder = train_baseline("bert", toy_corpus, tmp_path / "bert", config)
     reports = []
     other = replace(config, training=replace(config.training, workers=1))
-    again = train_baseline("bert", toy, folder, other, reports.append)
+    again = train_baseline("bert", toy_corpus, folder, other, reports.append)
     assert again == folder
     assert reports == []
 
 
-def test_a_baseline_trained_otherwise_is_refused(toy, make_config, tmp_path):
-    folder = train_baseline("bert", toy, tmp_path / "bert", make_config(epochs=1))
+def test_a_baseline_trained_otherwise_is_refused(toy_corpus, make_config, tmp_path):
+    folder = train_baseline("bert", toy_corpus, tmp_path / "bert", make_config(epochs=1))
     with pytest.raises(ConfigError, match="differs in training"):
-        train_baseline("bert", toy, folder, make_config(epochs=1, seed=1))
+        train_baseline("bert", toy_corpus, folder, make_config(epochs=1, seed=1))
     with pytest.raises(ConfigError, match="differs in baseline"):
-        train_baseline("cm2", toy, folder, make_config(epochs=1))
+        train_baseline("cm2", toy_corpus, folder, make_config(epochs=1))
 
 
-def test_an_interrupted_run_leaves_no_folder_and_is_begun_anew(toy, make_config, tmp_path):
+def test_an_interrupted_run_leaves_no_folder_and_is_begun_anew(toy_corpus, make_config, tmp_path):
     def interrupt(report):
         if report.step == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_baseline("bert", toy, tmp_path / "bert", make_config(epochs=1, log_every=1), interrupt)
+        train_baseline("bert", toy_corpus, tmp_path / "bert", make_config(epochs=1, log_every=1), interrupt)
     assert not (tmp_path / "bert").exists()
-    folder = train_baseline("bert", toy, tmp_path / "bert", make_config(epochs=1, log_every=1))
+    folder = train_baseline("bert", toy_corpus, tmp_path / "bert", make_config(epochs=1, log_every=1))
     steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert steps == list(range(1, len(steps) + 1))
     assert [path.name for path in tmp_path.iterdir()] == ["bert"]
@@ -500,11 +422,11 @@ def test_what_is_masked_of_a_row_does_not_depend_on_the_rows_beside_it(make_arra
     assert np.array_equal(token_ids, np.concatenate(alone))
 
 
-def test_a_loss_that_is_not_finite_changes_nothing_and_ends_the_run(toy, make_config, make_baseline, tmp_path):
+def test_a_loss_that_is_not_finite_changes_nothing_and_ends_the_run(toy_corpus, make_config, make_baseline, tmp_path):
     baseline = make_baseline("bert")
     before = {name: tensor.clone() for name, tensor in baseline.state_dict().items()}
     baseline.compute_loss = lambda batch: sum(p.sum() for p in baseline.parameters()) * torch.nan
-    run = BaselineTrainer(baseline, toy, make_config(max_bad_steps=2, log_every=1), tmp_path, None)
+    run = BaselineTrainer(baseline, toy_corpus, make_config(max_bad_steps=2, log_every=1), tmp_path, None)
     with pytest.raises(TrainingError, match="'bert' was not finite 2 steps in a row"):
         run.finish()
     assert all(torch.equal(tensor, before[name]) for name, tensor in baseline.state_dict().items())

@@ -263,8 +263,8 @@ def test_without_umap_tsne_keeps_bundles_of_directions_together(tmp_path, monkey
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
     middle = np.repeat(np.eye(6)[:2], 15, axis=0)
     points = (middle + 0.05 * np.random.default_rng(0).normal(size=(30, 6))).astype(np.float16)
-    projected = figures.project(points, tmp_path, method="umap")
-    assert projected.method == "t-SNE"
-    first, second = projected.points[:15], projected.points[15:]
+    placed, method = figures.project(points, tmp_path, method="umap")
+    assert method == "t-SNE"
+    first, second = placed[:15], placed[15:]
     apart = np.linalg.norm(first.mean(axis=0) - second.mean(axis=0))
     assert apart > max(np.linalg.norm(each - each.mean(axis=0), axis=1).mean() for each in (first, second))

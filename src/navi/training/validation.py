@@ -155,9 +155,9 @@ def majority_baseline(arrays: SegmentArrays, train_rows: Ints, batch: Batch) -> 
     segment_M = (batch.rows.token_span[batch.targets.position] // 2).numpy()
     place_M = batch.rows.token_position[batch.targets.position].numpy()
     header_length_M = np.diff(arrays.header_offsets)[header_S][segment_M]
-    headers = _read_tokens(arrays.header_offsets, arrays.header_tokens, np.full(len(place_M), header), place_M)
+    headers = read_tokens(arrays.header_offsets, arrays.header_tokens, np.full(len(place_M), header), place_M)
     value_M, value_place_M = value_K[arrays.cell_column[cells]][segment_M], place_M - header_length_M - 1
-    values = _read_tokens(arrays.value_offsets, arrays.value_tokens, value_M, value_place_M)
+    values = read_tokens(arrays.value_offsets, arrays.value_tokens, value_M, value_place_M)
     token, kind = batch.targets.token.numpy(), batch.targets.kind.numpy()
     hits = {
         "most_frequent_header": (headers == token)[kind == REGIME_HEADER],
@@ -178,7 +178,7 @@ def find_majority(arrays: SegmentArrays, rows: Ints) -> tuple[int, Ints]:
     return int(np.bincount(arrays.segment_header[segment_C], minlength=1).argmax()), value_K
 
 
-def _read_tokens(offsets: Ints, tokens: NDArray[np.int32], ids: Ints, place: Ints) -> Ints:
+def read_tokens(offsets: Ints, tokens: NDArray[np.int32], ids: Ints, place: Ints) -> Ints:
     """Return the token at a place of each id's text; NO_TOKEN beyond its ends or where there is no id."""
     known = np.maximum(ids, 0)
     inside = (ids >= 0) & (place >= 0) & (place < offsets[known + 1] - offsets[known])

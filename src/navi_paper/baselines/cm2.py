@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer
@@ -18,7 +19,7 @@ from navi.model.attention import Boundaries, Packing, pack_attention
 from navi.model.encoder import pool_spans
 from navi.randomness import fold, make_key, uniform
 from navi_paper.baselines.base import LAYERS, Baseline, Batch, to_tensors
-from navi_paper.baselines.text import Cells, list_row_cells
+from navi_paper.baselines.text import Cells
 from navi_paper.encoder import Bools, Floats, Hidden, Ints
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Cm2(Baseline):
 
     def make_batch(self, arrays: SegmentArrays, rows: Ints, *, seed: int, epoch: int) -> Batch:
         """Return rows with some values masked, and which."""
-        cells = list_row_cells(arrays, rows)
+        cells = Cells(arrays, rows)
         keys = fold(fold(make_key(seed, epoch), rows)[cells.row], cells.rank)
         return self._pack(arrays, cells, None, uniform(keys) < MASKED_SHARE)
 
@@ -101,10 +102,9 @@ class Cm2(Baseline):
 
     def make_input(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None) -> Batch:
         """Return rows with the hidden headers, or values, masked."""
-        cells = list_row_cells(arrays, rows)
-        header = hidden.cells if hidden is not None and hidden.part == "header" else None
-        value = hidden.cells if hidden is not None and hidden.part == "value" else None
-        return self._pack(arrays, cells, header, value)
+        cells = Cells(arrays, rows)
+        masked = {} if hidden is None else {hidden.part: hidden.cells}
+        return self._pack(arrays, cells, masked.get("header"), masked.get("value"))
 
     def read_states(self, batch: Batch) -> Batch:
         """Return the state of [CLS], and that of each feature, which stands for header, value and both."""
@@ -192,23 +192,17 @@ class NumberReader:
         """Return each value as a number on a signed logarithmic scale, NaN for text: (V,)."""
         with self._lock:  # loader threads ask side by side, and one answer serves all
             if self._latest is None or self._latest[0].value_tokens is not arrays.value_tokens:
-                self._latest = (arrays, self._read(arrays))
+                self._latest = (arrays, self._read(arrays.value_offsets, arrays.value_tokens))
             return self._latest[1]
 
-    def _read(self, arrays: SegmentArrays) -> Floats:
-        offsets, tokens = arrays.value_offsets, arrays.value_tokens
-        numbers = np.full(len(offsets) - 1, np.nan, dtype=np.float64)
-        if len(numbers) == 0:
-            return numbers.astype(np.float32)
-        numeric = np.logical_and.reduceat(self._numeric[tokens], offsets[:-1])
+    def _read(self, offsets: Ints, tokens: NDArray[np.int32]) -> Floats:
+        numbers = np.full(len(offsets) - 1, np.nan)
+        # Of no values there is no first one, where `reduceat` would begin.
+        numeric = np.logical_and.reduceat(self._numeric[tokens], offsets[:-1]) if len(numbers) else ()
         for value in np.flatnonzero(numeric).tolist():
-            numbers[value] = self._parse(tokens[offsets[value] : offsets[value + 1]].tolist())
+            pieces = (self._pieces[token] for token in tokens[offsets[value] : offsets[value + 1]].tolist())
+            text = " ".join(pieces).replace(" ##", "")
+            if _NUMBER.fullmatch(text):  # neither a date nor a list
+                numbers[value] = float(text.replace(" ", "").replace(",", ""))
         logarithms: Floats = (np.sign(numbers) * np.log1p(np.abs(numbers)) / LOG_SCALE).astype(np.float32)
         return logarithms
-
-    def _parse(self, tokens: list[int]) -> float:
-        """Return the number that some tokens spell, NaN if they spell a date or a list."""
-        text = " ".join(self._pieces[token] for token in tokens).replace(" ##", "")
-        if not _NUMBER.fullmatch(text):
-            return float("nan")
-        return float(text.replace(" ", "").replace(",", ""))

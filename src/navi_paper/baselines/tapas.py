@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import BertConfig, TapasConfig, TapasForMaskedLM
+from transformers.models.bert.modeling_bert import BertLayer
 
 from navi.corpus.arrays import SegmentArrays, count_up
+from navi.model.attention import pack_attention
 from navi_paper.baselines.base import Batch, copy_weights, to_tensors
-from navi_paper.baselines.text import Text, TokenBaseline, list_row_cells, place_words
+from navi_paper.baselines.text import Cells, Text, TokenBaseline, place_words
 from navi_paper.encoder import Ints
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Shape suffixes: C cells, T tokens (packed), N rows of a bucket, P padded length, D hidden size.
+# Shape suffixes: R rows, C cells, T tokens (packed), D hidden size.
 
 SEGMENT, COLUMN, ROW, NUM_TYPES = 0, 1, 2, 7
 """Places of the type ids that differ here; the others are labels, ranks and relations to a question, all 0."""
@@ -42,8 +44,7 @@ _BEGIN = 2
 class Tapas(TokenBaseline):
     """Transformers' TAPAS over `[CLS] [SEP] headers … values …`: an empty question and a table of one row.
 
-    Positions restart in each cell, as its configuration has it. Its layers know no packed attention, so that rows are
-    padded, in buckets of like length.
+    Positions restart in each cell, as its configuration has it.
     """
 
     name = "tapas"
@@ -53,6 +54,10 @@ class Tapas(TokenBaseline):
     def __init__(self, config: BertConfig, tokenizer: Tokenizer) -> None:
         super().__init__(config, tokenizer)
         self.model = TapasForMaskedLM(TapasConfig(**{key: getattr(config, key) for key in SHAPE}))
+        # Its own layers compute the same under the same names, but know no packed attention.
+        layers = (BertLayer(config, layer_idx=number) for number in range(config.num_hidden_layers))
+        self.model.tapas.encoder.layer = nn.ModuleList(layers)
+        pack_attention(self.model)
 
     def start_from(self, weights: dict[str, Tensor]) -> None:
         """Take over the weights of a backbone; the segment type starts as its only type, the other types at random."""
@@ -63,7 +68,7 @@ class Tapas(TokenBaseline):
 
     def write(self, arrays: SegmentArrays, rows: Ints) -> Text:
         """Return the headers of each row, then its values; a row has as many tokens as there are positions, at most."""
-        cells = list_row_cells(arrays, rows)
+        cells = Cells(arrays, rows)
         length_C = cells.header_length + cells.value_length
         kept = cells.sum_before(length_C) + length_C <= self.config.max_position_embeddings - _BEGIN
         kept &= cells.rank < self.model.config.type_vocab_sizes[COLUMN] - 1
@@ -79,31 +84,15 @@ class Tapas(TokenBaseline):
         return text
 
     def pack(self, text: Text, token_ids: Ints) -> Batch:
-        """Return what `encode` takes: tokens, type ids, positions within cells, and the buckets."""
-        buckets, order = pad_rows(text.row_starts)
-        packed = super().pack(text, token_ids)
-        packed |= to_tensors(token_types=make_types(text), token_position=make_positions(text), order=order)
-        return packed | to_tensors(**{f"bucket{number}": places for number, places in enumerate(buckets)})
+        """Return what `encode` takes: tokens, type ids and positions within cells."""
+        own = to_tensors(token_types=make_types(text), token_position=make_positions(text))
+        return super().pack(text, token_ids) | own
 
-    def encode(self, batch: Batch) -> Tensor:
-        """Return contextual token embeddings: (T, D)."""
-        encoded: list[Tensor] = []
-        while (places_NP := batch.get(f"bucket{len(encoded)}")) is not None:
-            encoded.append(self._encode_bucket(batch, places_NP))
-        return torch.cat(encoded).index_select(0, batch["order"])
-
-    def _encode_bucket(self, batch: Batch, places_NP: Tensor) -> Tensor:
-        real_NP = places_NP >= 0
-        flat = places_NP.clamp(min=0).flatten()
-        token_ids, positions, types = (
-            batch[name].index_select(0, flat).view(*places_NP.shape, *batch[name].shape[1:])
-            for name in ("token_ids", "token_position", "token_types")
-        )
-        hidden_NPD = self.model.tapas.embeddings(token_ids, types, positions)
-        lowest = torch.finfo(hidden_NPD.dtype).min
-        unseen = torch.zeros_like(real_NP, dtype=hidden_NPD.dtype).masked_fill(~real_NP, lowest)[:, None, None, :]
-        encoded: Tensor = self.model.tapas.encoder(hidden_NPD, attention_mask=unseen, return_dict=True)[0]
-        return encoded.flatten(0, 1)
+    def embed_tokens(self, batch: Batch) -> Tensor:
+        """Return the embeddings of the tokens, of their types and of their places: (T, D)."""
+        row = (batch[name].unsqueeze(0) for name in ("token_ids", "token_types", "token_position"))
+        embedded: Tensor = self.model.tapas.embeddings(*row)
+        return embedded.squeeze(0)
 
 
 def make_types(text: Text) -> Ints:
@@ -125,22 +114,3 @@ def make_positions(text: Text) -> Ints:
     first[text.row_starts[:-1]] = True
     begins = np.flatnonzero(first)
     return count_up(np.diff(np.append(begins, len(first))))
-
-
-def pad_rows(row_starts: Ints) -> tuple[list[Ints], Ints]:
-    """Return rows of like length padded together, and where each token stands when the buckets are laid end to end.
-
-    A bucket is (N, P) places on the token axis, -1 for padding; lengths are those up to a power of two.
-    """
-    lengths = np.diff(row_starts)
-    bucket_R = np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
-    buckets, before, order = [], 0, np.zeros(row_starts[-1], dtype=np.int64)
-    for bucket in np.unique(bucket_R):
-        chosen = np.flatnonzero(bucket_R == bucket)
-        step_P = np.arange(lengths[chosen].max())
-        places = np.where(step_P < lengths[chosen, None], row_starts[chosen, None] + step_P, -1)
-        flat = places.ravel()
-        order[flat[flat >= 0]] = before + np.flatnonzero(flat >= 0)
-        buckets.append(places)
-        before += len(flat)
-    return buckets, order

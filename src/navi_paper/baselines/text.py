@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
 from navi.batches import SpecialTokens
@@ -39,34 +39,24 @@ TOKEN_SHARE, MASK_RATE, RANDOM_RATE = 0.15, 0.8, 0.1
 _CHOOSE, _REPLACE, _RANDOM = range(3)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Cells:
-    """The cells of some rows, row after row."""
+    """The cells of some rows, row after row: the row of each, from 0, its place there, header and value."""
 
-    rows: Ints
-    """(R,) the rows, as the corpus numbers them."""
-    row: Ints
-    """(C,) row of each cell, from 0."""
-    header: Ints
-    """(C,) header of each cell."""
-    value: Ints
-    """(C,) value of each cell."""
-    header_length: Ints
-    """(C,) tokens of the header."""
-    value_length: Ints
-    """(C,) tokens of the value."""
-
-    @property
-    def rank(self) -> Ints:
-        """(C,) place of the cell in its row."""
-        return count_up(np.bincount(self.row, minlength=len(self.rows)))
+    def __init__(self, arrays: SegmentArrays, rows: Ints) -> None:
+        counts_R, cells = gather_ranges(arrays.row_offsets, rows)
+        segments = arrays.row_segments[cells]
+        self.rows, self.row, self.rank = rows, np.repeat(np.arange(len(rows)), counts_R), count_up(counts_R)
+        self.header = arrays.segment_header[segments].astype(np.int64)
+        self.value = arrays.segment_value[segments].astype(np.int64)
+        self.header_length = arrays.header_offsets[self.header + 1] - arrays.header_offsets[self.header]
+        self.value_length = arrays.value_offsets[self.value + 1] - arrays.value_offsets[self.value]
 
     def sum_before(self, lengths_C: Ints) -> Ints:
         """Return the sum of the lengths of the cells before each one in its row: (C,)."""
         before_C = np.cumsum(lengths_C) - lengths_C
         return before_C - before_C[np.searchsorted(self.row, self.row)]
 
-    def sum_rows(self, lengths_C: Ints) -> Ints:
+    def sum_rows(self, lengths_C: Ints | Bools) -> Ints:
         """Return the sum of the lengths over each row: (R,)."""
         return np.bincount(self.row, weights=lengths_C, minlength=len(self.rows)).astype(np.int64)
 
@@ -106,7 +96,6 @@ class Template:
     """What stands around the headers and values of a row."""
 
     begin: tuple[int, ...]
-    """Begins the row."""
     before: tuple[int, ...] = ()
     """Stands before each header."""
     between: tuple[int, ...]
@@ -116,33 +105,20 @@ class Template:
     separator: tuple[int, ...]
     """Stands between two cells."""
     end: tuple[int, ...]
-    """Ends the row."""
-
-
-def list_row_cells(arrays: SegmentArrays, rows: Ints) -> Cells:
-    """Return the cells of these rows."""
-    counts_R, cells = gather_ranges(arrays.row_offsets, rows)
-    segments = arrays.row_segments[cells]
-    header, value = arrays.segment_header[segments].astype(np.int64), arrays.segment_value[segments].astype(np.int64)
-    return Cells(
-        rows=rows,
-        row=np.repeat(np.arange(len(rows)), counts_R),
-        header=header,
-        value=value,
-        header_length=arrays.header_offsets[header + 1] - arrays.header_offsets[header],
-        value_length=arrays.value_offsets[value + 1] - arrays.value_offsets[value],
-    )
 
 
 def write_text(arrays: SegmentArrays, rows: Ints, template: Template, limit: int) -> Text:
     """Return rows written after a template, none of more than `limit` tokens: what is too long loses its last cells."""
-    cells = list_row_cells(arrays, rows)
+    cells = Cells(arrays, rows)
     around = sum(map(len, (template.before, template.between, template.after, template.separator)))
     length_C = cells.header_length + cells.value_length + around
     room = limit - len(template.begin) - len(template.end) + len(template.separator)
     kept = cells.sum_before(length_C) + length_C <= room
     length_C = np.where(kept, length_C, 0)
-    row_starts = _count_rows(cells, length_C, kept, template)
+    length_R = cells.sum_rows(length_C) + len(template.begin) + len(template.end)
+    # The last cell has no separator.
+    length_R -= len(template.separator) * (cells.sum_rows(kept) > 0)
+    row_starts = np.concatenate([[0], np.cumsum(length_R)])
     start_C = row_starts[cells.row] + len(template.begin) + cells.sum_before(length_C)
     header_C = start_C + len(template.before)
     value_C = header_C + cells.header_length + len(template.between)
@@ -201,13 +177,6 @@ def find_hidden(text: Text, hidden: Hidden | None) -> Ints:
     return np.flatnonzero(spans[text.token_span])
 
 
-def _count_rows(cells: Cells, length_C: Ints, kept: Bools, template: Template) -> Ints:
-    """Return where each row begins; the last cell has no separator."""
-    length_R = cells.sum_rows(length_C) + len(template.begin) + len(template.end)
-    length_R -= len(template.separator) * (cells.sum_rows(kept.astype(np.int64)) > 0)
-    return np.concatenate([[0], np.cumsum(length_R)])
-
-
 def _fill(token_ids: Ints, places: Ints, tokens: tuple[int, ...]) -> None:
     for offset, token in enumerate(tokens):
         token_ids[places + offset] = token
@@ -216,16 +185,24 @@ def _fill(token_ids: Ints, places: Ints, tokens: tuple[int, ...]) -> None:
 class TokenBaseline(Baseline):
     """Writes a row as a text, masks 15 % of its header and value tokens, and guesses them."""
 
-    model: nn.Module
-    """The encoder of transformers, with its head for masked tokens at `cls`."""
+    model: Any
+    """The encoder of transformers, whose layers are BERT's, with its head for masked tokens at `cls`."""
 
     @abstractmethod
     def write(self, arrays: SegmentArrays, rows: Ints) -> Text:
         """Return rows as texts, each cut to what the encoder takes."""
 
     @abstractmethod
+    def embed_tokens(self, batch: Batch) -> Tensor:
+        """Return the embeddings of the tokens before their context: (T, D)."""
+
     def encode(self, batch: Batch) -> Tensor:
-        """Return contextual token embeddings: (T, D)."""
+        """Return contextual token embeddings: (T, D); packing rows, not padding them, changes nothing but the time."""
+        packing = Packing(self.config.num_attention_heads, Boundaries(batch["row_starts"], len(batch["token_ids"])))
+        hidden = self.embed_tokens(batch).unsqueeze(0)
+        for layer in self.model.base_model.encoder.layer:
+            hidden = layer(hidden, packing=packing)
+        return hidden.squeeze(0)
 
     def score_tokens(self, states_MD: Tensor) -> Tensor:
         """Return the logits of every token: (M, V)."""
@@ -302,10 +279,7 @@ class TokenBaseline(Baseline):
 
 
 class Bert(TokenBaseline):
-    """Transformers' BERT over `[CLS] header : value , header : value … [SEP]`.
-
-    Rows are packed on one axis rather than padded, which changes nothing but the time it takes.
-    """
+    """Transformers' BERT over `[CLS] header : value , header : value … [SEP]`."""
 
     name = "bert"
     abilities = frozenset({PREDICTS_TOKENS, IN_VARIANTS})
@@ -336,11 +310,6 @@ class Bert(TokenBaseline):
         """Return rows as plain text, each cut to as many tokens as there are positions."""
         return write_text(arrays, rows, self.template, self.config.max_position_embeddings)
 
-    def encode(self, batch: Batch) -> Tensor:
-        """Return contextual token embeddings: (T, D)."""
-        token_ids = batch["token_ids"]
-        packing = Packing(self.config.num_attention_heads, Boundaries(batch["row_starts"], len(token_ids)))
-        hidden = embed_tokens(self.model.bert.embeddings, token_ids, batch["token_position"]).unsqueeze(0)
-        for layer in self.model.bert.encoder.layer:
-            hidden = layer(hidden, packing=packing)
-        return hidden.squeeze(0)
+    def embed_tokens(self, batch: Batch) -> Tensor:
+        """Return the embeddings of the tokens and of their places: (T, D)."""
+        return embed_tokens(self.model.bert.embeddings, batch["token_ids"], batch["token_position"])

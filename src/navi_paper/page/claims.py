@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from navi.report import Cell, Measurement, ReportColumn, ReportTable, Section
@@ -20,7 +20,7 @@ from navi_paper.page.tables import (
     MeasureColumn,
     TableLayout,
     find_figure,
-    find_quoted,
+    find_published,
     name_model,
 )
 
@@ -71,7 +71,10 @@ def show_claims(averages: Averages) -> Section | None:
 
 def compare_with_bert(averages: Averages, corpus: str) -> ReportTable | None:
     """Return the three models side by side, measure by measure."""
-    rows = [_compare(averages, corpus, title, place) for title, place in _list_compared()]
+    places = [(layout, shown) for section in SECTIONS.values() for layout in section.tables for shown in layout.columns]
+    # A measure that stands in several tables is taken from the first, which has all models.
+    by_measure = {f"{shown.task}/{shown.measure}": (layout, shown) for layout, shown in reversed(places)}
+    rows = [_compare(averages, corpus, title, by_measure[key]) for key, title in COMPARED.items()]
     filled = tuple(row for row in rows if any(cell is not None for cell in row[1:4]))
     measured, margin = "measured", "margin over BERT"
     columns: tuple[ReportColumn | str, ...] = (
@@ -86,13 +89,40 @@ def compare_with_bert(averages: Averages, corpus: str) -> ReportTable | None:
 
 def list_claims(averages: Averages, corpus: str) -> list[Claim]:
     """Return the claims that these results can say something of."""
-    quoted = list(_list_quoted((GENERATIVE, CLUSTERING)))
-    claims = [
-        *(_order(averages, corpus, quoted, NAVI, other, "in predicting and clustering") for other in BASELINES),
-        _order(averages, corpus, list(_list_quoted((FEATURES,))), NAVI_FE, TABLE_VECTORIZER),
-        *_list_losses(averages, corpus),
-        *_list_ablations(averages, corpus),
-    ]
+
+    def subtract_models(shown: MeasureColumn, first: str, second: str) -> float | None:
+        return subtract(*(find_figure(averages, shown, corpus, model) for model in (first, second)))
+
+    def order(columns: Iterable[MeasureColumn], first: str, second: str, where: str = "") -> Claim:
+        """Return the claim that one model is ahead of another in some columns."""
+        margins = [subtract_models(shown, first, second) for shown in columns]
+        text = f"{name_model(first)} ahead of {name_model(second)} {where}".rstrip()
+        return Claim(text=text, margins=tuple(margin for margin in margins if margin is not None))
+
+    def is_worse(layout: TableLayout, shown: MeasureColumn, ablated: str) -> bool:
+        """Return whether the paper has an ablation worse than the whole."""
+        quoted = (find_published(layout.paper, corpus, model, shown.paper) for model in (PAPER, ablated))
+        return (subtract(*quoted) or 0.0) > 0
+
+    def list_quoted(*tables: TableLayout) -> list[Place]:
+        return [(table, shown) for table in tables for shown in table.columns if shown.paper]
+
+    quoted = [shown for _, shown in list_quoted(GENERATIVE, CLUSTERING)]
+    claims = [order(quoted, NAVI, other, "in predicting and clustering") for other in BASELINES]
+    claims.append(order([shown for _, shown in list_quoted(FEATURES)], NAVI_FE, TABLE_VECTORIZER))
+    default, permuted, *renamed = ROBUSTNESS.columns[:4]
+    text = f"NAVI's header accuracy unchanged (± {SAME}) with columns permuted"
+    moved = subtract(*(find_figure(averages, shown, corpus, NAVI) for shown in (permuted, default)))
+    claims.append(Claim(text=text, margins=() if moved is None else (SAME + 1e-9 - abs(moved),)))
+    changes = [[find_figure(averages, shown, corpus, model) for model in (NAVI, BERT)] for shown in renamed]
+    kept = [[each.change for each in pair if each and each.change is not None] for pair in changes]
+    less = tuple(pair[0] - pair[1] for pair in kept if len(pair) == 2)
+    claims.append(Claim(text="NAVI loses less than BERT under synonyms and typos", margins=less))
+    for ablated in (f"{PAPER}-{ablation}" for ablation in ABLATIONS):
+        columns = [shown for layout, shown in list_quoted(GENERATIVE, ENCODERS) if is_worse(layout, shown, ablated)]
+        claims.append(order(columns, PAPER, ablated, "where the paper says so"))
+    routed = [shown for _, shown in list_quoted(*SECTIONS["routing"].tables)]
+    claims.append(order(routed, PAPER, f"{PAPER}-random_routing"))
     return [claim for claim in claims if claim.margins]
 
 
@@ -101,70 +131,12 @@ def subtract(first: Measurement | None, second: Measurement | None) -> float | N
     return None if first is None or second is None else first.value - second.value
 
 
-def _list_compared() -> Iterator[tuple[str, Place]]:
-    """Yield what is compared with BERT: a title, and the column that has it."""
-    places = [(layout, shown) for section in SECTIONS.values() for layout in section.tables for shown in layout.columns]
-    # A measure that stands in several tables is taken from the first, which has all models.
-    columns = {f"{shown.task}/{shown.measure}": (layout, shown) for layout, shown in reversed(places)}
-    return ((title, columns[key]) for key, title in COMPARED.items())
-
-
 def _compare(averages: Averages, corpus: str, title: str, place: Place) -> tuple[Cell, ...]:
     layout, shown = place
     bert, published, navi = (find_figure(averages, shown, corpus, model) for model in (BERT, PAPER, NAVI))
-    quoted = subtract(*(find_quoted(layout, shown, corpus, model) for model in (PAPER, BERT)))
+    quoted = subtract(*(find_published(layout.paper, corpus, model, shown.paper) for model in (PAPER, BERT)))
     margin = subtract(navi, bert)
     least = 0.001 if quoted is None else round(quoted, 3)
     # Compared as they read, with three digits.
     holds = None if margin is None else round(margin, 3) >= least
     return title, bert, published, navi, margin, quoted, holds
-
-
-def _list_quoted(tables: Iterable[TableLayout]) -> Iterator[Place]:
-    """Yield the columns of some tables that the paper has figures for."""
-    return ((table, shown) for table in tables for shown in table.columns if shown.paper)
-
-
-def _order(averages: Averages, corpus: str, places: Iterable[Place], first: str, second: str, where: str = "") -> Claim:
-    """Return the claim that one model is ahead of another in some cells."""
-    margins = (
-        subtract(*(find_figure(averages, shown, corpus, model) for model in (first, second)))
-        for layout, shown in places
-    )
-    text = f"{name_model(first)} ahead of {name_model(second)} {where}".rstrip()
-    return Claim(text=text, margins=tuple(margin for margin in margins if margin is not None))
-
-
-def _list_losses(averages: Averages, corpus: str) -> list[Claim]:
-    """Return what is claimed of changed schemas."""
-    default, permuted, *renamed = ROBUSTNESS.columns[:4]
-    changed = subtract(*(find_figure(averages, shown, corpus, NAVI) for shown in (permuted, default)))
-    losses = []
-    for shown in renamed:
-        navi, bert = (find_figure(averages, shown, corpus, model) for model in (NAVI, BERT))
-        if navi is not None and bert is not None and navi.change is not None and bert.change is not None:
-            losses.append(navi.change - bert.change)
-    return [
-        Claim(
-            text=f"NAVI's header accuracy unchanged (± {SAME}) with columns permuted",
-            margins=() if changed is None else (SAME + 1e-9 - abs(changed),),
-        ),
-        Claim(text="NAVI loses less than BERT under synonyms and typos", margins=tuple(losses)),
-    ]
-
-
-def _list_ablations(averages: Averages, corpus: str) -> list[Claim]:
-    """Return that each ablation is worse than the whole wherever it is in the paper."""
-    tables = (GENERATIVE, ENCODERS)
-    claims = []
-    for ablation in ABLATIONS:
-        ablated = f"{PAPER}-{ablation}"
-        places = [
-            (layout, shown)
-            for layout, shown in _list_quoted(tables)
-            if (subtract(*(find_quoted(layout, shown, corpus, model) for model in (PAPER, ablated))) or 0.0) > 0
-        ]
-        claims.append(_order(averages, corpus, places, PAPER, ablated, "where the paper says so"))
-    routed = list(_list_quoted(SECTIONS["routing"].tables))
-    claims.append(_order(averages, corpus, routed, PAPER, f"{PAPER}-random_routing"))
-    return claims

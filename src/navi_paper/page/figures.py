@@ -21,7 +21,6 @@ from navi.report import Chart, Item, histogram, line_chart, place_points, reliab
 from navi.report.charts import FEWEST_NEIGHBOURS
 from navi_paper.page.tables import BERT, NAVI, PAPER, Averages, name_model
 from navi_paper.results import MODELS_FOLDER
-from navi_paper.tasks.clustering import normalise
 
 # Shape suffixes: N points, D hidden size.
 
@@ -122,7 +121,7 @@ def draw_curves(averages: Averages, corpus: str) -> list[Item]:
     )
     figures: list[Item] = []
     for kind, name, title, said, percent in asked:
-        lines = {name_model(model): thin(run.follow(kind, name)) for model, run in runs.items()}
+        lines = {name_model(model): run.follow(kind, name) for model, run in runs.items()}
         series = {model: line for model, line in lines.items() if line}
         if series:
             note = "" if percent else "Models learn different things: their losses are not to be compared."
@@ -152,8 +151,10 @@ class TrainedModel:
     """What was logged, line after line."""
 
     def follow(self, kind: str, name: str) -> tuple[tuple[float, float], ...]:
-        """Return step and figure wherever a figure was logged."""
-        return tuple((line["step"], line[name]) for line in self.metrics if line.get("kind") == kind and name in line)
+        """Return step and figure where a figure was logged; of many, some, the first and the last among them."""
+        line = [(each["step"], each[name]) for each in self.metrics if each.get("kind") == kind and name in each]
+        places = np.unique(np.linspace(0, len(line) - 1, min(len(line), MAX_STEPS)).round().astype(int))
+        return tuple(line[place] for place in places)
 
 
 def list_runs(averages: Averages, corpus: str) -> dict[str, TrainedModel]:
@@ -193,23 +194,23 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Setting]:
     return flat
 
 
-@dataclass(frozen=True)
-class Projection:
-    """Embeddings as points in a plane, near each other where their directions are alike."""
+def project(
+    embedded_ND: Floats, folder: Path, *, method: Literal["umap", "t-sne"], seed: int = 0
+) -> tuple[NDArray[np.float32], str]:
+    """Return points in a plane (N, 2), near each other where directions are alike, and what projected them.
 
-    points: NDArray[np.float32]
-    """(N, 2) where each stands."""
-    method: str
-    """What projected them."""
-
-
-def project(embedded_ND: Floats, folder: Path, *, method: Literal["umap", "t-sne"], seed: int = 0) -> Projection:
-    """Project embeddings to a plane; what was projected before is taken from the folder.
-
-    UMAP is not installed everywhere: t-SNE does where it is missing, and principal components for a few points.
+    What was projected before is taken from the folder. UMAP is not installed everywhere: t-SNE does where it is
+    missing, and principal components for a few points.
     """
-    name, run = _choose_method(len(embedded_ND), method)
-    unit_ND = np.ascontiguousarray(normalise(embedded_ND.astype(np.float32)), dtype=np.float32)
+    from sklearn.preprocessing import normalize
+
+    name = "t-SNE"
+    run: Callable[[Floats, int], Floats] = place_points
+    if len(embedded_ND) < FEWEST_NEIGHBOURS:
+        name = "principal components"
+    elif method == "umap" and find_spec("umap") is not None:
+        name, run = "UMAP", _project_by_umap
+    unit_ND = np.ascontiguousarray(normalize(embedded_ND.astype(np.float32)), dtype=np.float32)
     key = hashlib.sha256(f"{name} {seed} {unit_ND.shape}".encode() + unit_ND.tobytes()).hexdigest()[:20]
     file = folder / PLACES_FOLDER / f"{key}.npy"
     if not file.is_file():
@@ -217,15 +218,7 @@ def project(embedded_ND: Floats, folder: Path, *, method: Literal["umap", "t-sne
         points = np.asarray(run(unit_ND, seed), dtype=np.float32)
         with write_file(file) as aside, aside.open("wb") as opened:
             np.save(opened, points)
-    return Projection(np.load(file), name)
-
-
-def _choose_method(count: int, method: str) -> tuple[str, Callable[[Floats, int], Floats]]:
-    if count < FEWEST_NEIGHBOURS:
-        return "principal components", place_points
-    if method == "umap" and find_spec("umap") is not None:
-        return "UMAP", _project_by_umap
-    return "t-SNE", place_points
+    return np.load(file), name
 
 
 def _project_by_umap(unit_ND: Floats, seed: int) -> Floats:
@@ -247,17 +240,6 @@ def find_widest(concepts: list[str], headers: list[str]) -> str:
     """
     counts = Counter(concept for concept, _ in {*zip(concepts, headers, strict=True)})
     return min(counts, key=lambda concept: (-counts[concept], concept))
-
-
-def thin(line: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
-    """Return a line with fewer points, its ends among them.
-
-    >>> len(thin(tuple((step, 0.0) for step in range(1001))))
-    100
-    """
-    if len(line) <= MAX_STEPS:
-        return line
-    return tuple(line[place] for place in np.linspace(0, len(line) - 1, MAX_STEPS).round().astype(int))
 
 
 def _load(averages: Averages, corpus: str, task: str, models: tuple[str, ...]) -> dict[str, Arrays]:
@@ -285,7 +267,7 @@ def _load_points(averages: Averages, corpus: str, task: str, key: str, limit: in
 
 
 def _map(
-    projected: Projection,
+    projected: tuple[NDArray[np.float32], str],
     labels: Mapping[str, list[str]],
     caption: str,
     *,
@@ -294,15 +276,15 @@ def _map(
     quiet: tuple[str, ...] = (),
 ) -> Chart:
     # Colours go by first appearance: in this order the same name has the same colour on every map; grey lies below.
-    order = sorted(
-        range(len(projected.points)), key=lambda point: (labels[colour][point] not in quiet, labels[colour][point])
-    )
+    points, method = projected
+    shown = labels[colour]
+    order = sorted(range(len(points)), key=lambda point: (shown[point] not in quiet, shown[point]))
     return scatter_map(
         caption,
-        projected.points[order].tolist(),
+        points[order].tolist(),
         {name: [texts[point] for point in order] for name, texts in labels.items()},
         colour=colour,
         hulls=hulls,
         quiet=quiet,
-        note=f"Placed by {projected.method}. Near means alike, far means little. Point at one to read it.",
+        note=f"Placed by {method}. Near means alike, far means little. Point at one to read it.",
     )

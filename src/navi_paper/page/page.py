@@ -99,30 +99,30 @@ def tabulate_settings(runs: Mapping[str, TrainedModel], corpus: str) -> ReportTa
         return None
     models = [model for model, run in runs.items() if run.settings]
     rows = tuple(
-        (name, *(_show_setting(runs[model].settings, name) for model in models), _spell(SETTINGS.get(name)))
-        for name in names
+        (name, *(_spell(runs[model].settings, name) for model in models), _spell(SETTINGS, name)) for name in names
     )
     columns = ("setting", *(name_model(model) for model in models), "paper")
     note = "A dash: the model has no such setting. In the paper a tenth is held out, and θ is 5 % and 95 %."
     return ReportTable(f"{corpus}: hyper-parameters as run.", columns, rows, note=note)
 
 
-def _show_setting(settings: Mapping[str, Setting], name: str) -> Cell:
-    if name not in settings:
-        return None
-    return "off" if settings[name] is None else _spell(settings[name])
-
-
-def _spell(setting: Setting) -> str | None:
+def _spell(settings: Mapping[str, Setting], name: str) -> str | None:
     """Return a setting as it is written in a configuration: rounded, small rates would read as 0."""
-    if setting is None or isinstance(setting, str):
-        return setting
-    return str(setting).lower() if isinstance(setting, bool) else f"{setting:g}"
+    setting = settings.get(name)
+    if setting is None:
+        return "off" if name in settings else None
+    if isinstance(setting, bool):
+        return str(setting).lower()
+    return setting if isinstance(setting, str) else f"{setting:g}"
 
 
 def _show_left_out(averages: Averages, left_out: Mapping[str, str]) -> Section | None:
     """Return what is not on the page, and what would bring it there."""
-    rows: list[tuple[Cell, ...]] = [(task, _find_titles(task), reason) for task, reason in left_out.items()]
+    rows: list[tuple[Cell, ...]] = []
+    for task, reason in left_out.items():
+        name = task.split(" of ")[0]  # a task may be left out for one model alone
+        titles = [each.title for each in SECTIONS.values() if name in each.tasks]
+        rows.append((task, ", ".join(titles) or None, reason))
     tried = {*left_out, *(record.task for record in averages.records)}
     for layout in SECTIONS.values():
         missing = [task for task in layout.tasks if task not in tried]
@@ -136,11 +136,6 @@ def _show_left_out(averages: Averages, left_out: Mapping[str, str]) -> Section |
     return Section(
         "What was left out", text, (ReportTable("What was left out.", ("task", "fills", "why"), tuple(rows)),)
     )
-
-
-def _find_titles(task: str) -> str | None:
-    """Return the sections that a task fills; tasks may be left out for one model alone (`TASK of MODEL`)."""
-    return ", ".join(each.title for each in SECTIONS.values() if task.split(" of ")[0] in each.tasks) or None
 
 
 def _show_failed(failed: Iterable[Record]) -> Section | None:
@@ -160,24 +155,17 @@ def _show_origin(averages: Averages) -> Section | None:
     if not averages.records:
         return None
     commands = dict.fromkeys(str(record.about["command"]) for record in averages.records if "command" in record.about)
-    origins = dict.fromkeys(
-        (record.corpus, str(record.about.get("device", "")), _list_versions(record), _get_fingerprint(record))
-        for record in averages.records
-    )
+    origins: dict[tuple[Cell, ...], None] = {}
+    for record in averages.records:
+        versions = ", ".join(f"{name} {version}" for name, version in record.about.get("versions", {}).items())
+        device, fingerprint = (str(record.about.get(name, "")) for name in ("device", "fingerprint"))
+        origins[record.corpus, device, versions, fingerprint[:16]] = None
     columns = ("corpus", "device", "versions", "fingerprint of the corpus")
     items: list[Item] = [Code("\n".join(commands))] if commands else []
     items.append(ReportTable("Where the figures were made.", columns, tuple(origins)))
     minutes = sum(record.seconds for record in averages.records) / 60
     text = f"{len(averages.records)} cells, measured in {minutes:.0f} minutes, training apart."
     return Section("Where the figures come from", text, tuple(items))
-
-
-def _list_versions(record: Record) -> str:
-    return ", ".join(f"{name} {version}" for name, version in record.about.get("versions", {}).items())
-
-
-def _get_fingerprint(record: Record) -> str:
-    return str(record.about.get("fingerprint", ""))[:16]
 
 
 def _join(names: Iterable[str]) -> str:

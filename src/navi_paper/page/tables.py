@@ -21,9 +21,8 @@ BERT, PAPER, NAVI = "bert", "navi-paper", "navi"
 """The three models that every table has."""
 BASELINES = ("tapas", "haetae", "cm2")
 ABLATIONS = ("without_attributes", "without_segment_masking", "without_alignment")
-ABLATION_NAMES = dict(
-    zip((*ABLATIONS, "random_routing"), ("w/o CAE", "w/o MSM", "w/o ESA", "random routing"), strict=True)
-)
+_SHORT = ("w/o CAE", "w/o MSM", "w/o ESA", "random routing")
+ABLATION_NAMES = dict(zip((*ABLATIONS, "random_routing"), _SHORT, strict=True))
 RAW, TABLE_VECTORIZER, NAVI_FE = "any/raw", "any/table_vectorizer", f"{NAVI}/navi_fe"
 """Feature pipelines; the first two need no model, so that any model's cells have them."""
 MODEL_NAMES: Mapping[str, str] = {
@@ -58,51 +57,32 @@ LONGEST_ERROR = 300
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureColumn:
-    """A measure as a column of a table."""
+    """A measure as a column of a table; `contents.toml` says what each field means."""
 
     task: str
-    """The task that measures it."""
     measure: str
-    """What the task calls it; a star stands for whatever is found there, one column each."""
     name: str
-    """What the column is called; a star is put as in the measure."""
     group: str = ""
-    """What stands above it and its neighbours."""
     best: str | None = "highest"
-    """Which figure is best."""
     digits: int = 3
-    """Digits behind the point."""
     paper: str | None = None
-    """What the paper's table calls it; its column stands behind ours."""
     loss: str | None = None
-    """A measure of how much is lost, relatively, shown beside the figure."""
     floor: str | None = None
-    """A measure of what a simple guess gets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableLayout:
-    """A table: models are rows, measures are columns."""
+    """A table: models are rows, measures are columns; `contents.toml` says what each field means."""
 
     caption: str
-    """What it shows."""
     columns: tuple[MeasureColumn, ...]
-    """The measures."""
     models: tuple[str, ...] = MODELS["whole"]
-    """The rows; those without figures are left out. `MODEL/ROW` is one of several that a model's cells hold: `{row}` in
-    a measure is its name, and the model `any` is whichever has it."""
     paper: str | None = None
-    """The paper's table beside which it stands."""
     note: str = ""
-    """What is to be said below it."""
     floor: str = ""
-    """What the simple guess is called."""
     apart: tuple[str, ...] = ()
-    """What a star does not stand for, since it stands elsewhere."""
     highlight: str = NAVI
-    """The row that stands out."""
     others: bool = True
-    """Whether models that no table has a place for are rows too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,13 +90,10 @@ class SectionLayout:
     """A section: some tables and some figures of the same tasks."""
 
     title: str
-    """Its heading."""
     text: str
-    """What is to be said first."""
     tables: tuple[TableLayout, ...] = ()
-    """Its tables."""
     figures: tuple[str, ...] = ()
-    """Its figures, by the names that `navi_paper.page.figures` has for them."""
+    """Names that `navi_paper.page.figures` has for them."""
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -159,19 +136,11 @@ def find_corpus(name: str) -> str | None:
     return next((corpus for corpus in CORPORA if corpus in name.lower()), None)
 
 
-def find_published(table: str, corpus: str, model: str, measure: str) -> Measurement | None:
+def find_published(table: str | None, corpus: str, model: str, measure: str | None) -> Measurement | None:
     """Return a figure of the paper; None where it has none."""
-    figures = _PUBLISHED["tables"][table]["figures"].get(find_corpus(corpus), {})
-    found = figures.get(model, {}).get(measure)
-    if found is None:
-        return None
-    return (
-        Measurement(**found)
-        if isinstance(found, dict)
-        else Measurement(*found)
-        if isinstance(found, list)
-        else Measurement(found)
-    )
+    figures = _PUBLISHED["tables"][table]["figures"] if table is not None else {}
+    found = figures.get(find_corpus(corpus), {}).get(model, {}).get(measure)
+    return None if found is None else Measurement(*found) if isinstance(found, list) else Measurement(found)
 
 
 def name_model(model: str) -> str:
@@ -258,56 +227,42 @@ def find_figure(averages: Averages, column: MeasureColumn, corpus: str, model: s
     return number if loss is None else replace(number, change=-loss.value)
 
 
-def find_quoted(layout: TableLayout, column: MeasureColumn, corpus: str, model: str) -> Measurement | None:
-    """Return the paper's figure of a model."""
-    if layout.paper is None or column.paper is None:
-        return None
-    return find_published(layout.paper, corpus, model, column.paper)
-
-
 def make_table(averages: Averages, layout: TableLayout, corpus: str, left_out: Mapping[str, str]) -> ReportTable | None:
     """Return a table for a corpus; None if there is nothing of ours in it.
 
     Columns without a figure are left out, and so are models; what a model of the paper's has not here is a dash.
     """
     models = (*layout.models, *(model for model in averages.models if layout.others and model not in KNOWN))
-    columns = expand(averages, layout, corpus)
-    ours = {(each, model): find_figure(averages, each, corpus, model) for each in columns for model in models}
-    quoted = {(each, model): find_quoted(layout, each, corpus, model) for each in columns for model in models}
-    if not any(ours.values()):
+    shown: list[tuple[ReportColumn, Mapping[str, Measurement | None], Cell]] = []
+    has_ours = False
+    for each in expand(averages, layout, corpus):
+        ours = {model: find_figure(averages, each, corpus, model) for model in models}
+        quoted = {model: find_published(layout.paper, corpus, model, each.paper) for model in models}
+        num_quoted = sum(figure is not None for figure in quoted.values())
+        column = ReportColumn(each.name, each.group, each.digits, best=each.best, best_change=each.loss is not None)
+        if any(ours.values()) or num_quoted:
+            floor = None if each.floor is None else averages.find(corpus, each.task, ANY, each.floor)
+            shown.append((column, ours, floor))
+            has_ours |= any(ours.values())
+        if num_quoted:
+            # Under a header of its own a column need not say whose figure of what it is.
+            name = QUOTED if each.group else f"{QUOTED}, {each.name}"
+            # A figure that stands alone is neither best nor second.
+            shown.append((replace(column, name=name, best=each.best if num_quoted > 1 else None), quoted, None))
+    if not has_ours:
         return None
-    columns = [each for each in columns if any(ours[each, model] or quoted[each, model] for model in models)]
-    described: list[ReportColumn | str] = ["model"]
-    rows: dict[str, list[Cell]] = {
-        model: [name_model(model)]
-        for model in models
-        if any(ours[each, model] or quoted[each, model] for each in columns)
-    }
-    floor: list[Cell] = [layout.floor]
-    for each in columns:
-        shown = ReportColumn(each.name, each.group, each.digits, best=each.best, best_change=each.loss is not None)
-        num_quoted = sum(quoted[each, model] is not None for model in models)
-        described += [shown] if not num_quoted else [shown, _quote(shown, num_quoted)]
-        for model, cells in rows.items():
-            cells += [ours[each, model]] if not num_quoted else [ours[each, model], quoted[each, model]]
-        floor.append(None if each.floor is None else averages.find(corpus, each.task, ANY, each.floor))
-        floor += [None] if num_quoted else []
+    found = {model: [cells[model] for _, cells, _ in shown] for model in models}
+    rows: list[tuple[Cell, ...]] = [(name_model(model), *cells) for model, cells in found.items() if any(cells)]
+    floors = [floor for *_, floor in shown]
+    rows += [(layout.floor, *floors)] if layout.floor and any(floors) else []
     notes = [layout.note, *_explain(averages, layout, corpus, left_out)]
     return ReportTable(
         f"{corpus}: {layout.caption}.",
-        tuple(described),
-        (*map(tuple, rows.values()), *([tuple(floor)] if layout.floor and any(floor[1:]) else [])),
+        ("model", *(column for column, *_ in shown)),
+        tuple(rows),
         note=" ".join(note for note in notes if note),
         highlight=(name_model(layout.highlight),),
     )
-
-
-def _quote(ours: ReportColumn, num_quoted: int) -> ReportColumn:
-    """Return the column of the paper's figures."""
-    # Under a header of its own a column need not say whose figure of what it is.
-    name = QUOTED if ours.group else f"{QUOTED}, {ours.name}"
-    # A figure that stands alone is neither best nor second.
-    return replace(ours, name=name, best=ours.best if num_quoted > 1 else None)
 
 
 def expand(averages: Averages, layout: TableLayout, corpus: str) -> list[MeasureColumn]:

@@ -78,8 +78,9 @@ def measure_columns(embedded_QD: Floats, columns: Columns) -> dict[str, float]:
     """Return the figures of some columns' embeddings."""
     from sklearn.cluster import AgglomerativeClustering
     from sklearn.metrics import normalized_mutual_info_score
+    from sklearn.preprocessing import normalize
 
-    unit_QD = normalise(embedded_QD)
+    unit_QD = normalize(embedded_QD)
     clustering = AgglomerativeClustering(
         n_clusters=len(np.unique(columns.concept)), metric="precomputed", linkage="average"
     )
@@ -128,20 +129,15 @@ def measure_variants(embedded_ND: Floats, gold: Labels, texts: Labels) -> dict[s
 
     Nothing comes back where there is no such pair.
     """
-    unit = normalise(embedded_ND)
+    from sklearn.preprocessing import normalize
+
+    unit = normalize(embedded_ND)
     pair = (gold[:, None] == gold[None, :]) & (texts[:, None] != texts[None, :])
     pair &= np.tri(len(gold), k=-1, dtype=np.bool_)
     if not pair.any():
         return {}
     apart = np.clip(1.0 - (unit @ unit.T)[pair], 0.0, 2.0)
     return {"cosine": float(apart.mean()), "l2": float(np.sqrt(2 * apart).mean())}
-
-
-def normalise(embedded_ND: Floats) -> NDArray[np.float64]:
-    """Return the embeddings at unit length; zeros stay zeros."""
-    lengths = np.linalg.norm(embedded_ND, axis=1, keepdims=True)
-    unit: NDArray[np.float64] = embedded_ND / np.maximum(lengths, 1e-12)
-    return unit
 
 
 def keep_segments(encoder: TableEncoder, data: EvaluationData) -> TaskResult:

@@ -108,16 +108,13 @@ def list_candidates(data: EvaluationData) -> Candidates:
         found.setdefault(tokens, Counter()).update(() if concept is None else (concept,))
         spread[tokens] += 1
     short = sorted((tokens for tokens in found if len(tokens) <= LONGEST), key=lambda each: (-spread[each], each))
+    counted = [found[tokens] for tokens in short]
     return Candidates(
         tokens=tuple(short),
-        concepts=tuple(frozenset(found[tokens]) for tokens in short),
-        usual=tuple(_find_usual(found[tokens]) for tokens in short),
+        concepts=tuple(map(frozenset, counted)),
+        usual=tuple(min(each, key=lambda concept: (-each[concept], concept), default=None) for each in counted),
         too_long=len(found) - len(short),
     )
-
-
-def _find_usual(counted: Counter[str]) -> str | None:
-    return min(counted, key=lambda concept: (-counted[concept], concept), default=None)
 
 
 def score_columns(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from navi.corpus.arrays import ROLE_LOW, ROLES, SegmentArrays, count_up, gather_ranges
 from navi.randomness import fold, make_key, permute
 from navi.training.export import survey_domain
+from navi.training.validation import NO_TOKEN, read_tokens
 from navi.verbs.calibration import LEAST_CELLS, measure_reliability
 from navi.verbs.candidate_values import CandidateFinder
 from navi.verbs.impute import fit_calibration, guess_cells, hide_cells
@@ -34,8 +35,6 @@ MAX_KEPT = 5000
 QUARTILES = {"q1": 25, "median": 50, "q3": 75}
 RENAMED_SHARE = 0.5
 """Share of the columns that get another header, as in the paper."""
-NOTHING = -1
-"""A guess that is never right."""
 
 
 def draw_cells(arrays: SegmentArrays, share: float, *purpose: int) -> Bools:
@@ -46,11 +45,8 @@ def draw_cells(arrays: SegmentArrays, share: float, *purpose: int) -> Bools:
     row_C, counts_R = arrays.cell_row, np.diff(arrays.row_offsets)
     keys_R = fold(make_key(*purpose), np.arange(arrays.num_rows))
     keys_C = fold(keys_R[row_C], arrays.segment_header[arrays.row_segments].astype(np.int64))
-    order = draw_members(row_C, keys_C, len(row_C))
-    wanted_R = np.maximum(1, np.rint(share * counts_R))
-    chosen = np.zeros(len(order), dtype=np.bool_)
-    chosen[order[count_up(counts_R) < np.repeat(wanted_R, counts_R)]] = True
-    return chosen
+    wanted_R = np.maximum(1, np.rint(share * counts_R)).astype(np.int64)
+    return np.isin(np.arange(len(row_C)), draw_members(row_C, keys_C, wanted_R[row_C]))
 
 
 def list_protocols(cells: Bools) -> dict[str, Hidden]:
@@ -112,35 +108,26 @@ def score_majority(data: EvaluationData, arrays: SegmentArrays, hidden: Hidden) 
     columns, segments = whole.cell_column[cells], whole.row_segments[cells]
     headers, values = (each[segments].astype(np.int64) for each in (whole.segment_header, whole.segment_value))
     true, lengths = list_hidden_tokens(arrays, np.arange(arrays.num_rows), hidden)
+
+    def spell(guess_H: Ints, offsets: Ints, tokens: NDArray[np.int32]) -> Ints:
+        return read_tokens(offsets, tokens, np.repeat(guess_H, lengths), count_up(lengths))
+
     if hidden.part == "header":
         guess_H = np.full(len(lengths), np.bincount(headers).argmax())
-        return score_guesses(_spell(guess_H, lengths, arrays.header_offsets, arrays.header_tokens), true, lengths)
+        return score_guesses(spell(guess_H, arrays.header_offsets, arrays.header_tokens), true, lengths)
     found = find_modes(columns, values, whole.num_columns)[arrays.cell_column]
     by_header = find_modes(headers, values, whole.num_headers)[arrays.segment_header[arrays.row_segments]]
     guess_H = np.where(found >= 0, found, by_header)[hidden.cells]
-    return score_guesses(_spell(guess_H, lengths, arrays.value_offsets, arrays.value_tokens), true, lengths)
-
-
-def _spell(guess_H: Ints, lengths: Ints, offsets: Ints, tokens: NDArray[np.int32]) -> Ints:
-    """Return the guesses' tokens at the places to be guessed; what is too short, or no guess, leaves some open."""
-    known = np.where(guess_H >= 0, guess_H, 0)
-    own = np.where(guess_H >= 0, np.diff(offsets)[known], 0)
-    place = count_up(lengths)
-    there = place < np.repeat(own, lengths)
-    spelled = np.full(len(place), NOTHING, dtype=np.int64)
-    spelled[there] = tokens[(np.repeat(offsets[known], lengths) + place)[there]]
-    return spelled
+    return score_guesses(spell(guess_H, arrays.value_offsets, arrays.value_tokens), true, lengths)
 
 
 def find_modes(group: Ints, member: Ints, num_groups: int) -> Ints:
-    """Return the most frequent member of each group, of equals the first by number; NOTHING where it has none."""
-    size = int(member.max(initial=0)) + 1
-    pairs, counts = np.unique(group * size + member, return_counts=True)
-    # From rare to frequent, and of equals the first by number last: what is written last stays.
-    order = np.lexsort((-pairs, counts))
-    modes = np.full(num_groups, NOTHING, dtype=np.int64)
-    modes[pairs[order] // size] = pairs[order] % size
-    return modes
+    """Return the most frequent member of each group, of equals the first by number; NO_TOKEN where it has none."""
+    from scipy.sparse import csr_array
+
+    shape = (num_groups, int(member.max(initial=0)) + 1)
+    counts = csr_array((np.ones(len(group), np.int64), (group, member)), shape=shape)
+    return np.where(counts.sum(axis=1) > 0, counts.argmax(axis=1), NO_TOKEN)
 
 
 def measure_reconstruction(encoder: TableEncoder, data: EvaluationData) -> TaskResult:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.corpus import SPLITS
-from navi.randomness import fold, make_key, order_keys
+from navi.randomness import fold, make_key
 from navi_paper.data import ROWS_AT_ONCE, EvaluationData, Task, TaskResult, draw_members
 from navi_paper.encoder import IMPUTES, IN_VARIANTS, Bools, Floats, Ints, TableEncoder
 from navi_paper.gold import (
@@ -99,13 +99,9 @@ def draw_pool(data: EvaluationData, labelled: LabelledRows) -> LabelledRows:
 def draw_half(data: EvaluationData, eligible_K: Bools) -> Bools:
     """Choose half of each table's eligible columns, rounded down: (K,)."""
     columns = np.flatnonzero(eligible_K)
-    table = data.corpus.arrays.column_table[columns]
-    order = np.lexsort((order_keys(fold(make_key(data.config.seed, _PURPOSE), columns)), table))
-    first = np.searchsorted(table, table)
-    half = (np.searchsorted(table, table, side="right") - first) // 2
-    chosen = np.zeros(len(eligible_K), dtype=np.bool_)
-    chosen[columns[order[np.arange(len(order)) - first < half]]] = True
-    return chosen
+    table = data.corpus.arrays.column_table[columns].astype(np.int64)
+    keys, half = fold(make_key(data.config.seed, _PURPOSE), columns), np.bincount(table)[table] // 2
+    return np.isin(np.arange(len(eligible_K)), columns[draw_members(table, keys, half)])
 
 
 def find_filled(data: EvaluationData, pool: LabelledRows, hidden_K: Bools) -> Bools:

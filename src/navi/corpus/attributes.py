@@ -87,7 +87,7 @@ def parse_attributes(content: Any, place: str) -> AttributeMapping:
     if isinstance(content, dict) and not any(isinstance(entry, dict) for entry in content.values()):
         content = {"headers": content}
     is_known = _holds_dicts(content) and content.keys() <= {"headers", "tables"}
-    tables = content.get("tables", {}) if is_known else None
+    tables: Any = content.get("tables", {}) if is_known else None
     if not _holds_dicts(tables):
         raise ConfigError(
             f"The attribute mapping {place} has another form than "

@@ -43,21 +43,16 @@ from navi.version import VERSION
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+# Why a file was skipped, rows were dropped and cells left out.
 PART_OF_CORPUS = "part of a corpus"
-"""Reason of a skipped file: it lies in a corpus directory."""
-BEYOND_MAX_TOKENS = "beyond max_tokens"
-"""Reason of cells left out because their row was too long."""
-VOCABULARY = "table not in the tokenizer's vocabulary"
-"""Reason of dropped rows: too many of the table's text fields are mostly [UNK]."""
+VOCABULARY = "table not in the tokenizer's vocabulary"  # too many of its text fields are mostly [UNK]
 NOT_LARGEST = "table not among the largest"
-"""Reason of dropped rows: `largest_tables` keeps larger ones."""
-SAMPLED = "sampled down"
-"""Reason of dropped rows: `total_rows` leaves no place for them."""
-READING_ENDED = "reading ended early"
-"""Reason of dropped rows: they were met, but an error came before they could be handed on."""
+SAMPLED = "sampled down"  # `total_rows` leaves no place for them
+READING_ENDED = "reading ended early"  # an error came before they could be handed on
+BEYOND_MAX_TOKENS = "beyond max_tokens"
+
 LITTLE_INPUT = 4 << 20
 """Bytes of files below which starting other processes takes longer than it saves."""
-SECONDS_BETWEEN_REPORTS = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +223,7 @@ def _draft_apart(
     pending = set(futures)
     try:
         while pending:
-            done, pending = wait(pending, SECONDS_BETWEEN_REPORTS, FIRST_COMPLETED)
+            done, pending = wait(pending, 0.1, FIRST_COMPLETED)
             drafts += [future.result() for future in done]
             tell(len(drafts), sum(rows))
     except BrokenProcessPool as error:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from navi.errors import MissingExtraError, TableError
 from navi.tables.celltext import write_scalar
 from navi.tables.chunk import Chunk, name_columns
-from navi.tables.flattening import Batches, Lost, NumberedRow, read_columns, read_rows
+from navi.tables.flattening import Batches, Lost, read_columns, read_rows
 from navi.tables.readreport import BEYOND_HEADER, DAMAGED, EMPTY_FILE, ReadConfig, ReadReport
 from navi.tables.textreader import ByteStream
 
@@ -118,8 +118,9 @@ def read_excel(stream: ByteStream, config: ReadConfig, report: ReadReport, _: Ba
                 others = ", ".join(repr(other.title) for other in workbook.worksheets if other is not sheet)
                 if others:
                     report.note(f"sheet {sheet.title!r} is read, not read: {others}")
-                report.headers = name_columns([write_scalar(cell) or "" for cell in first], report)
-                yield from read_rows(_fit(rows, report), config, report)
+                headers = report.headers = name_columns([write_scalar(cell) or "" for cell in first], report)
+                pairs = ((number, zip(headers, row, strict=False), 0) for number, row in rows)
+                yield from read_rows(pairs, config, report)
                 return
         report.trouble(EMPTY_FILE, "no sheet has anything in it")
 
@@ -135,22 +136,18 @@ def _open_workbook(file: IO[bytes], stream: ByteStream) -> Any:
         raise TableError(f"Cannot read {stream.path} as an Excel workbook: {error}.") from error
 
 
-def _fit(rows: Iterator[tuple[int, tuple[Any, ...]]], report: ReadReport) -> Iterator[NumberedRow]:
-    """Put the cells of each row under the headers; cells beyond these are lost."""
-    headers = report.headers
-    for number, row in rows:
-        lost = sum(cell is not None for cell in row[len(headers) :])
-        if lost:
-            report.change(BEYOND_HEADER, number, f"{len(row)} cells, the header has {len(headers)}", lost)
-        yield number, zip(headers, row, strict=False), 0
-
-
 def _read_sheet(sheet: Any, report: ReadReport) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield number and cells of the rows that hold anything, up to where the sheet is damaged."""
-    number = 0
+    """Yield number and cells of the rows that hold anything, up to where the sheet is damaged; the first is the header.
+
+    Cells beyond the header are entered as lost.
+    """
+    number = width = 0
     try:
         for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
             if any(cell is not None for cell in row):
+                width = width or len(row)
+                if lost := sum(cell is not None for cell in row[width:]):
+                    report.change(BEYOND_HEADER, number, f"{len(row)} cells, the header has {width}", lost)
                 yield number, row
     except _EXCEL_ERRORS as error:
         report.trouble(DAMAGED, str(error), number + 1)

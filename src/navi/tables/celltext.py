@@ -33,7 +33,8 @@ def to_array(values: list[Any]) -> pa.Array:
         # Arrow looks for nanoseconds, which pandas alone has, only if told to.
         is_fine = any(getattr(value, "nanosecond", 0) for value in values)
         with suppress(*NOT_COLUMNAR):
-            return pa.array(values, pa.timestamp("ns", values[0].tzinfo and "UTC") if is_fine else None)
+            zone = getattr(values[0], "tzinfo", None) and "UTC"
+            return pa.array(values, pa.timestamp("ns", zone) if is_fine else None)
     return pa.array([None if (text := str(value)) == "NaT" else text for value in values], pa.string())
 
 

@@ -348,6 +348,83 @@ def test_characters_are_whole_wherever_blocks_end(tmp_path_factory, text, size):
     assert [row.get("text", "") for row in rows] == [text.strip()] * 3
 
 
+# What text says: content, the rows it holds, and what is noted.
+
+FILM = {"row_id": 7, "actor": [{"name": "Al", "@type": "Person"}], "rating": {"best": 8.30}, "page_url": "https://a"}
+TOLD = "header {0!r} appears more than once: told apart as {1!r}"
+TEXTS_READ = {
+    "cells as written, but stripped": (
+        "a.csv", 'title, year ,note\nHeat, 1995 ,"a ""b"", c"\n007,1e5,\n',
+        [{"title": "Heat", "year": "1995", "note": 'a "b", c'}, {"title": "007", "year": "1e5"}], [],
+    ),
+    "text behind a closing quote": ("a.csv", 'a,b\n"Heat" (1995),x\n', [{"a": "Heat (1995)", "b": "x"}], []),
+    "headers that repeat or are missing": (
+        "a.csv", "name, name ,,column_3\n1,2,3,4\n",
+        [{"name": "1", "name (2)": "2", "column_3": "3", "column_3 (2)": "4"}],
+        [TOLD.format("name", "name (2)"), TOLD.format("column_3", "column_3 (2)")],
+    ),
+    "commas": ("a.csv", "a,b\n1,2\n", [{"a": "1", "b": "2"}], []),
+    "decimal commas": ("a.csv", "a;b\n1,5;2,5\n", [{"a": "1,5", "b": "2,5"}], ["delimiter ';'"]),
+    "a comma in a header": (
+        "a.csv", "name, full;price\nx;1\n", [{"name, full": "x", "price": "1"}], ["delimiter ';'"],
+    ),
+    "tabs": ("a.csv", "a\tb\n1,2\t3\n", [{"a": "1,2", "b": "3"}], ["delimiter '\\t'"]),
+    "bars": ("a.csv", "a|b|c\n1|2|3\n", [{"a": "1", "b": "2", "c": "3"}], ["delimiter '|'"]),
+    "one column": ("a.csv", "title\nHeat\n", [{"title": "Heat"}], []),
+    "as good as the usual delimiter": ("a.csv", "a;b,c;d\nx;y,z;w\n", [{"a;b": "x;y", "c;d": "z;w"}], []),
+    "another delimiter within quotes": ("a.csv", '"a;b",c\n"1;2",3\n', [{"a;b": "1;2", "c": "3"}], []),
+    "a line that names the delimiter": (
+        "a.csv", "sep=;\na;b\n1;2\n", [{"a": "1", "b": "2"}], ["delimiter ';'"],
+    ),
+    "numbers as written, a control character": (
+        "a.jsonl", '{"a": 1.50, "b": 1e5, "c": 12345678901234567890, "d": -0.0, "e": true, "f": NaN, "g": "x\ty"}\n',
+        [{"a": "1.50", "b": "1e5", "c": "12345678901234567890", "d": "-0.0", "e": "true", "g": "x\ty"}], [],
+    ),
+    "repeated keys": (
+        "a.jsonl", '{"a": 1, "a": 2, " a ": 4, "": 5}\n{"a": null, "a": 6}\n{"a.b": 7, "a": {"b": 8}}\n',
+        [{"a": "1", "a (2)": "2", "a (3)": "4", "unnamed": "5"}, {"a (2)": "6"}, {"a.b": "7", "a.b (2)": "8"}],
+        [TOLD.format("a", "a (2)"), TOLD.format("a", "a (3)"), TOLD.format("a.b", "a.b (2)")],
+    ),
+    "a table of the Web Data Commons": (
+        "a.json.gz", gzip.compress(f"{json.dumps(FILM)}\n{json.dumps(FILM | {'row_id': 8})}\n".encode()),
+        [{"actor.0.name": "Al", "actor.0.@type": "Person", "rating.best": "8.3"}] * 2,
+        ["a Web Data Commons table: row_id and page_url are left out"],
+    ),
+    "an identifier alone": (
+        "a.jsonl", '{"row_id": 1, "a": 2}\n{"row_id": 3, "page_url": "x"}\n',
+        [{"row_id": "1", "a": "2"}, {"row_id": "3", "page_url": "x"}], [],
+    ),
+    "lines": ("a.json", '{"a": 1}\n{"a": 2}\n', [{"a": "1"}, {"a": "2"}], []),
+    "one line": ("a.json", '{"a": 1}', [{"a": "1"}], []),
+    "a first line that lacks its end": ("a.json", '{"a": 1\n{"a": 2}\n', [{"a": "2"}], []),
+    "a first line that is none": ("a.json", 'broken\n{"a": 2}\n', [{"a": "2"}], []),
+    "an array": ("a.json", '[{"a": 1},\n{"a": 2}]', [{"a": "1"}, {"a": "2"}], []),
+    "an array on one line": ("a.json", '[{"a": 1}]', [{"a": "1"}], []),
+    "objects over several lines": ("a.json", '{\n "a": 1\n}\n{\n "a": 2\n}', [{"a": "1"}, {"a": "2"}], []),
+    "several objects on one line": ("a.json", '{"a": 1}{"a": 2}, {"a": 3}', [], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "rows", "notes"), TEXTS_READ.values(), ids=TEXTS_READ)
+def test_text_is_read_as_it_is_meant(write, name, content, rows, notes):
+    found, report = read(write(name, content))
+    assert (found, report.notes) == (rows, notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "numbers"),
+    [
+        ("a.csv", 'a,b\n1,"x\ny\n"\n\n2,z\n', [2, 6]),
+        ("a.jsonl", '{"a": 1}\n\n  {"a": 2}\r\n{"a": 3}', [1, 3, 4]),
+        ("a.json", '[{"a": 1}, {"a": null}, {"a": 3}]', [1, 3]),
+    ],
+)
+def test_rows_are_numbered_by_the_line_they_begin_in_or_their_place_in_an_array(write, name, content, numbers):
+    (source,) = find_sources([write(name, content)]).sources
+    (chunk,) = read_chunks(source, ReadReport())
+    assert chunk.row_number.tolist() == numbers
+
+
 # What is lost: content, the rows that stay, how many of each reason, and where.
 
 DEEP = '{"a": ' + "[" * 50_000 + "]" * 50_000 + "}"
@@ -456,41 +533,6 @@ def path(tmp_path):
     return tmp_path / "movies.csv"
 
 
-def test_cells_are_text_as_written_but_stripped(path):
-    path.write_text('title, year ,note\nHeat, 1995 ,"a ""b"", c"\n007,1e5,\n')
-    rows, report = read(path)
-    assert rows == [{"title": "Heat", "year": "1995", "note": 'a "b", c'}, {"title": "007", "year": "1e5"}]
-    assert report == ReadReport(read=2)
-
-
-def test_rows_are_numbered_by_the_line_they_begin_in(path):
-    path.write_text('a,b\n1,"x\ny\n"\n\n2,z\n')
-    (chunk,) = read_chunks(Source("movies", path, "csv"), ReadReport())
-    assert chunk.cell_value.to_pylist() == ["1", "x\ny", "2", "z"]
-    assert chunk.row_number.tolist() == [2, 6]
-
-
-@pytest.mark.parametrize(
-    ("text", "header"),
-    [
-        ("a,b\n1,2\n", ["a", "b"]),
-        ("a;b\n1,5;2,5\n", ["a", "b"]),
-        ("name, full;price\nx;1\ny;2\n", ["name, full", "price"]),
-        ("a\tb\n1,2\t3\n", ["a", "b"]),
-        ("a|b|c\n1|2|3\n", ["a", "b", "c"]),
-        ("title\nHeat\n", ["title"]),
-        ("a;b,c;d\nx;y,z;w\n", ["a;b", "c;d"]),
-        ('"a;b",c\n"1;2",3\n', ["a;b", "c"]),
-        ("sep=;\na;b\n1;2\n", ["a", "b"]),
-    ],
-)
-def test_the_delimiter_is_recognised_by_the_first_rows(path, text, header):
-    path.write_text(text)
-    rows, report = read(path)
-    assert list(rows[0]) == header
-    assert report.notes in ([], [f"delimiter {';'!r}"], [f"delimiter {'|'!r}"], ["delimiter '\\t'"])
-
-
 def test_a_delimiter_that_is_given_is_used_and_another_than_usual_is_noted(path):
     path.write_text("a:b\n1:2\n")
     rows, report = read(path, delimiter=":")
@@ -505,13 +547,6 @@ def test_lines_end_as_they_like(path, newline):
     assert len(read(path)[0]) == 100_000
 
 
-def test_headers_that_repeat_or_are_missing_get_names_of_their_own(path):
-    path.write_text("name, name ,,column_3\n1,2,3,4\n")
-    rows, report = read(path)
-    assert rows == [{"name": "1", "name (2)": "2", "column_3": "3", "column_3 (2)": "4"}]
-    assert "header 'name' appears more than once: told apart as 'name (2)'" in report.notes
-
-
 def test_a_stray_quote_far_from_the_end_costs_its_line_alone(path):
     lines = [f"{number},text {number}" for number in range(40_000)]
     lines[5] = '5,"open'
@@ -519,11 +554,6 @@ def test_a_stray_quote_far_from_the_end_costs_its_line_alone(path):
     rows, report = read(path)
     assert len(rows) == 39_999
     assert report.dropped == {"quote never closed": 1}
-
-
-def test_text_behind_a_closing_quote_is_kept(path):
-    path.write_text('a,b\n"Heat" (1995),x\n')
-    assert read(path) == ([{"a": "Heat (1995)", "b": "x"}], ReadReport(read=1))
 
 
 @pytest.mark.parametrize("tail", ["half a ro", '1,"an open cell\nthat goes on\n', '1,"an open cell\nthat goes o'])
@@ -585,78 +615,6 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch, suffix, first
 
 
 # JSON.
-
-
-def test_each_line_is_a_row_numbered_by_its_line(write):
-    path = write("movies.jsonl", '{"title": "Heat"}\n\n  {"title": "Ran"}\r\n{"year": 1985}')
-    chunks = list(read_chunks(Source("movies", path, "jsonl"), ReadReport()))
-    assert list_cells(chunks) == [(1, "title", "Heat"), (3, "title", "Ran"), (4, "year", "1985")]
-
-
-def test_numbers_of_json_keep_their_text_and_control_characters_do_no_harm(write):
-    path = write(
-        "a.jsonl", '{"a": 1.50, "b": 1e5, "c": 12345678901234567890, "d": -0.0, "e": true, "f": NaN, "g": "x\ty"}\n'
-    )
-    assert read(path)[0] == [
-        {"a": "1.50", "b": "1e5", "c": "12345678901234567890", "d": "-0.0", "e": "true", "g": "x\ty"}
-    ]
-
-
-def test_repeated_keys_are_told_apart(write):
-    path = write(
-        "a.jsonl", '{"a": 1, "a": 2, "b": 3, " a ": 4, "": 5}\n{"a": null, "a": 6}\n{"a.b": 7, "a": {"b": 8}}\n'
-    )
-    rows, report = read(path)
-    assert rows == [
-        {"a": "1", "a (2)": "2", "b": "3", "a (3)": "4", "unnamed": "5"},
-        {"a (2)": "6"},
-        {"a.b": "7", "a.b (2)": "8"},
-    ]
-    assert "header 'a' appears more than once: told apart as 'a (2)'" in report.notes
-
-
-def test_tables_of_the_web_data_commons_read_as_they_come(write):
-    film = {
-        "row_id": 7,
-        "actor": [{"name": "Al", "@type": "Person"}],
-        "rating": {"best": 8.30},
-        "page_url": "https://a",
-    }
-    text = json.dumps(film) + "\n" + json.dumps(film | {"row_id": 8}) + "\n"
-    rows, report = read(write("Movie_films.example_September2020.json.gz", gzip.compress(text.encode())))
-    assert rows == [{"actor.0.name": "Al", "actor.0.@type": "Person", "rating.best": "8.3"}] * 2
-    assert report.notes == ["a Web Data Commons table: row_id and page_url are left out"]
-
-
-def test_an_identifier_alone_is_kept(write):
-    rows, report = read(write("a.jsonl", '{"row_id": 1, "a": 2}\n{"row_id": 3, "page_url": "x"}\n'))
-    assert rows == [{"row_id": "1", "a": "2"}, {"row_id": "3", "page_url": "x"}]
-    assert report.notes == []
-
-
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    [
-        ('{"a": 1}\n{"a": 2}\n', ["1", "2"]),
-        ('{"a": 1}', ["1"]),
-        ('{"a": 1\n{"a": 2}\n', ["2"]),
-        ('broken\n{"a": 2}\n', ["2"]),
-        ('[{"a": 1},\n{"a": 2}]', ["1", "2"]),
-        ('[{"a": 1}]', ["1"]),
-        ('{\n "a": 1\n}\n{\n "a": 2\n}', ["1", "2"]),
-        ('{"a": 1}{"a": 2}, {"a": 3}', []),
-    ],
-)
-def test_lines_are_told_from_values_over_several_lines(write, text, rows):
-    path = write("a.json", text)
-    assert [row["a"] for row in read(path)[0]] == rows
-
-
-def test_an_array_is_numbered_by_its_values(write):
-    path = write("a.json", '[{"a": 1}, {"a": null}, {"a": 3}]')
-    report = ReadReport()
-    assert list_cells(read_chunks(Source("a", path, "json"), report)) == [(1, "a", "1"), (3, "a", "3")]
-    assert report.read == 3
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json"])

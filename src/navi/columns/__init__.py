@@ -2,6 +2,7 @@
 
 from navi.columns.features import FEATURES, Background, measure_features
 from navi.columns.headers import find_stem, is_useless
+from navi.columns.perturb import perturb_header, perturb_values
 from navi.columns.profiles import COLUMNS_FILE, ColumnProfiles, join_profiles, sketch_columns
 from navi.columns.scorer import DEFAULT_SCORER, PairScorer, PairScores, fit_scorer
 from navi.columns.states import STATES, average_columns, average_states, choose_rows, profile_columns, survey_columns
@@ -23,6 +24,8 @@ __all__ = [
     "is_useless",
     "join_profiles",
     "measure_features",
+    "perturb_header",
+    "perturb_values",
     "profile_columns",
     "sketch_columns",
     "survey_columns",

@@ -41,10 +41,10 @@ def split_header(header: str) -> list[str]:
     >>> split_header("Director(s)"), split_header("releaseDates:"), split_header("Land area (km2) [49]")
     (['director'], ['release', 'date'], ['land', 'area', 'km2'])
     """
-    return [_make_singular(word) for word in _WORDS.findall(_FOOTNOTES.sub(" ", canonicalise(header)))]
+    return [make_singular(word) for word in _WORDS.findall(_FOOTNOTES.sub(" ", canonicalise(header)))]
 
 
-def _make_singular(word: str) -> str:
+def make_singular(word: str) -> str:
     """Return an English word without its plural ending; what is made of other words is the same for both headers."""
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"

@@ -312,6 +312,18 @@ def test_the_page_opens_without_complaint_and_every_chart_is_drawn(written, brow
     assert "naming columns of tables" in dom
 
 
+@pytest.fixture
+def run_script(written, browse, tmp_path):
+    """Run a script in the page, which allows its own alone, and return the DOM."""
+
+    def run(script):
+        html = re.sub(r"<meta http-equiv=[^>]*>", "", written.read_text())
+        (tmp_path / "page.html").write_text(html.replace("</body>", f"<script>{script}</script></body>"))
+        return browse(tmp_path / "page.html", "--window-size=1280,900")[0]
+
+    return run
+
+
 @pytest.mark.parametrize(
     ("column", "clicks", "order"),
     [
@@ -322,20 +334,16 @@ def test_the_page_opens_without_complaint_and_every_chart_is_drawn(written, brow
         (1, 3, ["BERT", "NAVI", "TAPAS", "CM2"]),
     ],
 )
-def test_a_header_sorts_one_way_then_the_other_then_not_at_all(column, clicks, order, written, browse, tmp_path):
-    press = f"document.querySelectorAll('.sort')[{column}].click();" * clicks
-    html = re.sub(r"<meta http-equiv=[^>]*>", "", written.read_text()).replace(
-        "</body>", f"<script>{press}</script></body>"
-    )
-    (tmp_path / "pressed.html").write_text(html)
-    dom, _ = browse(tmp_path / "pressed.html")
+def test_a_header_sorts_one_way_then_the_other_then_not_at_all(column, clicks, order, run_script):
+    dom = run_script(f"document.querySelectorAll('.sort')[{column}].click();" * clicks)
     assert [row[0] for row in Outline(dom).tables[0][2:]] == order
 
 
-def test_light_and_dark_are_offered(written, browse, tmp_path):
-    html = re.sub(r"<meta http-equiv=[^>]*>", "", written.read_text())
-    (tmp_path / "dark.html").write_text(
-        html.replace("</body>", "<script>document.querySelector('.theme').click()</script></body>")
-    )
-    dom, _ = browse(tmp_path / "dark.html")
+def test_a_table_fits_the_page_and_long_texts_wrap(run_script):
+    dom = run_script("const s = document.querySelector('.scroll'); document.title = s.scrollWidth - s.clientWidth;")
+    assert "<title>0</title>" in dom
+
+
+def test_light_and_dark_are_offered(run_script):
+    dom = run_script("document.querySelector('.theme').click()")
     assert re.search(r'<html[^>]* data-theme="(dark|light)"', dom)

@@ -118,7 +118,7 @@ def _take_once(pairs_P2: Ints, order: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class ComparedRows:
-    """The rows of two tables, in one space: the first `num_left` are of the left one."""
+    """The rows of two tables, in one space."""
 
     vectors: Floats
     """(L + R, D) unit vectors."""
@@ -128,7 +128,10 @@ class ComparedRows:
     """(L + R,) rarity of all words of each row, summed."""
     number: Ints
     """(L + R,) number of each row in its table, from 1."""
-    num_left: int
+    left: Ints
+    """(L,) the rows of the left table."""
+    right: Ints
+    """(R,) the rows of the right table."""
     similarity_weight: float
     """What the similarity of vectors weighs in a score; the words that rows share weigh the rest."""
 
@@ -145,21 +148,11 @@ class ComparedRows:
         rarity = inverse_document_frequency(arrays.num_rows, counts).astype(np.float32)
         shares = csr_array((np.sqrt(rarity[word]), (row, word)), (arrays.num_rows, len(rarity)))
         weight = np.bincount(row, rarity[word], arrays.num_rows).astype(np.float32)
-        num_left = int((arrays.row_table == 0).sum())
+        left, right = (np.flatnonzero(arrays.row_table == table) for table in (0, 1))
         vectors = Whitening.fit(vectors).transform(vectors)
-        rows = cls(vectors, shares, weight, encoded.row_number, num_left, 0.5)
-        chosen = rows.left[:: max(1, num_left // ROWS_AT_ONCE)]
-        return replace(rows, similarity_weight=weigh_similarity(*rows.compare_all(chosen, rows.right)))
-
-    @property
-    def left(self) -> Ints:
-        """The rows of the left table."""
-        return np.arange(self.num_left)
-
-    @property
-    def right(self) -> Ints:
-        """The rows of the right table."""
-        return np.arange(self.num_left, len(self.number))
+        rows = cls(vectors, shares, weight, encoded.row_number, left, right, 0.5)
+        chosen = left[:: max(1, len(left) // ROWS_AT_ONCE)]
+        return replace(rows, similarity_weight=weigh_similarity(*rows.compare_all(chosen, right)))
 
     def find_candidates(self, k: int) -> tuple[Ints, Floats, Floats]:
         """Return (P, 2) the pairs of a left and a right row that are among the k best of each other.

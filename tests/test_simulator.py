@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from navi.errors import ConfigError, TableError
-from navi.simulator import SimulatorConfig, Truth, columns_by_concept, simulate, write_catalogues
+from navi.simulator import SimulatorConfig, Truth, simulate, write_catalogues
 from navi.tables import read_tables
 
 SMALL = SimulatorConfig(rows_per_catalogue=60, gap_rate=0.1)
@@ -268,7 +268,3 @@ def test_later_members_of_a_list_mean_what_the_first_does(truth):
 
 def test_shared_rows_are_about_the_same_film(truth):
     assert truth.shared_rows("a", "b") == [(0, 2), (2, 0)]
-
-
-def test_columns_are_grouped_by_concept(truth):
-    assert columns_by_concept(truth) == {"actor": [("a", "cast.0.name")], "title": [("a", "title"), ("b", "film")]}

@@ -24,31 +24,21 @@ class Commands(TyperGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb."""
+        """Run a verb; exit with 2 for what a user can mend, 1 for other failures, a signal's own code for a signal."""
         try:
             return super().invoke(ctx)
         except (NaviError, OSError, KeyboardInterrupt) as error:
             # A pipe that was closed early is Typer's to handle.
             if isinstance(error, BrokenPipeError) or (ctx.obj or {}).get("debug"):
                 raise
-            typer.echo(f"navi: {describe_error(error)}", err=True)
-            raise typer.Exit(find_exit_code(error)) from error
-
-
-def describe_error(error: NaviError | OSError | KeyboardInterrupt) -> str:
-    """Return what an error says, in one line."""
-    if isinstance(error, KeyboardInterrupt):
-        return "Interrupted."
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}."
-    return " ".join(str(error).split())
-
-
-def find_exit_code(error: NaviError | OSError | KeyboardInterrupt) -> int:
-    """Return 2 for what a user can mend, 1 for other failures, and for what a signal caused the signal's own."""
-    if isinstance(error, KeyboardInterrupt):
-        return 130
-    return int(getattr(error, "exit_code", 1 if isinstance(error, TrainingError | OSError) else 2))
+            line = " ".join(str(error).split())
+            code = getattr(error, "exit_code", 1 if isinstance(error, TrainingError | OSError) else 2)
+            if isinstance(error, KeyboardInterrupt):
+                line, code = "Interrupted.", 130
+            elif isinstance(error, OSError) and error.strerror and error.filename:
+                line = f"{error.filename}: {error.strerror}."
+            typer.echo(f"navi: {line}", err=True)
+            raise typer.Exit(code) from error
 
 
 app = typer.Typer(

@@ -1,13 +1,5 @@
 """A simulated domain of films, rendered as many catalogues with different schemas, and its truth."""
 
-from navi.simulator.world import (
-    Catalogue,
-    SimulatorConfig,
-    Truth,
-    World,
-    columns_by_concept,
-    simulate,
-    write_catalogues,
-)
+from navi.simulator.world import Catalogue, SimulatorConfig, Truth, World, simulate, write_catalogues
 
-__all__ = ["Catalogue", "SimulatorConfig", "Truth", "World", "columns_by_concept", "simulate", "write_catalogues"]
+__all__ = ["Catalogue", "SimulatorConfig", "Truth", "World", "simulate", "write_catalogues"]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, groupby, islice, pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -239,9 +239,3 @@ def _write_parquet(path: Path, schema: FilmSchema, table: Catalogue) -> None:
         is_date = column.concept == "release_date" and schema.ways["date"].startswith("{0}-")
         arrays[column.path[0]] = array.cast(pa.date32()) if is_date else array
     pq.write_table(pa.table(arrays), path)
-
-
-def columns_by_concept(truth: Truth) -> dict[str, list[tuple[str, str]]]:
-    """Return the columns (table, header) of each concept: the groups that schema matching should find."""
-    ordered = sorted(truth.concepts.items(), key=lambda item: item[1])
-    return {concept: [column for column, _ in items] for concept, items in groupby(ordered, key=lambda item: item[1])}

@@ -26,8 +26,6 @@ ROWS_AT_ONCE = 1024
 SHARPNESS = 1.5
 """Power of the odds: right rows stand out more than a logistic curve between best and wrong rows can show. Fitted on
 simulated catalogues."""
-MIDDLE = 0.5
-"""Share of the wrong scores below which next to no best row is a right one."""
 FEW = 3
 """Rows that it takes to learn as much from them as was assumed before: that no row has a counterpart."""
 LARGEST_LOGIT = 15.0
@@ -214,8 +212,7 @@ def share_odds(pairs_P2: Ints, odds_P: Doubles, num_rows: int) -> Doubles:
     [0.9, 0.1, 0.8]
     """
     best_R = np.zeros(num_rows)
-    for side in (0, 1):
-        np.maximum.at(best_R, pairs_P2[:, side], odds_P)
+    np.maximum.at(best_R, pairs_P2, odds_P[:, None])
     confidence: Doubles = odds_P / (1 + best_R[pairs_P2].max(axis=1))
     return confidence
 
@@ -238,7 +235,7 @@ class PairOdds:
         """
         from sklearn.linear_model import LogisticRegression
 
-        low = np.quantile(wrong, MIDDLE)
+        low = np.median(wrong)
         wrong_share = min(1.0, float(((best <= low).sum() + FEW) / ((wrong <= low).sum() + FEW)))
         score = np.concatenate([best, wrong, [1.0, 0.0]]).astype(np.float64)
         is_best = np.concatenate([np.ones(len(best)), np.zeros(len(wrong)), [1.0, 0.0]])

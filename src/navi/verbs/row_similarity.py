@@ -125,15 +125,12 @@ class WordIndex:
 
         Words that no row has weigh most, and count against every row.
         """
-        place = np.searchsorted(self.words, words)
-        inside = place < len(self.words)
-        place = place[inside][self.words[place[inside]] == words[inside]]
-        counts = self.offsets[place + 1] - self.offsets[place]
+        begin, end = (self.offsets[np.searchsorted(self.words, words, side)] for side in ("left", "right"))
+        counts = end - begin
         weights = inverse_document_frequency(self.num_rows, counts)
-        unknown = inverse_document_frequency(self.num_rows, np.zeros(len(words) - len(place), np.int64))
-        total = float(weights.sum() + unknown.sum())
+        shares = weights / max(float(weights.sum()), 1e-9)
         shared = np.zeros(self.num_rows, np.float32)
         few = counts <= (MAX_SHARE if self.num_rows > LARGE else 1) * self.num_rows
-        for begin, count, weight in zip(self.offsets[place][few], counts[few], weights[few], strict=True):
-            shared[self.rows[begin : begin + count]] += weight / total if total else 0
+        for first, last, share in zip(begin[few], end[few], shares[few], strict=True):
+            shared[self.rows[first:last]] += share
         return np.minimum(shared, 1)

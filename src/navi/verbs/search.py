@@ -290,14 +290,15 @@ def build_index(
 
 
 def _save(index: SearchIndex, folder: Path, sources: Sequence[Source]) -> None:
-    for name, array in {
+    arrays: dict[str, NDArray[Any]] = {
         "vectors": index.vectors,
         "space_mean": index.whitening.mean,
         "space_transform": index.whitening.directions,
         "words": index.words.words,
         "word_offsets": index.words.offsets,
         "word_rows": index.words.rows,
-    }.items():
+    }
+    for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     with pa.OSFile(str(folder / ROWS_FILE), "wb") as sink, pa.ipc.new_file(sink, index.rows.schema) as writer:
         writer.write_table(index.rows)
@@ -344,12 +345,11 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
         arrays = {path.stem: np.load(path, mmap_mode="r") for path in folder.glob("*.npy")}
         with pa.memory_map(str(folder / ROWS_FILE)) as source:
             rows = pa.ipc.open_file(source).read_all()
-        words = (arrays[name] for name in ("words", "word_offsets", "word_rows"))
         return SearchIndex(
             navi=navi,
             whitening=Whitening(arrays["space_mean"], arrays["space_transform"]),
             vectors=arrays["vectors"],
-            words=WordIndex(*words, facts["num_rows"]),
+            words=WordIndex(arrays["words"], arrays["word_offsets"], arrays["word_rows"], facts["num_rows"]),
             rows=rows,
             similarity_weight=facts["similarity_weight"],
             method=facts["method"],

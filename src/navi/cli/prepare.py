@@ -94,7 +94,20 @@ def inspect(
 def describe_table(entry: dict[str, Any], width: int) -> list[Any]:
     """Return a table of the columns of one table, each on one line, and what else is to be said of it."""
     title = f"{entry['name']}: {count_things(entry['rows'], 'row')}, {count_things(len(entry['columns']), 'column')}"
-    described = [_describe_column(column) for column in entry["columns"]]
+    described = [
+        {
+            "header": shorten(column["header"], 24),
+            "attribute": shorten(column["attribute"], 16),
+            "fill": format_share(column["fill"]),
+            "distinct": format_count(column["distinct"]),
+            "entropy": format_loss(column["entropy"]),
+            "role": UNDECIDED if column["entropy"] is None else column["role"],
+            "tokens": f"{column['mean_tokens']:.1f}",
+            "trouble": ", ".join(column["trouble"]),
+            "examples": " | ".join(column["examples"]),
+        }
+        for column in entry["columns"]
+    ]
     columns = COLUMNS if width >= NARROW else NARROW_COLUMNS
     taken = [max(len(name), *(len(cells[name]) for cells in described)) for name in columns[:-1]]
     room = max(8, width - sum(taken) - 3 * len(columns))
@@ -123,20 +136,6 @@ def _describe_rest(found: dict[str, Any]) -> list[str]:
     left_out = [f"Left out: {entry['name']} ({_join(entry['dropped']) or 'no rows'})" for entry in found["left_out"]]
     skipped = [f"Skipped: {entry['path']} ({entry['reason']})" for entry in found["skipped"]]
     return [f"In all {totals}.", *left_out, *skipped]
-
-
-def _describe_column(column: dict[str, Any]) -> dict[str, str]:
-    return {
-        "header": shorten(column["header"], 24),
-        "attribute": shorten(column["attribute"], 16),
-        "fill": format_share(column["fill"]),
-        "distinct": format_count(column["distinct"]),
-        "entropy": format_loss(column["entropy"]),
-        "role": UNDECIDED if column["entropy"] is None else column["role"],
-        "tokens": f"{column['mean_tokens']:.1f}",
-        "trouble": ", ".join(column["trouble"]),
-        "examples": " | ".join(column["examples"]),
-    }
 
 
 def _join(counts: dict[str, int]) -> str:
@@ -168,6 +167,7 @@ def prepare(
     quiet: Quiet = False,
 ) -> None:
     """Clean, split and tokenise tables into a corpus."""
+    from navi.corpus import SPLITS
     from navi.corpus import prepare as prepare_corpus
 
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
@@ -191,7 +191,7 @@ def prepare(
             "corpus": corpus.path,
             "fingerprint": corpus.fingerprint,
             "totals": corpus.manifest["totals"],
-            "splits": _count_splits(corpus),
+            "splits": {split: len(corpus.rows_of(split)) for split in SPLITS},
             **summarise_manifest(corpus.manifest).as_dict(),
             "seconds": round(seconds, 3),
         }
@@ -223,16 +223,14 @@ def parse_unseen(text: str | None) -> int | tuple[str, ...] | None:
     return tuple(split_names(text) or ())
 
 
-def _count_splits(corpus: Corpus) -> dict[str, int]:
-    tables = corpus.manifest["tables"]
-    return {name: sum(table["splits"][name] for table in tables) for name in tables[0]["splits"]}
-
-
 def summarise_corpus(corpus: Corpus, seconds: float) -> list[Any]:
     """Return what was made, what was left out and where the full list is."""
+    from navi.corpus import SPLITS
+
     losses, read = summarise_manifest(corpus.manifest), corpus.manifest["totals"]["read"]
     totals = {name: format_count(count) for name, count in corpus.manifest["totals"].items()}
-    splits = ", ".join(f"{format_count(count)} {name}" for name, count in _count_splits(corpus).items() if count)
+    sizes = {split: len(corpus.rows_of(split)) for split in SPLITS}
+    splits = ", ".join(f"{format_count(size)} {split}" for split, size in sizes.items() if size)
     lines: list[Any] = [
         make_heading(f"Corpus {corpus.path}: {count_things(len(corpus.tables), 'table')}, {totals['rows']} rows"),
         f"{totals['read']} rows read, {totals['rows']} kept ({splits}), {format_count(losses.rows.total())} dropped.",
@@ -240,8 +238,8 @@ def summarise_corpus(corpus: Corpus, seconds: float) -> list[Any]:
         f"{totals['attributes']} attributes; {totals['tokens']} tokens.",
         f"{format_duration(seconds)}, {format_count(read / max(seconds, 1e-3))} rows/s.",
     ]
-    if told := losses.list_lines():
-        lines += ["Left out or changed:", *told, f"The full list is in {corpus.path / 'corpus.json'}."]
+    if left_out := losses.list_lines():
+        lines += ["Left out or changed:", *left_out, f"The full list is in {corpus.path / 'corpus.json'}."]
     return lines
 
 

@@ -186,7 +186,7 @@ def _count_offsets(cell_row: NDArray[np.int32], num_rows: int) -> Ints:
 
 
 def find_text(values: pa.StringArray) -> NDArray[np.bool_]:
-    """Tell which values are meaningful text: no URL, at least 3 characters, a letter among them.
+    """Return which values are meaningful text: no URL, at least 3 characters, a letter among them.
 
     >>> find_text(pa.array(["drama", "https://a.org/drama", "$ 12.50", "uk"])).tolist()
     [True, False, False, False]

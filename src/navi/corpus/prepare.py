@@ -388,7 +388,7 @@ def split_rows(row_hash: Hashes, config: PrepareConfig) -> NDArray[np.int8]:
 
 
 def sample_rows(row_hash: Hashes, num_rows: int, seed: int) -> NDArray[np.bool_]:
-    """Tell which rows of a table stay when it is sampled down: a matter of their content and the seed."""
+    """Return which rows of a table stay when it is sampled down: a matter of their content and the seed."""
     drawn = mix(row_hash, hash_text(f"sample {seed}"))
     stay = np.zeros(len(row_hash), np.bool_)
     stay[np.argsort(drawn, kind="stable")[:num_rows]] = True

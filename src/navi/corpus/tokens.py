@@ -165,7 +165,7 @@ def find_unknown(tokenizer: Tokenizer) -> int:
 
 
 def _goes_word_by_word(tokenizer: Tokenizer) -> bool:
-    """Tell whether the tokens of a text are surely those of its words, one after another, as BERT's are."""
+    """Return whether the tokens of a text are surely those of its words, one after another, as BERT's are."""
     parts = (tokenizer.normalizer, tokenizer.pre_tokenizer, tokenizer.model)
     if tuple(type(part).__name__ for part in parts) != ("BertNormalizer", "BertPreTokenizer", "WordPiece"):
         return False

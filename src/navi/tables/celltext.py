@@ -39,7 +39,7 @@ def to_array(values: list[Any]) -> pa.Array:
 
 
 def is_whole(array: pa.Array) -> bool | None:
-    """Tell whether floats are all whole, or timestamps all at midnight; None of types that have no such form."""
+    """Return whether floats are all whole, or timestamps all at midnight; None of types that have no such form."""
     array = array.drop_null()
     if pa.types.is_floating(array.type):
         values = _to_floats(array)

@@ -154,36 +154,33 @@ def clean_header(key: str, unnamed: str = "unnamed") -> str:
 def name_columns(cells: Iterable[str], report: ReadReport) -> list[str]:
     """Make headers of the first row: stripped, `column_3` where a name is missing, `title (2)` where it is repeated."""
     names = [clean_header(cell, f"column_{number}") for number, cell in enumerate(cells, 1)]
+    places = np.arange(len(names), dtype=np.int32)
+    headers, header_C = make_distinct(names, np.zeros_like(places), places, report)
+    return [headers[header] for header in header_C]
+
+
+def make_distinct(
+    keys: list[str], cell_row_C: NDArray[np.int32], cell_key_C: NDArray[np.int32], report: ReadReport
+) -> tuple[list[str], NDArray[np.int32]]:
+    """Return clean headers and that of each cell; cells of one row that share a header get `title (2)` and so on."""
     index: dict[str, int] = {}
-    codes = np.array([index.setdefault(name, len(index)) for name in names], dtype=np.int32)
-    headers = list(index)
-    return [headers[code] for code in tell_apart(headers, np.zeros_like(codes), codes, report)]
-
-
-def tell_apart(
-    headers: list[str], cell_row_C: NDArray[np.int32], cell_header_C: NDArray[np.int32], report: ReadReport
-) -> NDArray[np.int32]:
-    """Give cells that share row and header a header each, such as `title (2)`, which is added to `headers`."""
-    place_C = cell_row_C.astype(np.int64) * len(headers) + cell_header_C
-    if (np.diff(place_C) > 0).all():
-        return cell_header_C
-    order = np.argsort(place_C, kind="stable")
-    repeated = order[1:][np.diff(place_C[order]) == 0]
-    if not len(repeated):
-        return cell_header_C
-    apart_C = cell_header_C.copy()
-    index = {header: number for number, header in enumerate(headers)}
-    met: Counter[int] = Counter()
-    for cell in repeated.tolist():
-        met[place_C[cell]] += 1
-        name = headers[cell_header_C[cell]]
-        new = f"{name} ({met[place_C[cell]] + 1})"
-        report.note(f"header {name!r} appears more than once: told apart as {new!r}")
-        apart_C[cell] = index.setdefault(new, len(headers))
-        if len(index) > len(headers):
-            headers.append(new)
-    # The row may have a `title (2)` of its own.
-    return tell_apart(headers, cell_row_C, apart_C, report)
+    header_K = np.array([index.setdefault(clean_header(key), len(index)) for key in keys], dtype=np.int32)
+    header_C = header_K[cell_key_C]
+    while True:
+        place_C = cell_row_C.astype(np.int64) * len(index) + header_C
+        order = np.arange(0) if (np.diff(place_C) > 0).all() else np.argsort(place_C, kind="stable")
+        repeated = order[1:][np.diff(place_C[order]) == 0]
+        if not len(repeated):
+            return list(index), header_C
+        headers, header_C = list(index), header_C.copy()
+        met: Counter[int] = Counter()
+        # A row may have a `title (2)` of its own, so that this is done until nothing is repeated.
+        for cell in repeated.tolist():
+            met[place_C[cell]] += 1
+            name = headers[header_C[cell]]
+            new = f"{name} ({met[place_C[cell]] + 1})"
+            report.note(f"header {name!r} appears more than once: told apart as {new!r}")
+            header_C[cell] = index.setdefault(new, len(index))
 
 
 def to_arrow(chunks: Iterable[Chunk]) -> pa.Table:

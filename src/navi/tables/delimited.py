@@ -71,7 +71,7 @@ def detect_delimiter(head: str, usual: str) -> str:
 
 
 def is_delimited(head: str) -> bool:
-    """Tell whether a text looks like a table with several columns and at least one row."""
+    """Return whether a text looks like a table with several columns and at least one row."""
     return any(_score(head, delimiter)[0] > 0.7 for delimiter in _DELIMITERS)
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from navi.tables.celltext import is_whole, to_array, write_scalar, write_text
-from navi.tables.chunk import MAX_CHARACTERS, Chunk, clean_header, make_chunks, name_columns, tell_apart, to_strings
+from navi.tables.chunk import MAX_CHARACTERS, Chunk, make_chunks, make_distinct, name_columns, to_strings
 from navi.tables.readreport import CUT_OFF, DAMAGED, TOO_DEEP, ReadConfig, ReadReport
 
 _NESTED = (dict, list, tuple, np.ndarray)
@@ -100,12 +100,11 @@ class FlatRows:
             texts = write_text(array, key in whole, key, number_C[cells], report).to_pylist()
             for cell, text in zip(cells, texts, strict=True):
                 self.values[cell] = text
-        index: dict[str, int] = {}
-        code = {key: index.setdefault(clean_header(key), len(index)) for key in dict.fromkeys(self.keys)}
-        headers = list(index)
-        header_C = np.fromiter(map(code.__getitem__, self.keys), dtype=np.int32, count=len(self.keys))
-        header_C = tell_apart(headers, row_C, header_C, report)
-        yield from make_chunks(headers, row_C, header_C, to_strings(self.values, number_C, report), number_R, report)
+        index = {key: place for place, key in enumerate(dict.fromkeys(self.keys))}
+        key_C = np.fromiter(map(index.__getitem__, self.keys), dtype=np.int32, count=len(self.keys))
+        value_C = to_strings(self.values, number_C, report)
+        headers, header_C = make_distinct(list(index), row_C, key_C, report)
+        yield from make_chunks(headers, row_C, header_C, value_C, number_R, report)
 
 
 def lay_flat(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadReport) -> Iterator[FlatRows]:
@@ -201,11 +200,7 @@ def _read_slice(
     row_C, column_C = (each.astype(np.int32) for each in np.nonzero(filled_KR.T))
     place_KR = (np.cumsum(filled_KR) - 1).reshape(filled_KR.shape)
     value_C = by_column.take(pa.array(place_KR.T[filled_KR.T]))
-    index: dict[str, int] = {}
-    codes = [index.setdefault(clean_header(name), len(index)) for name, _ in flat]
-    names, header_C = list(index), column_C
-    if len(index) < len(codes):
-        header_C = tell_apart(names, row_C, np.array(codes, dtype=np.int32)[column_C], report)
+    names, header_C = make_distinct([name for name, _ in flat], row_C, column_C, report)
     yield from make_chunks(names, row_C, header_C, value_C, number_R, report)
 
 

@@ -72,13 +72,13 @@ def _read_lines(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, o
 
 
 def is_json(head: str) -> bool:
-    """Tell whether a text begins with an object or with an array of objects."""
+    """Return whether a text begins with an object or with an array of objects."""
     text = head.strip()
     return text.startswith(("{", "[")) and (_decodes(text.split("\n")[0]) or _spans_lines(text))
 
 
 def _is_json_lines(head: str) -> bool:
-    """Tell by the beginning of a JSON file whether its rows are lines, rather than values over any number of lines."""
+    """Return whether the rows of a JSON file are lines, as its beginning shows, rather than values over several."""
     lines = [line for line in head.split("\n") if line.strip()]
     if head.lstrip().startswith("["):
         return len(lines) > 1 and lines[1].startswith("[") and _decodes(lines[0])
@@ -106,7 +106,7 @@ def _spans_lines(head: str) -> bool:
 
 
 def _is_incomplete(error: json.JSONDecodeError) -> bool:
-    """Tell whether a value cannot be decoded because its text ends too early."""
+    """Return whether a value cannot be decoded because its text ends too early."""
     return error.msg.startswith("Unterminated string") or _CUT_TOKEN.fullmatch(error.doc, error.pos) is not None
 
 

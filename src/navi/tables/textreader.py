@@ -127,7 +127,7 @@ def detect_encoding(head: bytes) -> str:
 
 
 def _is_utf8(head: bytes) -> bool:
-    """Tell whether some line of `head` shows UTF-8, or none contradicts it."""
+    """Return whether some line of `head` shows UTF-8, or none contradicts it."""
     wrong = False
     lines = head.split(b"\n")
     for number, line in enumerate(lines, 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from navi.backbones import load_tokenizer
 from navi.batches import Layout, Masks, SpecialTokens
-from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ModelError
 from navi.model.runner import Runner
 from navi.verbs.loading import open_model, parse_devices
@@ -130,6 +131,13 @@ def list_hidden_tokens(arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> tup
     return getattr(arrays, f"{part}_tokens")[places].astype(np.int64), lengths
 
 
+def offset_hidden(arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> Ints:
+    """Return where the tokens of each cell begin among the hidden tokens of all, and how many they are: (C + 1,)."""
+    lengths_C = np.zeros(len(hidden.cells), dtype=np.int64)
+    lengths_C[hidden.cells] = list_hidden_tokens(arrays, rows, hidden)[1]
+    return np.concatenate([[0], np.cumsum(lengths_C)])
+
+
 def scatter(count: int, pieces: Sequence[tuple[Ints, NDArray[Any]]]) -> Floats:
     """Return what was found at some of `count` places, piece after piece, in the order of the places; NaN elsewhere."""
     if not pieces:
@@ -163,9 +171,8 @@ class NaviTableEncoder(TableEncoder):
     ) -> dict[str, Floats]:
         """Return the asked-for embeddings: (R, D) for rows and means, (C, D) for headers, values and segments."""
         # Numbered from 0 as they are asked for, rows know their places, and one may be asked for twice.
-        taken = arrays.take_rows(rows)
-        mask = None if hidden is None else HiddenTokens(taken, hidden, self.runner.special.mask).mask
-        return self.runner.embed(taken, parts=parts, mask=mask)
+        mask = None if hidden is None else partial(mask_hidden, hidden, self.runner.special.mask)
+        return self.runner.embed(arrays.take_rows(rows), parts=parts, mask=mask)
 
     def embed_states(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None = None) -> tuple[Floats, Floats]:
         """Return the states in context of each cell's header and value: (C, D) each."""
@@ -177,49 +184,32 @@ class NaviTableEncoder(TableEncoder):
     ) -> Floats:
         """Return what `read` makes of the logits at each hidden token: (T, …)."""
         taken = arrays.take_rows(rows)
-        tokens = HiddenTokens(taken, hidden, self.runner.special.mask)
+        offsets = offset_hidden(taken, np.arange(len(rows)), hidden)
         found: list[tuple[Ints, Floats]] = []
 
         def read_hidden(output: NaviOutput, _: Rows, layout: Layout) -> None:
-            places = tokens.find(layout).nonzero().squeeze(1).to(output.tokens.device)
+            cells = layout.segment_cell.numpy()
+            places = find_hidden(hidden, layout).nonzero().squeeze(1).to(output.tokens.device)
             logits = self.runner.model.predict_tokens(output, places).float()
-            found.append((tokens.find_places(layout), read(logits).cpu().numpy()))
+            found.append((gather_ranges(offsets, cells[hidden.cells[cells]])[1], read(logits).cpu().numpy()))
 
-        self.runner.run(taken, np.arange(len(rows)), read_hidden, mask=tokens.mask)
-        return scatter(tokens.count, found)
+        mask = partial(mask_hidden, hidden, self.runner.special.mask)
+        self.runner.run(taken, np.arange(len(rows)), read_hidden, mask=mask)
+        return scatter(int(offsets[-1]), found)
 
 
-class HiddenTokens:
-    """Finds the hidden cells of rows numbered from 0 in any batch of them."""
+def find_hidden(hidden: Hidden, layout: Layout) -> Tensor:
+    """Return which tokens of a batch of rows numbered from 0 are in the hidden part of a hidden cell: (T,)."""
+    hidden_S = torch.from_numpy(hidden.cells[layout.segment_cell.numpy()])
+    part = torch.tensor([hidden.part == "header", hidden.part == "value"])
+    hidden_P = torch.cat([(hidden_S[:, None] & part).view(-1), torch.zeros(1, dtype=torch.bool)])
+    return hidden_P[layout.token_span]
 
-    def __init__(self, arrays: SegmentArrays, hidden: Hidden, mask_token: int) -> None:
-        assert len(hidden.cells) == len(arrays.row_segments), "there is one answer for each cell of the rows"
-        self._hidden = hidden
-        self._mask_token = mask_token
-        _, lengths = list_hidden_tokens(arrays, np.arange(arrays.num_rows), hidden)
-        self._lengths_C = np.zeros(len(hidden.cells), dtype=np.int64)
-        self._lengths_C[hidden.cells] = lengths
-        self._starts_C = np.cumsum(self._lengths_C) - self._lengths_C
-        self.count = int(lengths.sum())
 
-    def mask(self, layout: Layout) -> Masks:
-        """Put [MASK] in the place of what is hidden, and make the attributes of headers hidden blind unknown."""
-        hidden_S = self._hidden.cells[layout.segment_cell.numpy()]
-        return Masks(
-            token_ids=torch.where(self.find(layout), self._mask_token, layout.token_ids),
-            unknown=torch.from_numpy(hidden_S & (self._hidden.part == "header" and self._hidden.blind)),
-        )
-
-    def find(self, layout: Layout) -> Tensor:
-        """Return which tokens of a batch are hidden: those in the hidden part of a hidden cell."""
-        hidden_S = torch.from_numpy(self._hidden.cells[layout.segment_cell.numpy()])
-        part = torch.tensor([self._hidden.part == "header", self._hidden.part == "value"])
-        hidden_P = torch.cat([(hidden_S[:, None] & part).view(-1), torch.zeros(1, dtype=torch.bool)])
-        return hidden_P[layout.token_span]
-
-    def find_places(self, layout: Layout) -> Ints:
-        """Return where these tokens stand among the hidden tokens of all rows."""
-        cells = layout.segment_cell.numpy()
-        cells = cells[self._hidden.cells[cells]]
-        lengths = self._lengths_C[cells]
-        return np.repeat(self._starts_C[cells], lengths) + count_up(lengths)
+def mask_hidden(hidden: Hidden, mask_token: int, layout: Layout) -> Masks:
+    """Put [MASK] in the place of what is hidden, and make the attributes of headers hidden blind unknown."""
+    hidden_S = hidden.cells[layout.segment_cell.numpy()]
+    return Masks(
+        token_ids=torch.where(find_hidden(hidden, layout), mask_token, layout.token_ids),
+        unknown=torch.from_numpy(hidden_S & (hidden.part == "header" and hidden.blind)),
+    )

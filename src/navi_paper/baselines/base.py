@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Batch = dict[str, Tensor]
 Read = Callable[[Batch], Batch]
+Shape = TypeVar("Shape", bound=Any)
 FORMAT = 1
 """The format of a baseline's folder; another one is refused."""
 CONFIG_FILE = "baseline.json"
@@ -62,9 +63,7 @@ class Baseline(nn.Module, TableEncoder):
         """Return a baseline that has learned nothing beyond the weights that NAVI would start from."""
         check_vocabulary(tokenizer, str(name))
         model = load_backbone(name, local_head_share=0.0)
-        known = BertConfig().to_dict()
-        shape = {key: entry for key, entry in model.config.to_dict().items() if key in known and key not in _DROPPED}
-        baseline = cls(BertConfig(**shape), tokenizer)
+        baseline = cls(copy_shape(model.config, BertConfig), tokenizer)
         baseline.cold_head = bool(model.config.cold_head)
         weights = {}
         for full_name, tensor in model.state_dict().items():
@@ -158,6 +157,13 @@ class Baseline(nn.Module, TableEncoder):
         self.tokenizer.save(str(folder / "tokenizer.json"))
         record = {"format": FORMAT, "name": type(self).name, "config": self.config.to_dict()}
         write_json(folder / CONFIG_FILE, record)
+
+
+def copy_shape(config: Any, kind: type[Shape]) -> Shape:
+    """Return a configuration of another kind with all that both know."""
+    known = kind().to_dict()
+    shared = {key: entry for key, entry in config.to_dict().items() if key in known and key not in _DROPPED}
+    return kind(**shared)
 
 
 def copy_weights(weights: dict[str, Tensor], module: nn.Module, prefix: str) -> None:

@@ -70,11 +70,6 @@ class Haetae(Bert):
         with torch.no_grad():
             self.anchors.weight.copy_(weights["embeddings.word_embeddings.weight"])
 
-    @property
-    def alpha(self) -> Tensor:
-        """The share of the anchor at header tokens, between 0 and 1."""
-        return torch.sigmoid(self.blend_logit)
-
     def pack(self, text: Text, token_ids: Ints) -> Batch:
         """Return what `encode` takes: the text, and where its header tokens stand."""
         return super().pack(text, token_ids) | to_tensors(
@@ -97,7 +92,7 @@ class Haetae(Bert):
         """Return the states with those of header tokens blended; a masked token has the anchor of [MASK]."""
         places = batch["header_position"]
         own_ND = self.anchors(batch["token_ids"].index_select(0, places)).to(states_TD.dtype)
-        alpha = self.alpha.to(states_TD.dtype)
+        alpha = torch.sigmoid(self.blend_logit).to(states_TD.dtype)  # the anchor's share
         blended_ND = alpha * own_ND + (1 - alpha) * states_TD.index_select(0, places)
         return states_TD.index_copy(0, places, blended_ND)
 

@@ -12,7 +12,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from navi.corpus.arrays import SegmentArrays, count_up
 from navi.model.attention import pack_attention
-from navi_paper.baselines.base import Batch, copy_weights, to_tensors
+from navi_paper.baselines.base import Batch, copy_shape, copy_weights, to_tensors
 from navi_paper.baselines.text import Cells, Text, TokenBaseline, place_words
 from navi_paper.encoder import Ints
 
@@ -23,21 +23,6 @@ if TYPE_CHECKING:
 
 SEGMENT, COLUMN, ROW, NUM_TYPES = 0, 1, 2, 7
 """Places of the type ids that differ here; the others are labels, ranks and relations to a question, all 0."""
-SHAPE = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "hidden_act",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "max_position_embeddings",
-    "initializer_range",
-    "layer_norm_eps",
-    "pad_token_id",
-)
-"""What TAPAS has in common with BERT."""
 _BEGIN = 2
 
 
@@ -53,7 +38,7 @@ class Tapas(TokenBaseline):
 
     def __init__(self, config: BertConfig, tokenizer: Tokenizer) -> None:
         super().__init__(config, tokenizer)
-        self.model = TapasForMaskedLM(TapasConfig(**{key: getattr(config, key) for key in SHAPE}))
+        self.model = TapasForMaskedLM(copy_shape(config, TapasConfig))
         # Its own layers compute the same under the same names, but know no packed attention.
         layers = (BertLayer(config, layer_idx=number) for number in range(config.num_hidden_layers))
         self.model.tapas.encoder.layer = nn.ModuleList(layers)

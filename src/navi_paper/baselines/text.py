@@ -25,7 +25,7 @@ from navi_paper.encoder import (
     Floats,
     Hidden,
     Ints,
-    list_hidden_tokens,
+    offset_hidden,
     scatter,
 )
 
@@ -263,19 +263,16 @@ class TokenBaseline(Baseline):
         self, arrays: SegmentArrays, rows: Ints, hidden: Hidden, read: Callable[[Tensor], Tensor]
     ) -> Floats:
         """Return what `read` makes of the logits at each hidden token: (T, …), NaN where the cell was cut."""
-        true, lengths = list_hidden_tokens(arrays, rows, hidden)
-        first_C = np.zeros(len(hidden.cells), dtype=np.int64)
-        first_C[hidden.cells] = np.cumsum(lengths) - lengths
+        offsets = offset_hidden(arrays, rows, hidden)
 
         def read_batch(batch: Batch) -> Batch:
             return {"found": read(self.score_tokens(self.encode(batch).index_select(0, batch["hidden_position"])))}
 
         pieces = []
         for _, cells, batch, found in self.run(arrays, rows, hidden, read_batch):
-            spans, counts = np.unique(batch["token_span"][batch["hidden_position"]].numpy(), return_counts=True)
-            places = np.repeat(first_C[cells[spans // 2]], counts) + count_up(counts)
-            pieces.append((places, found["found"].float().cpu().numpy()))
-        return scatter(len(true), pieces)
+            spans = np.unique(batch["token_span"][batch["hidden_position"]].numpy())
+            pieces.append((gather_ranges(offsets, cells[spans // 2])[1], found["found"].float().cpu().numpy()))
+        return scatter(int(offsets[-1]), pieces)
 
 
 class Bert(TokenBaseline):

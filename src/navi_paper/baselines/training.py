@@ -44,18 +44,8 @@ PRECISIONS = {name: dtype for name, dtype in NAVI_PRECISIONS.items() if name != 
 """Arithmetic that every baseline can do."""
 RECORD_FILE = "training.json"
 """What the run was; it is written last."""
-MATTERING = (
-    "epochs",
-    "max_steps",
-    "learning_rate",
-    "new_learning_rate",
-    "weight_decay",
-    "warmup_share",
-    "clip_norm",
-    "accumulation",
-    "seed",
-    "precision",
-)
+SCHEDULE = ("epochs", "max_steps", "learning_rate", "new_learning_rate", "weight_decay", "warmup_share", "clip_norm")
+MATTERING = (*SCHEDULE, "accumulation", "seed", "precision")
 """Settings of `TrainingConfig` that change what a baseline learns."""
 MAX_TOKENS = {"cuda": 131072, "cpu": 16384}
 """A step of more tokens is taken in parts: bounds memory."""

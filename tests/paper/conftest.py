@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,13 +11,7 @@ from hypothesis import settings
 
 from navi.corpus import Corpus, PrepareConfig, prepare
 from navi_paper import EvaluationConfig, EvaluationData, Gold
-from navi_paper.encoder import (
-    IN_VARIANTS,
-    PREDICTS_TOKENS,
-    TableEncoder,
-    list_cells,
-    list_hidden_tokens,
-)
+from navi_paper.encoder import IN_VARIANTS, PREDICTS_TOKENS, TableEncoder, list_cells, list_hidden_tokens
 
 # A machine busy with something else must not fail a law.
 settings.register_profile("patient", deadline=None)
@@ -43,19 +36,13 @@ def make_films() -> dict[str, list[dict[str, str]]]:
     return tables
 
 
-CONCEPTS = {
-    ("alpha", "title"): "title",
-    ("beta", "name"): "title",
-    ("gamma", "film"): "title",
-    ("alpha", "year"): "year",
-    ("beta", "date"): "year",
-    ("gamma", "date"): "year",
-    ("alpha", "genre"): "genre",
-    ("beta", "kind"): "genre",
-    ("gamma", "genre"): "genre",
-    ("alpha", "country"): "country",
-    ("beta", "country"): "country",
+MEANT = {
+    "title": "alpha.title beta.name gamma.film",
+    "year": "alpha.year beta.date gamma.date",
+    "genre": "alpha.genre beta.kind gamma.genre",
+    "country": "alpha.country beta.country",
 }
+CONCEPTS = {tuple(column.split(".")): concept for concept, columns in MEANT.items() for column in columns.split()}
 LABELS = {
     "classes": ["drama", "comedy"],
     "aliases": {"drama": "drama", "comedy": "comedy", "horror": "thriller"},
@@ -68,11 +55,10 @@ SYNONYMS = {"language": ("tongue", "lang"), "color": ("hue",), "title": ("headli
 
 
 @pytest.fixture(scope="session")
-def corpus(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+def corpus(tiny_backbone: Path, write_tables, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """The films, gamma unseen."""
     folder = tmp_path_factory.mktemp("films")
-    for name, rows in make_films().items():
-        (folder / f"{name}.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    tables = write_tables(folder / "tables", make_films())
     config = PrepareConfig(
         backbone=str(tiny_backbone),
         workers=1,
@@ -81,7 +67,7 @@ def corpus(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Cor
         validation_share=0.2,
         test_share=0.4,
     )
-    return prepare([folder], folder / "corpus", config)
+    return prepare([tables], folder / "corpus", config)
 
 
 @pytest.fixture(scope="session")

@@ -87,20 +87,15 @@ def make_baseline(backbone: Path, toy_corpus: Corpus) -> Callable[[str], Baselin
 
 
 @pytest.fixture(scope="session")
-def study(lesson: Corpus, make_config, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A trainer of baselines until they know the lesson by heart, each once a session; gives their folders."""
+def trained(lesson: Corpus, make_config, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Baseline]:
+    """A trainer of baselines until they know the lesson by heart."""
     folder = tmp_path_factory.mktemp("baselines")
 
-    def train(name: str) -> Path:
-        return train_baseline(name, lesson, folder / name, make_config(epochs=EPOCHS[name], log_every=10))
+    def train(name: str) -> Baseline:
+        config = make_config(epochs=EPOCHS[name], log_every=10)
+        return load_baseline(train_baseline(name, lesson, folder / name, config), device="cpu")
 
     return train
-
-
-@pytest.fixture
-def trained(study) -> Callable[[str], Baseline]:
-    """A maker of trained baselines."""
-    return lambda name: load_baseline(study(name), device="cpu")
 
 
 @each_baseline
@@ -144,12 +139,12 @@ def test_a_baseline_read_from_its_folder_embeds_as_before(name, make_baseline, m
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".json", ".safetensors"]
 
 
-def test_damaged_weights_are_refused(study, tmp_path):
-    folder = shutil.copytree(study("bert"), tmp_path / "bert")
-    file = folder / "model.safetensors"
+def test_damaged_weights_are_refused(make_baseline, tmp_path):
+    make_baseline("bert").save(tmp_path)
+    file = tmp_path / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(ModelError, match=r"Cannot read .*model\.safetensors"):
-        load_baseline(folder)
+        load_baseline(tmp_path)
 
 
 def hide_languages(lesson):
@@ -266,11 +261,6 @@ def batch(haetae, make_arrays):
     return haetae.make_batch(make_arrays(), np.arange(12), seed=0, epoch=0)
 
 
-@pytest.fixture
-def cm2(make_baseline):
-    return make_baseline("cm2")
-
-
 def test_the_states_of_header_tokens_alone_are_blended_half_and_half(haetae, batch):
     with torch.no_grad():
         plain, blended = Bert.encode(haetae, batch), haetae.encode(batch)
@@ -309,7 +299,8 @@ def test_the_centroid_loss_is_the_mean_distance_and_pulls_the_anchors(haetae, ba
     assert haetae.model.bert.embeddings.word_embeddings.weight.grad is None
 
 
-def test_a_number_scales_its_header_and_adds_a_bias(cm2, toy_corpus):
+def test_a_number_scales_its_header_and_adds_a_bias(make_baseline, toy_corpus):
+    cm2 = make_baseline("cm2")
     rows = toy_corpus.rows_of("train")[:5]
     batch = cm2.make_input(toy_corpus.arrays, rows, None)
     header_CD, value_CD = cm2._embed_parts(batch)
@@ -321,8 +312,8 @@ def test_a_number_scales_its_header_and_adds_a_bias(cm2, toy_corpus):
     assert numbers[is_number].min() > np.log(1999) / 5 - 1e-3
 
 
-def test_the_target_does_not_move_to_meet_its_guess(cm2, make_arrays):
-    arrays = make_arrays(cells=(1, 1))
+def test_the_target_does_not_move_to_meet_its_guess(make_baseline, make_arrays):
+    cm2, arrays = make_baseline("cm2"), make_arrays(cells=(1, 1))
     batch = cm2.make_batch(arrays, np.arange(24), seed=0, epoch=0)
     batch["value_masked"][:] = True
     cm2.compute_loss(batch | {"target_position": torch.arange(24)}).backward()
@@ -377,18 +368,11 @@ def test_a_run_takes_the_rows_and_steps_that_navi_takes(toy_corpus, make_config,
     assert [rows.tolist() for rows in made] == [rows.tolist() for rows in expected]
 
 
-def test_a_finished_baseline_is_taken_as_it_is(toy_corpus, make_config, tmp_path):
-    config = make_config(epochs=1)
-    folder = train_baseline("bert", toy_corpus, tmp_path / "bert", config)
-    reports = []
-    other = replace(config, training=replace(config.training, workers=1))
-    again = train_baseline("bert", toy_corpus, folder, other, reports.append)
-    assert again == folder
-    assert reports == []
-
-
-def test_a_baseline_trained_otherwise_is_refused(toy_corpus, make_config, tmp_path):
+def test_a_finished_baseline_is_taken_as_it_is_and_one_trained_otherwise_refused(toy_corpus, make_config, tmp_path):
     folder = train_baseline("bert", toy_corpus, tmp_path / "bert", make_config(epochs=1))
+    reports = []
+    assert train_baseline("bert", toy_corpus, folder, make_config(epochs=1, workers=1), reports.append) == folder
+    assert reports == []
     with pytest.raises(ConfigError, match="differs in training"):
         train_baseline("bert", toy_corpus, folder, make_config(epochs=1, seed=1))
     with pytest.raises(ConfigError, match="differs in baseline"):
@@ -423,8 +407,7 @@ def test_what_is_masked_of_a_row_does_not_depend_on_the_rows_beside_it(make_arra
 
 
 def test_a_loss_that_is_not_finite_changes_nothing_and_ends_the_run(toy_corpus, make_config, make_baseline, tmp_path):
-    baseline = make_baseline("bert")
-    before = {name: tensor.clone() for name, tensor in baseline.state_dict().items()}
+    baseline, before = make_baseline("bert"), make_baseline("bert").state_dict()
     baseline.compute_loss = lambda batch: sum(p.sum() for p in baseline.parameters()) * torch.nan
     run = BaselineTrainer(baseline, toy_corpus, make_config(max_bad_steps=2, log_every=1), tmp_path, None)
     with pytest.raises(TrainingError, match="'bert' was not finite 2 steps in a row"):

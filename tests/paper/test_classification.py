@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import io
-import json
 import tarfile
 from dataclasses import replace
 from importlib.util import find_spec
@@ -100,23 +99,19 @@ def test_every_set_of_vectors_is_measured_under_its_name():
     assert result.measures["rows_f1"] == result.measures["text_only/rows_f1"] == 1.0
     assert result.measures["means_f1"] < 0.7
     assert result.measures["rows_drawn"] == 20.0
-    assert {name: len(scores) for name, scores in result.arrays.items()} == {
-        "rows_f1": 7,
-        "means_f1": 7,
-        "text_only/rows_f1": 5,
-    }
+    lengths = {name: len(scores) for name, scores in result.arrays.items()}
+    assert lengths == {"rows_f1": 7, "means_f1": 7, "text_only/rows_f1": 5}
 
 
 @pytest.fixture(scope="module")
-def shops(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> EvaluationData:
+def shops(tiny_backbone: Path, write_tables, tmp_path_factory: pytest.TempPathFactory) -> EvaluationData:
     """Two tables that share a price, one of them in words; one has a list of colours."""
     folder = tmp_path_factory.mktemp("shops")
     one = [{"Name": f"red {n}", "price": f"${n}.50", "colors": ["red", "blue"][: n % 3]} for n in range(12)]
     other = [{"name": f"a green city {n}", "price": "large" if n else "small"} for n in range(12)]
-    for name, rows in (("one", one), ("other", other)):
-        (folder / f"{name}.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    tables = write_tables(folder / "tables", {"one": one, "other": other})
     config = PrepareConfig(backbone=str(tiny_backbone), workers=1, max_unknown_share=None, unseen_tables=())
-    return EvaluationData(corpus=prepare([folder], folder / "corpus", config))
+    return EvaluationData(corpus=prepare([tables], folder / "corpus", config))
 
 
 @pytest.fixture(scope="module")

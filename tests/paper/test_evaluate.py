@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -46,34 +48,25 @@ def settings(tiny_backbone):
 @pytest.fixture(scope="module")
 def evaluated(data, settings, tmp_path_factory):
     out = tmp_path_factory.mktemp("evaluated")
-    models = ("bert", "navi")
-    summary = evaluate(
-        data.corpus, out, gold=data.gold, name="films", models=models, pretrain=settings, config=SMALL, device="cpu"
+    again = partial(
+        evaluate, data.corpus, out, gold=data.gold, name="films", models=("bert", "navi"), pretrain=settings
     )
-    return out, summary
+    return out, again(config=SMALL, device="cpu"), again
 
 
 def test_every_task_of_every_model_has_figures(evaluated):
-    out, summary = evaluated
+    out, summary, _ = evaluated
     assert [(record.task, record.model, record.error) for record in summary.failed] == []
     tasks = {(record.task, record.model) for record in Results.open(out)}
     for task in ("generative", "clustering", "robustness", "row_vectors"):
         assert {(task, "bert"), (task, "navi")} <= tasks
+    assert "Header prediction and value imputation" in (out / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_page_is_written(evaluated):
-    out, _ = evaluated
-    page = (out / "report.html").read_text(encoding="utf-8")
-    assert "Header prediction and value imputation" in page
-
-
-def test_the_same_again_trains_nothing(evaluated, data, settings, monkeypatch):
-    out, summary = evaluated
+def test_the_same_again_trains_nothing(evaluated, monkeypatch):
+    _, summary, again = evaluated
     monkeypatch.setattr(grids, "train_model", None)
-    again = evaluate(
-        data.corpus, out, gold=data.gold, name="films", models=("bert", "navi"), pretrain=settings, config=SMALL
-    )
-    assert again.done == summary.done
+    assert again(config=SMALL).done == summary.done
 
 
 def test_without_gold_what_needs_none_is_measured(data, settings, tmp_path):
@@ -89,35 +82,17 @@ def test_a_task_that_is_none_is_one_clear_error(data, tmp_path):
         evaluate(data.corpus, tmp_path, tasks=("tidying",))
 
 
-class Trained:
-    """A model of which nothing is asked."""
-
-    name = ""
-
-
-class Journal(list):
-    """What was done, in order."""
-
-    def note(self, *entry):
-        self.append(entry)
-
-
 @pytest.fixture
 def journal(monkeypatch):
-    kept = Journal()
-
-    def load(spec, folder, **_):
-        kept.note("load", spec.name)
-        encoder = Trained()
-        encoder.name = spec.name
-        return encoder
+    """What was done, in order; nothing is asked of the models."""
+    kept = []
 
     def train(spec, *_):
-        kept.note("train", spec.name)
+        kept.append(("train", spec.name))
         if spec.name == "broken":
             raise RuntimeError("no such weights")
 
-    monkeypatch.setattr(grids, "load_model", load)
+    monkeypatch.setattr(grids, "load_model", lambda spec, folder, **_: SimpleNamespace(name=spec.name))
     monkeypatch.setattr(grids, "train_model", train)
     return kept
 
@@ -125,23 +100,17 @@ def journal(monkeypatch):
 @pytest.fixture
 def make_grid(corpus, tmp_path, journal):
     def ask(encoder, data):
-        journal.note("task", encoder.name)
+        journal.append(("task", encoder.name))
         return TaskResult({"seen": 1.0}, {"vectors": np.ones((2, 3), np.float16)})
 
     def follow(arrays, data):
-        journal.note("arrays")
+        journal.append("arrays")
         return TaskResult({"size": float(arrays["vectors"].size)})
 
     def make(*models, tasks=None, gold=None, **settings):
-        config = GridConfig(
-            name="films",
-            models=tuple(
-                ModelSpec(name=name, abilities=frozenset({PREDICTS_TOKENS} if name != "dumb" else ()))
-                for name in models
-            ),
-            tasks=tasks or (Task(name="asked", run=ask), Task(name="followed", after="asked", run=follow)),
-            **settings,
-        )
+        tasks = tasks or (Task(name="asked", run=ask), Task(name="followed", after="asked", run=follow))
+        specs = [ModelSpec(name=name, abilities=ABILITIES if name != "dumb" else frozenset()) for name in models]
+        config = GridConfig(name="films", models=tuple(specs), tasks=tasks, **settings)
         return Grid(EvaluationData(corpus=corpus, gold=gold or Gold()), Results.open(tmp_path / "results"), config)
 
     make.ask = ask
@@ -160,20 +129,11 @@ def test_every_model_is_asked_everything(make_grid):
     assert find(grid, "followed").measures == {"size": 6.0}
 
 
-def test_a_second_run_does_nothing_again(make_grid, journal):
+@pytest.mark.parametrize("changed", [{}, {"workers": 7, "checkpoint_minutes": None}])
+def test_a_second_run_does_nothing_again_even_with_other_workers_and_checkpoints(make_grid, journal, changed):
     make_grid("one").run()
     journal.clear()
-    assert make_grid("one").run().done == 2
-    assert journal == []
-
-
-def test_workers_and_checkpoints_make_no_other_cells(make_grid, journal):
-    make_grid("one").run()
-    journal.clear()
-    grid = make_grid("one")
-    training = replace(grid.config.pretrain.training, workers=7, checkpoint_minutes=None)
-    grid.config = replace(grid.config, pretrain=replace(grid.config.pretrain, training=training))
-    grid.run()
+    assert make_grid("one", pretrain=PretrainConfig.from_dict({"training": changed})).run().done == 2
     assert journal == []
 
 
@@ -200,16 +160,16 @@ def test_models_that_predict_no_tokens_are_spared_tasks_that_want_them(make_grid
     assert find(grid, "asked", "one") is not None
 
 
-def test_what_lacks_gold_is_left_out_and_said(make_grid):
-    summary = make_grid("one", tasks=(Task(name="asked", run=make_grid.ask, needs=("concepts", "labels")),)).run()
-    assert summary.left_out == {"asked": "there is no gold for concepts, labels (--gold)"}
-    assert summary.done == 0
-
-
-def test_what_lacks_a_package_is_left_out_and_said(make_grid):
-    lacking = Task(name="lacking", run=make_grid.ask, missing=lambda: "install it")
-    summary = make_grid("one", tasks=(lacking,)).run()
-    assert (summary.done, summary.left_out) == (0, {"lacking": "install it"})
+@pytest.mark.parametrize(
+    ("lacking", "reason"),
+    [
+        ({"needs": ("concepts", "labels")}, "there is no gold for concepts, labels (--gold)"),
+        ({"missing": lambda: "install it"}, "install it"),
+    ],
+)
+def test_what_lacks_gold_or_a_package_is_left_out_and_said(make_grid, lacking, reason):
+    summary = make_grid("one", tasks=(Task(name="asked", run=make_grid.ask, **lacking),)).run()
+    assert (summary.done, summary.left_out) == (0, {"asked": reason})
 
 
 @pytest.mark.parametrize("shape", ["config.json", "baseline.json"])

@@ -147,6 +147,9 @@ def impute(
     facts: dict[str, Any] = {"path": out, "account": account, "empty": empty, "filled": filled, "reasons": reasons}
     facts |= {"calibration_error": reliability.ece if reliability else None, "notes": result.notes}
     screen.answer_json(facts | {"cells": result.cells.to_pylist()})
+    notes = [f"Note: {note}." for note in result.notes]
+    if reliability:
+        notes.insert(0, f"Confidence is off by {reliability.ece:.3f} on average, measured on cells hidden for it.")
     if not empty:
         screen.summarise(make_heading(f"{out}: the table as it was, no cell is empty"))
     else:
@@ -154,12 +157,7 @@ def impute(
             make_heading(f"{out}: {format_count(filled)} of {count_things(empty, 'empty cell')} filled"),
             *([list_fills(result.cells)] if filled else []),
             *(f"  {count_things(n, 'cell')} left empty: {reason}" for reason, n in reasons.items() if reason != FILLED),
-            *(
-                [f"Confidence is off by {reliability.ece:.3f} on average, measured on cells hidden for it."]
-                if reliability
-                else []
-            ),
-            *(f"Note: {note}." for note in result.notes),
+            *notes,
             f"Every empty cell, its best guess and why it was left: {account}",
         )
     note_lost(screen, [read])

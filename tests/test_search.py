@@ -6,6 +6,8 @@ import json
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -359,3 +361,12 @@ def test_the_command_pairs_rows_about_the_same_by_their_lines(model_dir, films, 
 def test_the_command_pairs_two_tables_alone(model_dir, catalogues, navi_command):
     result = navi_command("search", "--model", model_dir, catalogues, "--pairs", code=2)
     assert "--pairs compares two tables, got 5. Name two files." in result.stderr
+
+
+def test_the_command_shows_pairs_of_typed_files(model_dir, tmp_path, navi_command):
+    for name in ("left", "right"):
+        pq.write_table(
+            pa.table({"title": ["night king", "day house"], "year": [1999, 2001]}), tmp_path / f"{name}.parquet"
+        )
+    flags = ("--pairs", "--one-to-one", "--confidence", 0)
+    assert "title=day house, year=2001" in navi_command("search", "--model", model_dir, tmp_path, *flags).stdout

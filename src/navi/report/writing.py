@@ -35,31 +35,26 @@ def write_report(page: Page, folder: str | Path) -> Path:
 
 
 def write_html(page: Page, folder: str | Path) -> Path:
-    """Write the page alone into a folder, and return its file."""
-    file = Path(folder) / REPORT_FILE
-    file.parent.mkdir(parents=True, exist_ok=True)
-    html = render_page(page)
-    with write_file(file) as aside:
-        aside.write_text(html, encoding="utf-8")
-    return file
-
-
-def render_page(page: Page) -> str:
-    """Return the page as HTML: nothing is loaded from elsewhere, and its own scripts alone may run."""
+    """Write the page alone into a folder: it loads nothing from elsewhere, and its own scripts alone may run."""
     from jinja2 import Environment, PackageLoader
 
-    scripts, style = [_read_template("page.js")], _read_template("page.css")
-    if any(isinstance(item, Chart) for section in page.sections for item in section.items):
-        scripts.insert(0, bundle_vega())
-    # The policy allows these scripts and this style by their hashes, and no request at all.
-    allowed = " ".join(map(_hash, scripts))
-    policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {allowed}"
     # Whatever the templates show is escaped.
     environment = Environment(loader=PackageLoader("navi.report", "template"), autoescape=True, trim_blocks=True)
     environment.filters.update(paragraphs=split_paragraphs, code=mark_code, kind=lambda item: type(item).__name__)
     environment.filters.update(table=show_table, spec=draw_chart)
+    files = resources.files("navi.report") / "template"
+    style, script = ((files / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    has_charts = any(isinstance(item, Chart) for section in page.sections for item in section.items)
+    scripts = [bundle_vega(), script] if has_charts else [script]
+    # The policy allows these scripts and this style by their hashes, and no request at all.
+    policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}"
     template = environment.get_template("page.html")
-    return template.render(page=page, style=style, scripts=scripts, policy=policy, version=VERSION)
+    html = template.render(page=page, style=style, scripts=scripts, policy=policy, version=VERSION)
+    file = Path(folder) / REPORT_FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with write_file(file) as aside:
+        aside.write_text(html, encoding="utf-8")
+    return file
 
 
 @cache
@@ -72,10 +67,6 @@ def bundle_vega() -> str:
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
     # Kept to itself: the bundle's own names are short ones and many.
     return "(() => {" + bundle.replace("</script", "<\\/script") + "\n})();"
-
-
-def _read_template(name: str) -> str:
-    return (resources.files("navi.report") / "template" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -204,9 +204,23 @@ def read_lists(lists):
     return [lists.tokens[begin:end].tolist() for begin, end in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)]
 
 
-def tokenise(tokenizer, texts, max_tokens):
-    lists = TextTokenizer(tokenizer).tokenise(texts, max_tokens)
-    return lists, [[tokenizer.id_to_token(token) for token in tokens] for tokens in read_lists(lists)]
+@pytest.mark.parametrize(
+    ("text", "tokens", "cut"),
+    [
+        ("film " * 500, ["film"] * 4, True),
+        ("the " + "\u200b" * 400 + " film " * 5, ["the", "film", "film", "film"], True),
+        ("x" * 500, ["[UNK]"], False),
+        ("the film the film", ["the", "film", "the", "film"], False),
+        ("", ["[UNK]"], False),
+        ("\u200b", ["[UNK]"], False),
+        ("漢", ["[UNK]"], False),
+        ("[SEP]", ["[", "s", "##e", "##p"], True),
+    ],
+)
+def test_text_is_cut_or_unknown_and_said_to_be(word_tokenizer, text, tokens, cut):
+    lists = TextTokenizer(word_tokenizer).tokenise([text], 4)
+    assert [word_tokenizer.id_to_token(token) for token in lists.tokens] == tokens
+    assert (lists.cut.tolist(), lists.unknown.tolist()) == ([cut], [tokens.count("[UNK]")])
 
 
 def encode_plainly(tokenizer, text):
@@ -226,26 +240,6 @@ def test_texts_get_the_tokens_that_the_tokenizer_gives_them_whole(word_tokenizer
     tokenizer = TextTokenizer(other)
     for _ in range(2):
         assert read_lists(tokenizer.tokenise(texts, 7)) == expected
-
-
-def test_text_is_cut_and_said_to_be(word_tokenizer):
-    texts = ["film " * 500, "the " + "\u200b" * 400 + " film " * 5, "x" * 500, "the film the film", "the film"]
-    lists, tokens = tokenise(word_tokenizer, texts, 4)
-    the, film = "the", "film"
-    assert tokens == [[film] * 4, [the, film, film, film], ["[UNK]"], [the, film, the, film], [the, film]]
-    assert lists.cut.tolist() == [True, True, False, False, False]
-
-
-def test_text_without_tokens_becomes_unknown(word_tokenizer):
-    lists, tokens = tokenise(word_tokenizer, ["", "\u200b", "film", "漢"], 5)
-    assert tokens == [["[UNK]"], ["[UNK]"], ["film"], ["[UNK]"]]
-    assert lists.unknown.tolist() == [1, 1, 0, 1]
-    assert tokenise(word_tokenizer, [], 5)[1] == []
-
-
-def test_text_that_spells_a_special_token_is_plain_text(word_tokenizer):
-    assert tokenise(word_tokenizer, ["[SEP]"], 9)[1] == [["[", "s", "##e", "##p", "]"]]
-    assert word_tokenizer.encode("[SEP]", add_special_tokens=False).tokens == ["[SEP]"]
 
 
 def test_tokenizers_of_other_kinds_get_whole_texts(word_tokenizer):

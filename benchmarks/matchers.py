@@ -68,8 +68,8 @@ def make_sentences(*, values: bool) -> Matcher:
     memory: dict[str, np.ndarray] = {}
 
     def describe(rows: Rows, header: str) -> str:
-        counted = Counter(row[header] for row in rows if header in row)
-        return f"{header}: {', '.join(value for value, _ in counted.most_common(10))}" if values else header
+        counted = Counter(row[header] for row in rows if row.get(header))
+        return f"{header}: {', '.join(value for value, _ in counted.most_common(10))}" if values and counted else header
 
     def embed(texts: list[str]) -> np.ndarray:
         new = [text for text in texts if text not in memory]

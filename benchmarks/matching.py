@@ -1,17 +1,23 @@
-"""Precision, recall and F1 of matching on pairs of columns, beside Valentine's matchers and sentence embeddings.
+"""How well columns are matched, beside Valentine's matchers and sentence embeddings.
 
     python benchmarks/matching.py unseen  --model MODEL --corpus CORPUS --concepts CONCEPTS.csv
     python benchmarks/matching.py test    --model MODEL --corpus CORPUS --concepts CONCEPTS.csv --tables 16 --pairs 60
-    python benchmarks/matching.py wdc     --model MODEL --data wdc_product_sites/
+    python benchmarks/matching.py wdc     --model MODEL --data wdc_product_sites/ --training product/
     python benchmarks/matching.py t2d     --model MODEL --data t2d_sm_wh.tar.gz
+    python benchmarks/matching.py gdc     --model MODEL --data gdc/
 
-`unseen` and `test` take the pairs of tables of that split of the corpus that the model was pretrained on, gold from a
-CSV file (table, header, concept). All methods see the same rows of the same pairs; a sample is said with `--tables` and
-`--pairs`. Every method is measured three ways: at its own choice (NAVI: probability 0.5 of a pair, and its clusters
-over all tables of a group, and `assigned`, what the others' rule makes of its scores; the others: the best one-to-one
-assignment above the median score, which is Valentine's default), at the threshold that is best for it on this very
-gold (`best`), and likewise after the best one-to-one assignment (`best 1:1`). The last two are known only in hindsight.
-One line a method.
+`unseen` and `test` take the pairs of tables of that split of a corpus, gold from a CSV file (table, header, concept).
+All methods see the same rows of the same pairs; a sample is said with `--tables` and `--pairs`. One line a method.
+
+Precision, recall and F1 are measured three ways: at a method's own choice (NAVI: probability 0.5 of a pair, and its
+clusters over all tables of a group, and `assigned`, what the others' rule makes of its scores; the others: the best
+one-to-one assignment above the median score, which is Valentine's default), at the threshold that is best for it on
+this very gold (`best`), and likewise after the best one-to-one assignment (`best 1:1`). The last two are known only in
+hindsight. `gdc` matches studies to one wide schema, and scores are ranked instead: the mean reciprocal rank of the best
+right target of each source column that has any, and the recall of the best pairs of a study, as many as its gold has.
+
+`--training` names the folders that the model was trained on (but for the tables that the file `--without` lists): a
+benchmark that overlaps with them refuses to run. `wdc` leaves out the pairs that overlap with any of them instead.
 """
 
 # needs: a model, and gold for it
@@ -22,12 +28,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-from matchers import Matcher, Scores, list_headers, make_sentences, make_valentine
-from schema_tasks import TablePair, Task, draw_pairs, read_corpus_task, read_t2d_task, read_wdc_task
+from matchers import Matcher, Rows, Scores, list_headers, make_sentences, make_valentine
+from overlap import check_no_overlap, find_overlaps
+from schema_tasks import TablePair, Task, draw_pairs, read_corpus_task, read_gdc_task, read_t2d_task, read_wdc_task
 
-from navi.columns import DEFAULT_SCORER, Background, ColumnProfiles, PairScorer, join_profiles, profile_columns
+from navi.columns import DEFAULT_SCORER, Background, ColumnProfiles, PairScorer
 from navi.verbs import Navi
-from navi.verbs.match import ColumnRef, match_profiles, score_columns, weigh_pairs
+from navi.verbs.match import match_profiles, profile_tables, score_columns, weigh_pairs
 
 METHODS = ("navi", "st headers", "st headers+values", "coma", "coma+instances", "distribution", "jaccard")
 
@@ -63,9 +70,10 @@ class Measure:
         self._right: list[bool] = []
         self._chosen = {"own": [0, 0], "clusters": [0, 0], "assigned": [0, 0]}
         self._total = 0
-        self.seconds = 0.0
 
     def add(self, pair: TablePair, scores: Scores, **chosen: set[tuple[str, str]]) -> None:
+        """Take in the scores of a pair of tables; what was chosen of them, unless it is by the others' rule."""
+        chosen["assigned" if chosen else "own"] = choose_as_valentine(scores)
         self._total += len(pair.right)
         kept = {each: score for each, score in scores.items() if pair.judged is None or each in pair.judged}
         assigned = assign(scores) if scores else {}
@@ -78,7 +86,7 @@ class Measure:
             self._chosen[name][0] += len(pairs)
             self._chosen[name][1] += len(pairs & pair.right)
 
-    def show(self, name: str) -> None:
+    def describe(self) -> str:
         parts = []
         for choice, (found, right) in self._chosen.items():
             if found:
@@ -86,11 +94,7 @@ class Measure:
                 f1 = 2 * right / (found + self._total)
                 parts.append(f"{choice} P={precision:.3f} R={recall:.3f} F1={f1:.3f}")
         best, best_assigned = self._find_best(self._scores), self._find_best(self._assigned)
-        print(
-            f"{name:18s} {'  '.join(parts)}  best F1={best:.3f}  best 1:1 F1={best_assigned:.3f}  "
-            f"gold={self._total} seconds={self.seconds:.0f}",
-            flush=True,
-        )
+        return f"{'  '.join(parts)}  best F1={best:.3f}  best 1:1 F1={best_assigned:.3f}  gold={self._total}"
 
     def _find_best(self, scores: list[float]) -> float:
         scored, right = np.array(scores), np.array(self._right, float)
@@ -104,88 +108,129 @@ class Measure:
         return float(f1[last].max())
 
 
-def profile_task(navi: Navi, task: Task, rows: int) -> ColumnProfiles:
-    """Return the profiles of all columns of all tables."""
-    parts = []
-    for name, table in task.tables.items():
-        if table:
-            parts.append(profile_columns(navi.runner, navi.encode({name: table}), rows_per_column=rows))
-    return join_profiles(parts)
+class Ranking:
+    """Gathers how high the scores of one method rank what is right, study by study."""
+
+    def __init__(self) -> None:
+        self._reciprocals: list[list[float]] = []
+        self._recalls: list[float] = []
+
+    def add(self, pair: TablePair, scores: Scores, **_: set[tuple[str, str]]) -> None:
+        """Take in the scores of a study; a pair without a score ranks nowhere, equal scores share their ranks."""
+        reciprocals = []
+        for source in sorted({source for source, _ in pair.right}):
+            own = {target: score for (column, target), score in scores.items() if column == source}
+            best = max((own.get(target, -np.inf) for column, target in pair.right if column == source))
+            wrong = np.array([score for target, score in own.items() if (source, target) not in pair.right])
+            rank = 1 + (wrong > best).sum() + (wrong == best).sum() / 2
+            reciprocals.append(1 / rank if np.isfinite(best) else 0.0)
+        self._reciprocals.append(reciprocals)
+        found = sorted(scores, key=scores.__getitem__, reverse=True)[: len(pair.right)]
+        self._recalls.append(len(pair.right.intersection(found)) / len(pair.right))
+
+    def describe(self) -> str:
+        means = [float(np.mean(each)) for each in self._reciprocals]
+        studies = " ".join(f"{mean:.3f}/{recall:.3f}" for mean, recall in zip(means, self._recalls, strict=True))
+        columns = float(np.mean(np.concatenate(self._reciprocals)))
+        return f"MRR={np.mean(means):.3f} recall={np.mean(self._recalls):.3f} (columns' MRR={columns:.3f}; {studies})"
 
 
-def measure_navi(task: Task, profiles: ColumnProfiles, scorer: PairScorer, known: ColumnProfiles | None) -> Measure:
+class NaviScores:
+    """What NAVI says of the columns of some tables; nothing else here knows how it is asked."""
+
+    def __init__(self, navi: Navi, tables: dict[str, Rows], *, rows: int, knowledge: bool) -> None:
+        self._profiles = profile_tables(navi, tables, rows_per_column=rows)
+        self._known = ColumnProfiles.load(navi.folder) if knowledge else None
+        self._scorer = PairScorer.load(navi.folder) if knowledge else DEFAULT_SCORER
+        self._background = Background([self._profiles] + ([self._known] if self._known else []))
+
+    def score(self, first: str, second: str) -> Scores:
+        """Return the logarithm of the odds that two columns mean the same, for all pairs of two tables."""
+        both = self._take({first, second})
+        logit = weigh_pairs(score_columns(both, self._scorer, self._background).total, both)
+        ours, theirs = ([k for k in range(len(both)) if both.tables[k] == name] for name in (first, second))
+        return {(both.headers[i], both.headers[j]): float(logit[i, j]) for i in ours for j in theirs}
+
+    def cluster(self, names: set[str]) -> dict[tuple[str, str], int]:
+        """Return the number of the cluster of each column, by table and header."""
+        matches = match_profiles(self._take(names), self._scorer, known=self._known)
+        return {(each.table, each.header): at for at, found in enumerate(matches.clusters) for each in found.columns}
+
+    def _take(self, names: set[str]) -> ColumnProfiles:
+        return self._profiles.take(np.flatnonzero(np.isin(self._profiles.tables, list(names))))
+
+
+def measure_navi(task: Task, navi: NaviScores, measure: Measure | Ranking) -> None:
     """Measure NAVI: pairs of tables by themselves, and clusters over all tables of a group."""
-    measure, begun = Measure(), time.perf_counter()
-    table = np.array(profiles.tables)
-    background = Background([profiles] if known is None else [profiles, known])
-    cluster: dict[ColumnRef, int] = {}
-    for group in sorted({pair.group for pair in task.pairs}):
+    cluster: dict[tuple[str, str], int] = {}
+    for group in sorted({pair.group for pair in task.pairs}) if isinstance(measure, Measure) else ():
         names = {name for pair in task.pairs if pair.group == group for name in (pair.first, pair.second)}
-        matches = match_profiles(profiles.take(np.flatnonzero(np.isin(table, list(names)))), scorer, known=known)
-        for each in matches.clusters:
-            cluster |= dict.fromkeys(each.columns, len(cluster))
+        cluster |= navi.cluster(names)
     for pair in task.pairs:
-        both = profiles.take(np.flatnonzero(np.isin(table, [pair.first, pair.second])))
-        logit = weigh_pairs(score_columns(both, scorer, background).total, both)
-        ours, theirs = ([k for k in range(len(both)) if both.tables[k] == name] for name in (pair.first, pair.second))
-        scores = {(both.headers[i], both.headers[j]): float(logit[i, j]) for i in ours for j in theirs}
-        together = {
-            (a, b) for a, b in scores if cluster[ColumnRef(pair.first, a)] == cluster[ColumnRef(pair.second, b)]
-        }
-        own = {each for each, score in scores.items() if score > 0}
-        measure.add(pair, scores, own=own, clusters=together, assigned=choose_as_valentine(scores))
-    measure.seconds = time.perf_counter() - begun
-    return measure
+        scores = navi.score(pair.first, pair.second)
+        together = {(a, b) for a, b in scores if cluster and cluster[pair.first, a] == cluster[pair.second, b]}
+        measure.add(pair, scores, own={each for each, score in scores.items() if score > 0}, clusters=together)
 
 
-def measure_other(task: Task, matcher: Matcher) -> Measure:
+def measure_other(task: Task, matcher: Matcher, measure: Measure | Ranking) -> None:
     """Measure another matcher on the pairs of tables."""
-    measure, begun = Measure(), time.perf_counter()
     for pair in task.pairs:
-        scores = matcher(task.tables[pair.first], task.tables[pair.second])
-        measure.add(pair, scores, own=choose_as_valentine(scores))
-    measure.seconds = time.perf_counter() - begun
-    return measure
+        measure.add(pair, matcher(task.tables[pair.first], task.tables[pair.second]))
 
 
 def read_task(arguments: argparse.Namespace) -> Task:
-    if arguments.task == "wdc":
-        return read_wdc_task(arguments.data)
-    if arguments.task == "t2d":
-        return read_t2d_task(arguments.data)
-    from navi.corpus import Corpus
+    """Return the task asked for, without anything that the model was trained on."""
+    if arguments.task in ("unseen", "test"):
+        from navi.corpus import Corpus
 
-    corpus = Corpus.open(arguments.corpus)
-    return read_corpus_task(corpus, arguments.concepts, arguments.task, arguments.table_rows, arguments.tables)
+        corpus = Corpus.open(arguments.corpus)
+        task = read_corpus_task(corpus, arguments.concepts, arguments.task, arguments.table_rows, arguments.tables)
+    else:
+        task = {"gdc": read_gdc_task, "t2d": read_t2d_task, "wdc": read_wdc_task}[arguments.task](arguments.data)
+    if arguments.task == "wdc" and arguments.training:
+        overlaps = find_overlaps(arguments.training, task.tables)
+        known, num_pairs = {overlap.benchmark for overlap in overlaps}, len(task.pairs)
+        task = Task(tables=task.tables, pairs=[pair for pair in task.pairs if not {pair.first, pair.second} & known])
+        print(f"{len(known)} tables overlap with --training; {num_pairs - len(task.pairs)} pairs of them left out")
+    elif arguments.training:
+        check_no_overlap(arguments.training, task.tables, without=arguments.without)
+    elif arguments.task == "wdc":
+        raise SystemExit("wdc needs --training: its shops are among the product tables; pairs with these are left out.")
+    return draw_pairs(task, arguments.pairs)
 
 
 def main(arguments: argparse.Namespace) -> None:
-    task = draw_pairs(read_task(arguments), arguments.pairs)
+    task = read_task(arguments)
     columns = sum(len(list_headers(rows)) for rows in task.tables.values())
     print(f"matching task={arguments.task} tables={len(task.tables)} pairs={len(task.pairs)} columns={columns}")
-    if "navi" in arguments.methods:
-        navi = Navi.from_pretrained(arguments.model, device=arguments.device)
-        begun = time.perf_counter()
-        profiles = profile_task(navi, task, arguments.rows)
-        print(f"profiled in {time.perf_counter() - begun:.0f} s", flush=True)
-        if arguments.save:
-            profiles.save(arguments.save)
-        known = ColumnProfiles.load(navi.folder) if arguments.knowledge else None
-        measure_navi(task, profiles, PairScorer.load(navi.folder) if known else DEFAULT_SCORER, known).show("navi")
     for name in arguments.methods:
-        if name.startswith("st "):
-            measure_other(task, make_sentences(values=name.endswith("values"))).show(name)
-        elif name != "navi":
-            measure_other(task, make_valentine(name, arguments.valentine_rows)).show(name)
+        measure = Ranking() if arguments.task == "gdc" else Measure()
+        if name == "navi":
+            navi = Navi.from_pretrained(arguments.model, device=arguments.device)
+            begun = time.perf_counter()
+            scores = NaviScores(navi, task.tables, rows=arguments.rows, knowledge=arguments.knowledge)
+            measure_navi(task, scores, measure)
+        else:
+            is_sentence = name.startswith("st ")
+            matcher = (
+                make_sentences(values=name.endswith("values"))
+                if is_sentence
+                else make_valentine(name, arguments.valentine_rows)
+            )
+            begun = time.perf_counter()
+            measure_other(task, matcher, measure)
+        print(f"{name:18s} {measure.describe()} seconds={time.perf_counter() - begun:.0f}", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=("unseen", "test", "wdc", "t2d"))
-    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("task", choices=("unseen", "test", "wdc", "t2d", "gdc"))
+    parser.add_argument("--model", type=Path)
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--concepts", type=Path)
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--training", type=Path, nargs="+", help="folders of tables that the model was trained on")
+    parser.add_argument("--without", type=Path, help="file that names tables of --training that it was not trained on")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--tables", type=int, default=None, help="tables of a corpus, at most, by a fixed draw")
     parser.add_argument("--pairs", type=int, default=None, help="pairs of tables, at most, by a fixed draw")
@@ -193,6 +238,5 @@ if __name__ == "__main__":
     parser.add_argument("--table-rows", type=int, default=1000, help="rows of each table, at most")
     parser.add_argument("--valentine-rows", type=int, default=200, help="rows that Valentine reads of each table")
     parser.add_argument("--no-knowledge", dest="knowledge", action="store_false", help="without the trained columns")
-    parser.add_argument("--save", type=Path, help="folder for the profiles")
     parser.add_argument("--device", default=None)
     main(parser.parse_args())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import tarfile
 from collections.abc import Iterator
@@ -127,16 +128,40 @@ def read_t2d_task(archive: Path) -> Task:
     return Task(tables=tables, pairs=pairs)
 
 
-def _read_table(tables: dict[str, Rows], name: str, text: str, delimiter: str, *, skip: int = 0) -> list[str]:
-    """Read a table into `tables`, and return its headers, each made unique."""
+def read_gdc_task(folder: Path) -> Task:
+    """Return the studies beside one target schema; all columns count, those without a value too."""
+    tables: dict[str, Rows] = {}
+    _read_table(tables, "target", _read_gzip(folder / "target.csv.gz"), ",", keep_empty=True)
+    pairs = []
+    for study in sorted(file.parent for file in folder.glob("*/groundtruth.csv")):
+        _read_table(tables, study.name, _read_gzip(study / "source.csv.gz"), ",", keep_empty=True)
+        with (study / "groundtruth.csv").open(encoding="utf-8", newline="") as lines:
+            right = frozenset((line["source"].strip(), line["target"].strip()) for line in csv.DictReader(lines))
+        pairs.append(TablePair(group=study.name, first=study.name, second="target", right=right, judged=None))
+    return Task(tables=tables, pairs=pairs)
+
+
+def _read_gzip(file: Path) -> str:
+    return gzip.decompress(file.read_bytes()).decode("utf-8")
+
+
+def _read_table(
+    tables: dict[str, Rows], name: str, text: str, delimiter: str, *, skip: int = 0, keep_empty: bool = False
+) -> list[str]:
+    """Read a table into `tables`, and return its headers, each made unique.
+
+    With `keep_empty` the first row has all headers, and so the table has its columns without a value, too.
+    """
     lines = list(csv.reader(StringIO(text), delimiter=delimiter))
     headers = list(_make_unique(lines[0][skip:])) if lines else []
     if name not in tables:
-        tables[name] = [
+        rows = [
             {header: value.strip() for header, value in zip(headers, line[skip:], strict=False) if value.strip()}
             for line in lines[1:]
         ]
-        tables[name] = [row for row in tables[name] if row]
+        tables[name] = [row for row in rows if row]
+        if keep_empty:
+            tables[name][0] = dict.fromkeys(headers, "") | tables[name][0]
     return headers
 
 

@@ -112,8 +112,8 @@ class Ranking:
     """Gathers how high the scores of one method rank what is right, study by study."""
 
     def __init__(self) -> None:
-        self._reciprocals: list[list[float]] = []
-        self._recalls: list[float] = []
+        self._reciprocals: dict[str, list[float]] = {}
+        self._recalls: dict[str, float] = {}
 
     def add(self, pair: TablePair, scores: Scores, **_: set[tuple[str, str]]) -> None:
         """Take in the scores of a study; a pair without a score ranks nowhere, equal scores share their ranks."""
@@ -124,15 +124,16 @@ class Ranking:
             wrong = np.array([score for target, score in own.items() if (source, target) not in pair.right])
             rank = 1 + (wrong > best).sum() + (wrong == best).sum() / 2
             reciprocals.append(1 / rank if np.isfinite(best) else 0.0)
-        self._reciprocals.append(reciprocals)
+        self._reciprocals[pair.group] = reciprocals
         found = sorted(scores, key=scores.__getitem__, reverse=True)[: len(pair.right)]
-        self._recalls.append(len(pair.right.intersection(found)) / len(pair.right))
+        self._recalls[pair.group] = len(pair.right.intersection(found)) / len(pair.right)
 
     def describe(self) -> str:
-        means = [float(np.mean(each)) for each in self._reciprocals]
-        studies = " ".join(f"{mean:.3f}/{recall:.3f}" for mean, recall in zip(means, self._recalls, strict=True))
-        columns = float(np.mean(np.concatenate(self._reciprocals)))
-        return f"MRR={np.mean(means):.3f} recall={np.mean(self._recalls):.3f} (columns' MRR={columns:.3f}; {studies})"
+        means = {study: float(np.mean(each)) for study, each in self._reciprocals.items()}
+        studies = " ".join(f"{study} {means[study]:.3f}/{self._recalls[study]:.3f}" for study in sorted(means))
+        columns = np.mean([each for study in self._reciprocals.values() for each in study])
+        overall = f"MRR={np.mean(list(means.values())):.3f} recall={np.mean(list(self._recalls.values())):.3f}"
+        return f"{overall}  (of all columns MRR={columns:.3f}; {studies})"
 
 
 class NaviScores:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import resources
@@ -23,62 +24,52 @@ Write = Callable[[Any], str]
 
 _LANGUAGES = ("de", "fr", "es", "it", "pt")
 _UPPER, _LOWER = "[A-ZÀ-ÖØ-Þ]", r"[^\W\d_A-ZÀ-ÖØ-Þ]"
-_WORDS = re.compile(rf"{_UPPER}{{2,}}(?!{_LOWER})|{_UPPER}?{_LOWER}+|{_UPPER}+|\d+")
+_WORDS = re.compile(rf"{_UPPER}{{2,}}s?(?!{_LOWER})|{_UPPER}?{_LOWER}+|{_UPPER}+|\d+")
 _HINT = re.compile(r"\s*[(\[][^()\[\]]*[)\]]\s*$")
+_LOW, _UP, _TITLE = str.lower, str.upper, str.capitalize
+_HEADER_STYLES = (
+    ("_", _LOW, _LOW), ("_", _LOW, _LOW), ("_", _UP, _UP), ("_", _TITLE, _TITLE), (" ", _LOW, _LOW), (" ", _UP, _UP),
+    (" ", _TITLE, _TITLE), (" ", _TITLE, _TITLE), (" ", _TITLE, _LOW), ("", _LOW, _TITLE), ("", _TITLE, _TITLE),
+    ("", _LOW, _LOW), ("-", _LOW, _LOW), (".", _LOW, _LOW),
+)  # fmt: skip
+"""What divides words, the case of the first and of the others."""
 _VOWELS = re.compile(r"(?<=\w)[aeiouäöüáéíóúàèêãõ]")
-_STYLES = (
-    ("_", "lower"), ("_", "lower"), ("_", "upper"), ("_", "title"), (" ", "lower"), (" ", "upper"), (" ", "title"),
-    (" ", "title"), (" ", "sentence"), ("", "camel"), ("", "title"), ("", "lower"), ("-", "lower"), (".", "lower"),
-)  # fmt: skip
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
-_MONTH_NUMBERS = {month[:3].lower(): number for number, month in enumerate(_MONTHS, 1)}
-_MONTH = rf"({'|'.join(month[:3] for month in _MONTHS)})[a-z]*\.?"
-_WEEKDAY, _DAY = r"(?:[a-z]{3,9}\.?,? )?", r"(\d{1,2})(?:st|nd|rd|th)?"
+_MONTH, _DAY = r"([a-zé]{3})[a-zéû]*\.?", r"(?:[a-z]{3,9}\.?,? )?(\d{1,2})(?:st|nd|rd|th)?"
 _DATE = re.compile(
     r"(?:(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})|(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d{2})"
-    rf"|{_WEEKDAY}{_MONTH} {_DAY},? (\d{{4}})|{_WEEKDAY}{_DAY}[. -]+{_MONTH},?[ -]+(\d{{4}}|\d{{2}}))"
+    rf"|(?:[a-z]{{3,9}}\.?,? )?{_MONTH} {_DAY},? (\d{{4}})|{_DAY}[. -]+{_MONTH},?[ -]+(\d{{4}}|\d{{2}}))"
     r"(?:[T ,]+\d{1,2}:\d{2}.{0,20})?",
     re.IGNORECASE | re.ASCII,
 )
-_MINUTES, _SECONDS = r"(\d{1,4}) ?m(?:in(?:ute)?s?)?\.?", r"(\d{1,5}) ?s(?:ec(?:ond)?s?)?\.?"
 _DURATION = re.compile(
-    rf"(?:PT)?(\d{{1,3}}) ?h(?:ou)?r?s?\.?(?:,? ?{_MINUTES})?(?:,? ?{_SECONDS})?|(?:PT)?{_MINUTES},? ?{_SECONDS}"
-    r"|(\d{1,4}) ?min(?:ute)?s?\.?|(\d{1,2}):([0-5]\d):([0-5]\d)|(\d):([0-5]\d)",
+    r"(?=.*(?:h|min|m.*s))(?:PT)?(?:(\d{1,3}) ?h(?:ou)?r?s?\.?,? ?)?(?:(\d{1,4}) ?m(?:in(?:ute)?s?)?\.?,? ?)?"
+    r"(?:(\d{1,5}) ?s(?:ec(?:ond)?s?)?\.?)?|(?:(\d{1,2}):([0-5]\d)|(\d)):([0-5]\d)",
     re.IGNORECASE | re.ASCII,
 )
-_DURATION_ENDS = {1: (3600,), 2: (3600, 60), 3: (3600, 60, 1), 5: (60, 1), 6: (60,), 9: (3600, 60, 1), 11: (60, 1)}
-"""What the last groups of a duration are worth in seconds, by the number of the very last."""
+_DURATION_WORTHS = (3600, 60, 1, 3600, 60, 60, 1)
+"""What each group of a duration is worth in seconds."""
 _QUANTITY = re.compile(
     r"((?:US\$|[$€£¥₹#~<>]|[A-Z]{3}|Rs\.?)? ?)([-−+]?)"
     r"(\d{1,3}(?:,\d{3})+|\d{1,3}(?:\.\d{3})+(?=,)|\d{1,14})(?:[.,](\d{1,10}))?"
     r"((?: ?[a-zA-Zµ]{1,10}[²³2]?\.?(?:/[a-z]{1,4})?| ?[%°$€£¥₹\"'′″]{1,2}[CF]?){0,2})",
     re.ASCII,
 )
-_NUMBER_STYLES = ((",", "."), (",", "."), ("", "."), (".", ","), ("", ","), (" ", ","), ("'", "."), (" ", "."))
+_YEAR = re.compile(r"1[5-9]\d\d|20\d\d", re.ASCII)
 
 
 @cache
 def load_lexicon() -> dict[str, Any]:
-    """Return what headers and values are changed with, as packaged, but `terms` (the group of each word) for `groups`.
-
-    A word that heads no group stands for the group that has it, if only one does.
-    """
-    lexicon: dict[str, Any] = json.loads(
-        (resources.files("navi.columns") / "data" / "lexicon.json").read_text(encoding="utf-8")
-    )
-    groups = [{key: words.split("|") for key, words in group.items()} for group in lexicon.pop("groups")]
-    terms = {group["en"][0]: group for group in groups}
-    for keys in (("en",), ("ab", *_LANGUAGES)):
-        owners: dict[str, list[Group]] = {}
-        for group in groups:
-            for word in dict.fromkeys(word for key in keys for word in group.get(key, ())):
-                owners.setdefault(word, []).append(group)
-        terms = {word: found[0] for word, found in owners.items() if len(found) == 1} | terms
-    rewrites = [(re.compile(pattern), replacements) for pattern, replacements in lexicon["rewrites"]]
-    return lexicon | {"terms": terms, "rewrites": rewrites}
+    """Return the packaged words and formats, with `terms` (the group of each clear word) and `units` (their scales)."""
+    text = (resources.files("navi.columns") / "data" / "lexicon.json").read_text(encoding="utf-8")
+    lexicon: dict[str, Any] = json.loads(text)
+    groups = [{key: words.split("|") for key, words in group.items()} for group in lexicon["groups"]]
+    named = [(word, group) for group in groups for word in {*group["en"], *group.get("ab", ())}]
+    owners = Counter(word for word, _ in named)
+    lexicon["terms"] = {word: group for word, group in named if owners[word] == 1 and len(word) > 1}
+    lexicon["terms"] |= {group["en"][0]: group for group in groups}
+    lexicon["units"] = {unit.lower(): scale for scale in reversed(lexicon["scales"]) for unit in scale if unit}
+    lexicon["rewrites"] = [(re.compile(pattern), replacements) for pattern, replacements in lexicon["rewrites"]]
+    return lexicon
 
 
 def perturb_header(header: str, generator: Random) -> str:
@@ -89,37 +80,23 @@ def perturb_header(header: str, generator: Random) -> str:
     if not found:
         return f"{header.strip()}_{generator.choice(load_lexicon()['suffixes'])}".lstrip("_")
     words = [word.lower() for word in found]
-    restyled = generator.random() < 0.5
-    num_changes = generator.randint(0 if restyled else 1, 2)
     # In this order, because a word that is misspelled or cut could be taken for another one.
-    for change in sorted(generator.choices(range(len(_CHANGES)), cum_weights=_CHANGE_WEIGHTS, k=num_changes)):
+    for change in sorted(
+        generator.choices(range(len(_CHANGES)), cum_weights=_CHANGE_WEIGHTS, k=generator.randrange(3))
+    ):
         words = _CHANGES[change](words, generator)
-    changed = _join(words, *(generator.choice(_STYLES) if restyled else _find_style(body, found)))
+    changed = _join(words, generator)
     if hint and generator.random() < 0.6:
         changed += hint.group()
     elif generator.random() < 0.08:
         units = [unit for _, _, group in _find_terms(words) for unit in group.get("unit", ())]
         changed += f" ({generator.choice(units)})" if units else generator.choice(load_lexicon()["hints"])
-    return changed if changed != header else _join(_add_filler(words, generator), *generator.choice(_STYLES))
+    return changed if changed != header else _join(_add_filler(words, generator), generator)
 
 
-def _find_style(body: str, words: Words) -> tuple[str, str]:
-    separator = next((sign for sign in "_ -." if sign in body.strip()), "")
-    if body.isupper():
-        return separator, "upper"
-    capital = [word[0].isupper() for word in words]
-    return separator, "title" if all(capital) else "sentence" if capital[0] else "camel" if any(capital) else "lower"
-
-
-def _join(words: Words, separator: str, case: str) -> str:
-    if case in ("lower", "upper"):
-        return separator.join(words).upper() if case == "upper" else separator.join(words)
-    titled = [word.capitalize() for word in words]
-    if case == "camel":
-        titled[0] = words[0]
-    elif case == "sentence":
-        titled[1:] = words[1:]
-    return separator.join(titled)
+def _join(words: Words, generator: Random) -> str:
+    separator, first, others = generator.choice(_HEADER_STYLES)
+    return separator.join([first(words[0]), *map(others, words[1:])])
 
 
 def _find_terms(words: Words) -> list[tuple[int, int, Group]]:
@@ -210,7 +187,7 @@ def perturb_values(values: Sequence[str], generator: Random) -> list[str]:
     sample = [value.strip() for value in values if value and not value.isspace()][:8]
     if not sample or generator.random() < 0.5:
         return list(values)
-    for read, choose, share in _KINDS:
+    for read, choose, share in _KINDS if generator.random() < 0.9 else _KINDS[-1:]:
         found = [parts for parts in map(read, sample) if parts is not None]
         if len(found) >= share * len(sample):
             write = choose(found, generator)
@@ -224,7 +201,7 @@ def _read_boolean(value: str) -> int | None:
 
 
 def _choose_boolean(_: list[int], generator: Random) -> Write:
-    recase = generator.choice((str.lower, str.upper, str.capitalize))
+    recase = generator.choice((_LOW, _UP, _TITLE))
     return [recase(word) for word in generator.choice(load_lexicon()["booleans"])].__getitem__
 
 
@@ -234,33 +211,31 @@ def _read_date(value: str) -> tuple[int, int, int] | None:
     if not match:
         return None
     end = match.lastindex or 3
-    first, second, third = match.group(end - 2, end - 1, end)
+    day, month, year = match.group(end - 2, end - 1, end)
     if end == 3:
-        return int(first), int(second), int(third)
-    month, day = (second, first) if end == 12 or (end == 6 and "." in value) else (first, second)
-    year = int(third) + (0 if len(third) == 4 else 2000 if int(third) < 40 else 1900)
-    return year, _MONTH_NUMBERS.get(month.lower()) or int(month), int(day)
+        day, year = year, day
+    elif end == 9 or (end == 6 and "." not in value):
+        day, month = month, day
+    number = int(month) if month.isdigit() else load_lexicon()["months"].get(month.lower())
+    century = 0 if len(year) == 4 else 2000 if int(year) < 40 else 1900
+    return (int(year) + century, number, int(day)) if number else None
 
 
 def _choose_date(found: list[tuple[int, int, int]], generator: Random) -> Write:
     template: str = generator.choice(load_lexicon()["dates"])
-    swapped = any(month > 12 for _, month, _ in found)
+    names, swapped = load_lexicon()["month_names"], any(month > 12 for _, month, _ in found)
 
     def write(date: tuple[int, int, int]) -> str:
         year, month, day = (date[0], date[2], date[1]) if swapped else date
-        word = _MONTHS[(month - 1) % 12]
-        return template.format(y=year, m=month, d=day, s=year % 100, B=word, b=word[:3])
+        name = names[(month - 1) % 12]
+        return template.format(y=year, m=month, d=day, s=year % 100, B=name, b=name[:3])
 
     return write
 
 
 def _read_duration(value: str) -> int | None:
     match = _DURATION.fullmatch(value)
-    if not match:
-        return None
-    end = match.lastindex or 1
-    worths = _DURATION_ENDS[end]
-    return sum(int(part) * worth for part, worth in zip(match.groups("0")[end - len(worths) :], worths, strict=False))
+    return match and sum(int(part) * worth for part, worth in zip(match.groups("0"), _DURATION_WORTHS, strict=True))
 
 
 def _choose_duration(_: list[int], generator: Random) -> Write:
@@ -280,8 +255,8 @@ def _read_quantity(value: str) -> _Quantity | None:
 def _choose_quantity(found: list[_Quantity], generator: Random) -> Write:
     """Return how to write quantities: with other signs around them, or other separators or decimals, or both."""
     ratio, around = _choose_marks(found, generator) if generator.random() < 0.7 else (1.0, None)
-    restyled = (around is None or generator.random() < 0.3) and not _are_years(found)
-    style = generator.choice(_NUMBER_STYLES) if restyled else None
+    restyled = around is None or generator.random() < 0.3
+    style = generator.choice(load_lexicon()["number_styles"]) if restyled else None
     shift = generator.choice((-2, -1, 0, 0, 0, 1, 2)) if restyled else 0
 
     def write(quantity: _Quantity) -> str:
@@ -298,34 +273,22 @@ def _choose_quantity(found: list[_Quantity], generator: Random) -> Write:
     return write
 
 
-def _are_years(found: list[_Quantity]) -> bool:
-    return all(1000 <= number <= 2100 and not (decimals or any(signs)) for _, number, decimals, *signs in found)
-
-
 def _choose_marks(found: list[_Quantity], generator: Random) -> tuple[float, tuple[str, str]]:
     """Return what numbers are multiplied by, and what stands before and after them then."""
     lexicon, (before, _, _, _, after) = load_lexicon(), found[0]
-    sign, unit, top = before.strip(), after.strip().lower(), max(abs(number) for _, number, *_ in found)
-    if top >= 20_000 and not unit and generator.random() < 0.4:
-        divisor, word = generator.choice(lexicon["divisors"][: 4 if top > 1e6 else 2])
-        return 1 / divisor, (before, word)
-    for currency in lexicon["currencies"]:
-        if sign in currency or after.strip() in currency:
-            name, gap = generator.choice(currency[:2]), generator.choice(("", " "))
-            return 1.0, generator.choice((("", ""), (name + gap, ""), ("", gap + name), ("", f" {currency[2]}")))
-    if unit in lexicon["factors"]:
-        return lexicon["factors"][unit], (before, "")
-    for scale in lexicon["scales"]:
-        if unit in scale:
-            others = [other for other in scale if 1e-3 <= scale[unit] / scale[other] <= 1e3]
-            other = generator.choice([unit, *others])
-            return scale[unit] / scale[other], ("", generator.choice(("", " ")) + other)
-    if unit:
-        return 1.0, (before, "")
-    if all(0 <= number <= 1 for _, number, *_ in found) and any(decimals for _, _, decimals, *_ in found):
-        return 100.0, ("", "%")
-    kind = "years" if _are_years(found) else "decimals" if any(decimals for _, _, decimals, *_ in found) else "whole"
-    return 1.0, tuple(generator.choice(lexicon["marks"][kind]))
+    top, exact = max(abs(number) for _, number, *_ in found), any(decimals for _, _, decimals, *_ in found)
+    unit = (after or before).strip().lower()
+    scale = lexicon["units"].get(unit or ("k" if top >= 20_000 else "%" if exact and top <= 1 else ""))
+    if not scale or generator.random() < 0.15:
+        return 1.0, generator.choice(lexicon["marks"]["decimals" if exact else "whole"]) if not unit else ("", "")
+    worth = next(worth for name, worth in scale.items() if name.lower() == unit)
+    options = [
+        name for name in scale if not name or 0.05 <= top * worth / scale[name] <= 20_000 or name.lower() == unit
+    ]
+    name, gap = generator.choice(options), generator.choice(("", " "))
+    if before.strip() and not after and len(name) <= 3 and generator.random() < 0.5:
+        return worth / scale[name], (name + gap, "")
+    return worth / scale[name], (before if after or not unit else "", (gap + name).rstrip())
 
 
 def _choose_text(sample: list[str], generator: Random) -> Write:
@@ -348,6 +311,7 @@ def _choose_text(sample: list[str], generator: Random) -> Write:
 _KINDS: tuple[tuple[Callable[[str], Any], Callable[[list[Any], Random], Write], float], ...] = (
     (_read_boolean, _choose_boolean, 1.0),
     (_read_date, _choose_date, 0.7),
+    (lambda value: value if _YEAR.fullmatch(value) else None, _choose_text, 1.0),
     (_read_duration, _choose_duration, 0.7),
     (_read_quantity, _choose_quantity, 0.7),
     (lambda value: value or None, _choose_text, 0.0),

@@ -84,16 +84,15 @@ class TableEncoder(ABC):
 
         The probabilities are those over the whole vocabulary, alike for all where the encoder had no room for the cell.
         """
-        nothing = 0.0
+        sizes = [1]
 
         def read(logits_TV: Tensor) -> Tensor:
-            nonlocal nothing
-            nothing = -float(np.log(logits_TV.shape[1]))
+            sizes.append(logits_TV.shape[1])
             chosen = torch.as_tensor(tokens, dtype=torch.int64, device=logits_TV.device)
             return torch.log_softmax(logits_TV.float(), dim=1).index_select(1, chosen)
 
         found = self.read_logits(arrays, rows, hidden, read)
-        return np.where(np.isnan(found), np.float32(nothing), found)
+        return np.where(np.isnan(found), np.float32(-np.log(sizes[-1])), found)
 
     def read_logits(
         self, arrays: SegmentArrays, rows: Ints, hidden: Hidden, read: Callable[[Tensor], Tensor]
@@ -154,8 +153,7 @@ class NaviTableEncoder(TableEncoder):
     abilities = frozenset({PREDICTS_TOKENS, IMPUTES, IN_VARIANTS})
 
     def __init__(self, runner: Runner, *, name: str = "navi") -> None:
-        self.name = name
-        self.runner = runner
+        self.name, self.runner = name, runner
 
     @classmethod
     def from_folder(
@@ -189,7 +187,7 @@ class NaviTableEncoder(TableEncoder):
 
         def read_hidden(output: NaviOutput, _: Rows, layout: Layout) -> None:
             cells = layout.segment_cell.numpy()
-            places = find_hidden(hidden, layout).nonzero().squeeze(1).to(output.tokens.device)
+            places = mark_hidden(hidden, layout).nonzero().squeeze(1).to(output.tokens.device)
             logits = self.runner.model.predict_tokens(output, places).float()
             found.append((gather_ranges(offsets, cells[hidden.cells[cells]])[1], read(logits).cpu().numpy()))
 
@@ -198,7 +196,7 @@ class NaviTableEncoder(TableEncoder):
         return scatter(int(offsets[-1]), found)
 
 
-def find_hidden(hidden: Hidden, layout: Layout) -> Tensor:
+def mark_hidden(hidden: Hidden, layout: Layout) -> Tensor:
     """Return which tokens of a batch of rows numbered from 0 are in the hidden part of a hidden cell: (T,)."""
     hidden_S = torch.from_numpy(hidden.cells[layout.segment_cell.numpy()])
     part = torch.tensor([hidden.part == "header", hidden.part == "value"])
@@ -210,6 +208,6 @@ def mask_hidden(hidden: Hidden, mask_token: int, layout: Layout) -> Masks:
     """Put [MASK] in the place of what is hidden, and make the attributes of headers hidden blind unknown."""
     hidden_S = hidden.cells[layout.segment_cell.numpy()]
     return Masks(
-        token_ids=torch.where(find_hidden(hidden, layout), mask_token, layout.token_ids),
+        token_ids=torch.where(mark_hidden(hidden, layout), mask_token, layout.token_ids),
         unknown=torch.from_numpy(hidden_S & (hidden.part == "header" and hidden.blind)),
     )

@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from navi.corpus.arrays import gather_ranges
 from navi.errors import ConfigError
 from navi.files import read_json
+from navi_paper.encoder import Bools, Ints
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
 
 # Shape suffixes: N labelled rows, K columns.
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 LabelledRows = Any
 """A record array of rows with their classes: `rows`, ascending, and `labels`."""
 FILES = {"concepts": "concepts.csv", "labels": "labels.json", "synonyms": "synonyms.json"}

@@ -29,7 +29,6 @@ from navi.verbs.loading import CONFIG_FILE, TOKENIZER_FILE
 from navi_paper.baselines import BASELINES, load_baseline, train_baseline
 from navi_paper.baselines.base import CONFIG_FILE as BASELINE_FILE
 from navi_paper.baselines.training import describe_baseline
-from navi_paper.classification import CLASSIFICATION
 from navi_paper.data import EvaluationConfig, EvaluationData, Task, TaskResult
 from navi_paper.encoder import PREDICTS_TOKENS, NaviTableEncoder, TableEncoder
 from navi_paper.gold import Gold
@@ -55,8 +54,6 @@ MODELS = (
     "navi-without_alignment",
 )
 """What is compared by default."""
-ALL_TASKS = (*TASKS, *CLASSIFICATION)
-"""Everything that is measured, in the order it is run."""
 MODEL_FILES = (CONFIG_FILE, BASELINE_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
 """Files of a NAVI or a baseline that decide what it answers."""
 VERSIONS = ("navi-tables", "torch", "transformers", "tokenizers", "numpy", "scikit-learn")
@@ -78,17 +75,17 @@ class ModelSpec:
     """What tasks may ask of it; of an ablation, only what the paper asks of it."""
 
 
-SPECS = {
-    **{name: ModelSpec(name=name, abilities=kind.abilities) for name, kind in BASELINES.items()},
-    **{name: ModelSpec(name=name, preset=preset) for name, preset in NAVI_PRESETS.items()},
-    **{
-        f"{name}-{ablation}": ModelSpec(
-            name=f"{name}-{ablation}", preset=preset, ablation=ablation, abilities=frozenset({PREDICTS_TOKENS})
-        )
+_ABLATED = frozenset({PREDICTS_TOKENS})
+_SPECS = (
+    *(ModelSpec(name=name, abilities=kind.abilities) for name, kind in BASELINES.items()),
+    *(ModelSpec(name=name, preset=preset) for name, preset in NAVI_PRESETS.items()),
+    *(
+        ModelSpec(name=f"{name}-{each}", preset=preset, ablation=each, abilities=_ABLATED)
         for name, preset in NAVI_PRESETS.items()
-        for ablation in ABLATIONS
-    },
-}
+        for each in ABLATIONS
+    ),
+)
+SPECS = {spec.name: spec for spec in _SPECS}
 """All that can be compared, by name."""
 
 
@@ -150,6 +147,9 @@ class GridReport:
     training: StepReport | None = None
 
 
+Progress = Callable[[GridReport], None]
+
+
 @dataclass(frozen=True)
 class GridSummary:
     """What a run of the grid came to."""
@@ -176,7 +176,7 @@ def evaluate(
     taken: Mapping[str, Path] | None = None,
     device: str | None = None,
     precision: str | None = None,
-    progress: Callable[[GridReport], None] | None = None,
+    progress: Progress | None = None,
 ) -> GridSummary:
     """Measure models on a corpus, beside every baseline; cells that are done in `out` are taken from there.
 
@@ -184,13 +184,10 @@ def evaluate(
     `single_tables` is a file of further classifications, each of the rows of one table.
     `taken` names folders of models that are not to be trained. The page is written again from all results in `out`.
     """
-    unknown = set(taken or {}) - set(models)
-    if unknown:
-        raise ConfigError(
-            f"The model '{sorted(unknown)[0]}' is taken, but not among those compared: {', '.join(models)}."
-        )
+    for each in sorted(set(taken or {}) - set(models)):
+        raise ConfigError(f"The model '{each}' is taken, but not among those compared: {', '.join(models)}.")
     opened, results = open_corpus(corpus), Results.open(out)
-    known_tasks = {task.name: task for task in ALL_TASKS}
+    known_tasks = {task.name: task for task in TASKS}
     chosen = check_names("task", known_tasks if tasks is None else tasks, known_tasks)
     grid_config = GridConfig(
         name=name or opened.path.name,
@@ -227,14 +224,9 @@ class Grid:
     """Fills the cells of an evaluation, only those that are missing; no cell stops another."""
 
     def __init__(
-        self,
-        data: EvaluationData,
-        results: Results,
-        config: GridConfig,
-        progress: Callable[[GridReport], None] | None = None,
+        self, data: EvaluationData, results: Results, config: GridConfig, progress: Progress | None = None
     ) -> None:
-        self.data, self.results, self.config = data, results, config
-        self._progress = progress
+        self.data, self.results, self.config, self._progress = data, results, config, progress
         self.left_out: dict[str, str] = {}
         self._tasks = [task for task in config.tasks if self._is_possible(task)]
         self._about = describe_origin(data, config)

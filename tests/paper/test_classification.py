@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 from navi.corpus import PrepareConfig, prepare
 from navi.errors import ConfigError, ModelError
 from navi_paper import EvaluationConfig, EvaluationData
-from navi_paper.classification import (
+from navi_paper.gold import find_headers
+from navi_paper.tabpfn import CODE_FILE, TabPFN, find_folder, find_missing_files
+from navi_paper.tasks.classification import (
     CLASSIFICATION,
     balance,
     classify,
@@ -32,8 +34,6 @@ from navi_paper.classification import (
     read_cells,
     take_vectors,
 )
-from navi_paper.gold import find_headers
-from navi_paper.tabpfn import CODE_FILE, TabPFN, find_folder, find_missing_files
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fetch_tabpfn.py"
 COUNTS = st.lists(st.integers(1, 30), min_size=1, max_size=8)

@@ -14,7 +14,7 @@ from navi.corpus.arrays import ROLE_LOW
 from navi.errors import ConfigError
 from navi_paper import Gold
 from navi_paper.gold import SingleTable, find_headers, name_columns, read_labels, read_single_table
-from navi_paper.tasks.rows import draw_pool
+from navi_paper.tasks.classification import draw_pool
 from navi_paper.views import draw_synonyms, draw_typos, hide_columns, misspell, permute_columns, rename_columns
 
 SINGLE_TABLES_FOLDER = Path(__file__).parents[2] / "benchmarks" / "single_tables"
@@ -50,7 +50,7 @@ def test_a_class_with_few_test_rows_takes_every_row_held_out(data):
 
 
 def test_no_class_takes_more_rows_than_the_limit(data, monkeypatch):
-    monkeypatch.setattr("navi_paper.tasks.rows.MAX_ROWS", 5)
+    monkeypatch.setattr("navi_paper.tasks.classification.MAX_ROWS", 5)
     pool = draw_pool(data, read_labels(data.corpus, data.gold.labels))
     assert np.unique(pool.labels, return_counts=True)[1].tolist() == [5, 5]
 

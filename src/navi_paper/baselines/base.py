@@ -163,7 +163,8 @@ def copy_shape(config: Any, kind: type[Shape]) -> Shape:
     """Return a configuration of another kind with all that both know."""
     known = kind().to_dict()
     shared = {key: entry for key, entry in config.to_dict().items() if key in known and key not in _DROPPED}
-    return kind(**shared)
+    copied: Shape = kind(**shared)
+    return copied
 
 
 def copy_weights(weights: dict[str, Tensor], module: nn.Module, prefix: str) -> None:

@@ -75,11 +75,6 @@ class Text:
     """(T,) 2c for the header of cell c, 2c + 1 for its value, 2C for what belongs to neither."""
 
     @property
-    def token_row(self) -> Ints:
-        """(T,) row of each token, from 0."""
-        return np.repeat(np.arange(len(self.row_starts) - 1), np.diff(self.row_starts))
-
-    @property
     def token_position(self) -> Ints:
         """(T,) place of each token in its row."""
         return count_up(np.diff(self.row_starts))
@@ -159,22 +154,13 @@ def mask_tokens(text: Text, special: SpecialTokens, *, seed: int, epoch: int) ->
     The outcome for a row depends on (seed, epoch, row) alone, not on the rows beside it.
     """
     row_keys = fold(make_key(seed, epoch), text.cells.rows)
-    keys = fold(row_keys[text.token_row], text.token_position)
+    keys = fold(np.repeat(row_keys, np.diff(text.row_starts)), text.token_position)
     chosen = text.is_word & (uniform(fold(keys, _CHOOSE)) < TOKEN_SHARE)
     draw = uniform(fold(keys, _REPLACE))
     random_ids = special.regular[choose_below(fold(keys, _RANDOM), len(special.regular))]
     token_ids = np.where(chosen & (draw < MASK_RATE), special.mask, text.token_ids)
     swapped = chosen & (draw >= MASK_RATE) & (draw < MASK_RATE + RANDOM_RATE)
     return np.where(swapped, random_ids, token_ids), np.flatnonzero(chosen)
-
-
-def find_hidden(text: Text, hidden: Hidden | None) -> Ints:
-    """Return where the tokens of the hidden headers or values stand, cell after cell."""
-    if hidden is None:
-        return np.zeros(0, dtype=np.int64)
-    spans = np.zeros(2 * len(text.cells.row) + 1, dtype=bool)
-    spans[:-1][int(hidden.part == "value") :: 2] = hidden.cells
-    return np.flatnonzero(spans[text.token_span])
 
 
 def _fill(token_ids: Ints, places: Ints, tokens: tuple[int, ...]) -> None:
@@ -238,8 +224,10 @@ class TokenBaseline(Baseline):
     def make_input(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None) -> Batch:
         """Return rows with the hidden tokens masked, one [MASK] each, and where those stand."""
         text = self.write(arrays, rows)
-        hidden_M = find_hidden(text, hidden)
-        token_ids = text.token_ids.copy()
+        spans = np.zeros(2 * len(text.cells.row) + 1, dtype=bool)
+        if hidden is not None:
+            spans[:-1][int(hidden.part == "value") :: 2] = hidden.cells
+        hidden_M, token_ids = np.flatnonzero(spans[text.token_span]), text.token_ids.copy()
         token_ids[hidden_M] = self.special.mask
         return self.pack(text, token_ids) | to_tensors(hidden_position=hidden_M)
 

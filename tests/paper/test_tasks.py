@@ -284,6 +284,7 @@ def test_the_vectors_of_every_labelled_row_are_kept(with_single, encoders):
         for key in ("labels", "row", "table"):
             assert result.arrays[f"{prefix}{key}"].shape == (count,)
         assert result.arrays[f"{prefix}row"].dtype == np.int64
+        assert 0 not in with_single.corpus.row_split[result.arrays[f"{prefix}row"]], "no row was trained on"
 
 
 def test_labels_and_what_reveals_them_are_never_shown(with_single, seen):
@@ -292,12 +293,6 @@ def test_labels_and_what_reveals_them_are_never_shown(with_single, seen):
     assert whole == {"title", "year", "country", "language", "name", "date", "color"}
     assert text_only == whole - {"year", "date"}
     assert land == {"title", "year", "genre"}
-
-
-def test_no_row_was_trained_on(with_single, encoders):
-    result = TASK["row_vectors"](encoders.oracle, with_single)
-    for name in ("row", "land/row"):
-        assert 0 not in with_single.corpus.row_split[result.arrays[name]]
 
 
 def test_most_encoders_are_asked_for_the_whole_rows_alone(data, encoders, monkeypatch):

@@ -42,10 +42,8 @@ def change_values(values):
     "header", ["release_date", "Country", "GDP", "Land area (km2)", "x", "国名", "", "%", "(", "[1]"]
 )
 def test_a_header_is_always_changed_and_never_empty(header):
-    for seed in SEEDS:
-        changed = perturb_header(header, Random(seed))
-        assert changed.strip()
-        assert changed != header
+    changed = {perturb_header(header, Random(seed)).strip() for seed in SEEDS}
+    assert not changed & {"", header}
 
 
 @given(st.text(max_size=30), st.integers(0, 99))

@@ -27,12 +27,9 @@ _UPPER, _LOWER = "[A-ZÀ-ÖØ-Þ]", r"[^\W\d_A-ZÀ-ÖØ-Þ]"
 _WORDS = re.compile(rf"{_UPPER}{{2,}}s?(?!{_LOWER})|{_UPPER}?{_LOWER}+|{_UPPER}+|\d+")
 _HINT = re.compile(r"\s*[(\[][^()\[\]]*[)\]]\s*$")
 _LOW, _UP, _TITLE = str.lower, str.upper, str.capitalize
-_HEADER_STYLES = (
-    ("_", _LOW, _LOW), ("_", _LOW, _LOW), ("_", _UP, _UP), ("_", _TITLE, _TITLE), (" ", _LOW, _LOW), (" ", _UP, _UP),
-    (" ", _TITLE, _TITLE), (" ", _TITLE, _TITLE), (" ", _TITLE, _LOW), ("", _LOW, _TITLE), ("", _TITLE, _TITLE),
-    ("", _LOW, _LOW), ("-", _LOW, _LOW), (".", _LOW, _LOW),
-)  # fmt: skip
-"""What divides words, the case of the first and of the others."""
+_SEPARATORS = ("_", "_", "_", " ", " ", " ", "", "", "-", ".")
+_CASES = ((_LOW, _LOW), (_LOW, _LOW), (_UP, _UP), (_TITLE, _TITLE), (_TITLE, _TITLE), (_TITLE, _LOW), (_LOW, _TITLE))
+"""How the first word of a header is written, and how the others are."""
 _VOWELS = re.compile(r"(?<=\w)[aeiouäöüáéíóúàèêãõ]")
 _MONTH, _DAY = r"([a-zé]{3})[a-zéû]*\.?", r"(?:[a-z]{3,9}\.?,? )?(\d{1,2})(?:st|nd|rd|th)?"
 _DATE = re.compile(
@@ -46,8 +43,8 @@ _DURATION = re.compile(
     r"(?:(\d{1,5}) ?s(?:ec(?:ond)?s?)?\.?)?|(?:(\d{1,2}):([0-5]\d)|(\d)):([0-5]\d)",
     re.IGNORECASE | re.ASCII,
 )
-_DURATION_WORTHS = (3600, 60, 1, 3600, 60, 60, 1)
-"""What each group of a duration is worth in seconds."""
+_SECONDS = (3600, 60, 1, 3600, 60, 60, 1)
+"""What each group of a duration is worth."""
 _QUANTITY = re.compile(
     r"((?:US\$|[$€£¥₹#~<>]|[A-Z]{3}|Rs\.?)? ?)([-−+]?)"
     r"(\d{1,3}(?:,\d{3})+|\d{1,3}(?:\.\d{3})+(?=,)|\d{1,14})(?:[.,](\d{1,10}))?"
@@ -81,21 +78,21 @@ def perturb_header(header: str, generator: Random) -> str:
         return f"{header.strip()}_{generator.choice(load_lexicon()['suffixes'])}".lstrip("_")
     words = [word.lower() for word in found]
     # In this order, because a word that is misspelled or cut could be taken for another one.
-    for change in sorted(
-        generator.choices(range(len(_CHANGES)), cum_weights=_CHANGE_WEIGHTS, k=generator.randrange(3))
-    ):
+    num_changes = generator.choice((0, 1, 1, 1, 2, 2))
+    for change in sorted(generator.choices(range(len(_CHANGES)), cum_weights=_CHANGE_WEIGHTS, k=num_changes)):
         words = _CHANGES[change](words, generator)
     changed = _join(words, generator)
     if hint and generator.random() < 0.6:
         changed += hint.group()
-    elif generator.random() < 0.08:
+    elif not hint and generator.random() < 0.08:
         units = [unit for _, _, group in _find_terms(words) for unit in group.get("unit", ())]
         changed += f" ({generator.choice(units)})" if units else generator.choice(load_lexicon()["hints"])
     return changed if changed != header else _join(_add_filler(words, generator), generator)
 
 
 def _join(words: Words, generator: Random) -> str:
-    separator, first, others = generator.choice(_HEADER_STYLES)
+    separator = generator.choice(_SEPARATORS)
+    first, others = generator.choice(_CASES[:-1] if separator else _CASES)
     return separator.join([first(words[0]), *map(others, words[1:])])
 
 
@@ -133,13 +130,10 @@ def _translate(words: Words, generator: Random) -> Words:
     return [_strip_accents(word) for word in changed] if generator.random() < 0.5 else changed
 
 
-def _abbreviate(words: Words, generator: Random) -> Words:
-    changed = _replace_terms(words, generator, "ab", 0.6)
-    return changed if changed != words else _shorten(words, generator)
-
-
 def _shorten(words: Words, generator: Random) -> Words:
-    """Return the initials, or the words, sometimes the longest alone, without vowels or cut."""
+    """Return known abbreviations, initials, or the words, sometimes the longest alone, without vowels or cut."""
+    if generator.random() < 0.6 and (known := _replace_terms(words, generator, "ab", 0.6)) != words:
+        return known
     if len(words) > 1 and generator.random() < 0.2:
         return ["".join(word[0] for word in words)]
     length, least = generator.choice((0, 0, 3, 4, 5)), max(generator.choice((0, max(map(len, words)))), 5)
@@ -147,8 +141,8 @@ def _shorten(words: Words, generator: Random) -> Words:
 
 
 def _misspell(words: Words, generator: Random) -> Words:
-    """Return the words with two letters of the longest swapped, one dropped or one doubled."""
-    index = max(range(len(words)), key=lambda index: len(words[index]))
+    """Return the words with two letters of the longest swapped, one dropped or one doubled; numbers are spared."""
+    index = max(range(len(words)), key=lambda index: (words[index].isalpha(), len(words[index])))
     word = words[index]
     place = generator.randrange(max(len(word) - 1, 1))
     one, two = word[place], word[place + 1 : place + 2]
@@ -158,7 +152,8 @@ def _misspell(words: Words, generator: Random) -> Words:
 
 def _drop_word(words: Words, generator: Random) -> Words:
     dropped = generator.randrange(len(words))
-    return words[:dropped] + words[dropped + 1 :] or words
+    kept = words[:dropped] + words[dropped + 1 :]
+    return kept if any(map(str.isalpha, kept)) else words
 
 
 def _add_filler(words: Words, generator: Random) -> Words:
@@ -168,14 +163,16 @@ def _add_filler(words: Words, generator: Random) -> Words:
 
 
 def _change_plural(words: Words, _: Random) -> Words:
+    if not words[-1].isalpha():
+        return words
     singular = make_singular(words[-1])
     plural = f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
     return [*words[:-1], plural if singular == words[-1] else singular]
 
 
 _use_synonym = partial(_replace_terms, kind="en", share=0.3)
-_CHANGES = (_use_synonym, _translate, _abbreviate, _drop_word, _change_plural, _shorten, _misspell, _add_filler)
-_CHANGE_WEIGHTS = (5, 8, 12, 13, 14, 16, 18, 20)
+_CHANGES = (_use_synonym, _translate, _shorten, _drop_word, _change_plural, _misspell, _add_filler)
+_CHANGE_WEIGHTS = (5, 8, 14, 15, 16, 18, 20)
 
 
 def _strip_accents(text: str) -> str:
@@ -235,7 +232,7 @@ def _choose_date(found: list[tuple[int, int, int]], generator: Random) -> Write:
 
 def _read_duration(value: str) -> int | None:
     match = _DURATION.fullmatch(value)
-    return match and sum(int(part) * worth for part, worth in zip(match.groups("0"), _DURATION_WORTHS, strict=True))
+    return match and sum(int(part) * worth for part, worth in zip(match.groups("0"), _SECONDS, strict=True))
 
 
 def _choose_duration(_: list[int], generator: Random) -> Write:

@@ -114,6 +114,7 @@ class Ranking:
     def __init__(self) -> None:
         self._reciprocals: dict[str, list[float]] = {}
         self._recalls: dict[str, float] = {}
+        self._scored: list[bool] = []
 
     def add(self, pair: TablePair, scores: Scores, **_: set[tuple[str, str]]) -> None:
         """Take in the scores of a study; a pair without a score ranks nowhere, equal scores share their ranks."""
@@ -125,6 +126,7 @@ class Ranking:
             rank = 1 + (wrong > best).sum() + (wrong == best).sum() / 2
             reciprocals.append(1 / rank if np.isfinite(best) else 0.0)
         self._reciprocals[pair.group] = reciprocals
+        self._scored += [each in scores for each in pair.right]
         found = sorted(scores, key=scores.__getitem__, reverse=True)[: len(pair.right)]
         self._recalls[pair.group] = len(pair.right.intersection(found)) / len(pair.right)
 
@@ -133,7 +135,8 @@ class Ranking:
         studies = " ".join(f"{study} {means[study]:.3f}/{self._recalls[study]:.3f}" for study in sorted(means))
         columns = np.mean([each for study in self._reciprocals.values() for each in study])
         overall = f"MRR={np.mean(list(means.values())):.3f} recall={np.mean(list(self._recalls.values())):.3f}"
-        return f"{overall}  (of all columns MRR={columns:.3f}; {studies})"
+        scored = f"{sum(self._scored)} of {len(self._scored)} right pairs have a score"
+        return f"{overall}  (of all columns MRR={columns:.3f}; {studies}; {scored})"
 
 
 class NaviScores:

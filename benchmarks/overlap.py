@@ -29,8 +29,8 @@ from navi.tables import Chunk, ReadReport, find_sources, name_frames, read_chunk
 
 TELLING = r"\p{L}.*\p{L}..|(\d\D?){5}"
 """What a value must have to count: letters, or five digits."""
-COMMON_SHARE = 0.005
-"""Share of all tables from which on a value is common and does not count."""
+MAX_TABLES = 40
+"""Tables that may hold a value; one that more have does not count."""
 HALF = 0.5
 """Share of a column's values that covers it, of columns that makes rows the same, of headers that makes sisters."""
 NEARLY_ALL = 0.9
@@ -101,7 +101,7 @@ def find_overlaps(training: Any, benchmark: Any, *, without: Path | None = None)
     values, place = np.unique(np.concatenate([each[1] for each in cells]), return_inverse=True)
     holds_CV = _mark(column, place, (num_columns, len(values)))
     held_V = (has_TC @ holds_CV).sign().sum(axis=0)
-    is_rare_V = held_V <= max(MIN_VALUES, COMMON_SHARE * len(names))
+    is_rare_V = held_V <= MAX_TABLES
     weight_V = inverse_document_frequency(1 + len(names), held_V)[is_rare_V]
     holds_CV = holds_CV[:, is_rare_V]
     holds_TV = (has_TC @ holds_CV).sign()

@@ -17,7 +17,8 @@ hindsight. `gdc` matches studies to one wide schema, and scores are ranked inste
 right target of each source column that has any, and the recall of the best pairs of a study, as many as its gold has.
 
 `--training` names the folders that the model was trained on (but for the tables that the file `--without` lists): a
-benchmark that overlaps with them refuses to run. `wdc` leaves out the pairs that overlap with any of them instead.
+benchmark that overlaps with them refuses to run. `wdc`, some of whose shops are product tables, leaves out the pairs
+with a table that has the same rows as one in these folders, listed or not.
 """
 
 # needs: a model, and gold for it
@@ -193,13 +194,13 @@ def read_task(arguments: argparse.Namespace) -> Task:
         task = {"gdc": read_gdc_task, "t2d": read_t2d_task, "wdc": read_wdc_task}[arguments.task](arguments.data)
     if arguments.task == "wdc" and arguments.training:
         overlaps = find_overlaps(arguments.training, task.tables)
-        known, num_pairs = {overlap.benchmark for overlap in overlaps}, len(task.pairs)
+        known, num_pairs = {each.benchmark for each in overlaps if each.kind == "same rows"}, len(task.pairs)
         task = Task(tables=task.tables, pairs=[pair for pair in task.pairs if not {pair.first, pair.second} & known])
-        print(f"{len(known)} tables overlap with --training; {num_pairs - len(task.pairs)} pairs of them left out")
+        print(f"{len(known)} tables are in --training; {num_pairs - len(task.pairs)} of {num_pairs} pairs left out")
     elif arguments.training:
         check_no_overlap(arguments.training, task.tables, without=arguments.without)
     elif arguments.task == "wdc":
-        raise SystemExit("wdc needs --training: its shops are among the product tables; pairs with these are left out.")
+        raise SystemExit("wdc needs --training: some of its shops are product tables; pairs with these are left out.")
     return draw_pairs(task, arguments.pairs)
 
 

@@ -158,5 +158,6 @@ if __name__ == "__main__":
     parser.add_argument("--without", type=Path)
     arguments = parser.parse_args()
     overlaps = find_overlaps(arguments.training, arguments.benchmark, without=arguments.without)
-    print(*overlaps, sep="\n")
+    for overlap in overlaps:
+        print(overlap)
     sys.exit(bool(overlaps))

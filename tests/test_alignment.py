@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.batches import FIRST_SLOT, BatchBuilder, RelatedColumns
+from navi.batches import FIRST_SLOT, BatchBuilder
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW
 from navi.errors import ConfigError
-from navi.losses import AlignmentConfig, column_agreement_loss, high_entropy_loss, info_nce, low_entropy_loss
+from navi.losses import AlignmentConfig, high_entropy_loss, info_nce, low_entropy_loss
 
 PAPER = AlignmentConfig(low_negatives="table", same_value_negatives=True)
 WIDTH = 6
@@ -271,86 +271,3 @@ def test_autocast_does_not_round_the_similarities(world):
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
         AlignmentConfig(**settings)
-
-
-def draw(*size, seed=0):
-    return torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def make_columns(table, attribute, segment_column=None):
-    owners = torch.arange(len(table)) if segment_column is None else torch.tensor(segment_column)
-    return RelatedColumns(
-        segment=torch.arange(len(owners)),
-        segment_column=owners,
-        column=torch.arange(len(table)),
-        table=torch.tensor(table),
-        attribute=torch.tensor(attribute),
-    )
-
-
-def compare_columns_one_by_one(means, table, attribute, affinity, temperature):
-    total = 0.0
-    for query in range(len(table)):
-        targets, candidates = {}, []
-        for other in range(len(table)):
-            likeness = 1.0 if attribute[other] == attribute[query] else float(affinity[query][other])
-            if table[other] == table[query]:
-                if attribute[other] != attribute[query]:
-                    candidates.append(other)
-            elif likeness >= 0.5:
-                targets[other] = likeness
-                candidates.append(other)
-            elif likeness <= 0.05:
-                candidates.append(other)
-        if not targets:
-            continue
-        cosines = {other: float(F.cosine_similarity(means[query], means[other], dim=0)) for other in candidates}
-        partition = math.log(sum(math.exp(cosines[other] / temperature) for other in candidates))
-        whole = sum(targets.values())
-        total -= sum(share / whole * (cosines[other] / temperature - partition) for other, share in targets.items())
-    return total
-
-
-def test_columns_agree_as_a_loop_would_have_it():
-    table, attribute = [0, 0, 1, 1, 2, 2], [0, 1, 0, 2, 3, 4]
-    affinity = torch.zeros(6, 6)
-    for first, second, likeness in ((1, 3, 0.9), (1, 4, 0.6), (3, 4, 0.3), (5, 1, 0.02)):
-        affinity[first, second] = affinity[second, first] = likeness
-    owners = [0, 0, 1, 2, 3, 3, 3, 4, 5]
-    segments = draw(len(owners), WIDTH)
-    means = torch.stack([segments[[o == k for o in owners]].mean(dim=0) for k in range(6)])
-    found = column_agreement_loss(segments, make_columns(table, attribute, owners), affinity, 0.2)
-    assert float(found) == pytest.approx(compare_columns_one_by_one(means, table, attribute, affinity, 0.2), rel=1e-4)
-
-
-def test_columns_without_a_like_have_no_loss():
-    columns = make_columns([0, 1], [0, 1])
-    segments = draw(2, WIDTH).requires_grad_()
-    loss = column_agreement_loss(segments, columns, torch.zeros(2, 2), 0.1)
-    loss.backward()
-    assert float(loss.detach()) == 0.0
-    assert torch.count_nonzero(segments.grad) == 0
-
-
-def test_the_gradient_of_agreement_is_the_softmax_less_the_targets():
-    """∂/∂s of −Σ y log softmax(s) is softmax(s) − y, carried through the cosines of both columns."""
-    table, attribute = [0, 0, 1, 2], [0, 1, 2, 3]
-    affinity = torch.zeros(4, 4, dtype=torch.float64)
-    affinity[0, 2] = affinity[2, 0] = 0.9
-    affinity[0, 3] = affinity[3, 0] = 0.6
-    columns = draw(4, WIDTH).requires_grad_()
-    column_agreement_loss(columns, make_columns(table, attribute), affinity, 0.2).backward()
-    unit = F.normalize(columns.detach(), dim=1)
-    # Column 0 is like 2 and 3 of other tables and competes with 1 of its own; 2 and 3 are like 0 alone, 1 like none.
-    targets = {0: {2: 0.6, 3: 0.4}, 2: {0: 1.0}, 3: {0: 1.0}}
-    candidates = {0: [1, 2, 3], 2: [0, 1, 3], 3: [0, 1, 2]}
-    force = torch.zeros_like(unit)
-    for query, own in targets.items():
-        shares = torch.softmax(unit[candidates[query]] @ unit[query] / 0.2, dim=0)
-        for other, share in zip(candidates[query], shares, strict=True):
-            pull = (share - own.get(other, 0.0)) / 0.2
-            force[query] += pull * unit[other]
-            force[other] += pull * unit[query]
-    tangent = force - (force * unit).sum(dim=1, keepdim=True) * unit
-    expected = tangent / columns.detach().norm(dim=1, keepdim=True)
-    torch.testing.assert_close(columns.grad, expected, atol=1e-6, rtol=1e-5)

@@ -216,20 +216,6 @@ def test_alignment_is_what_a_walk_over_the_cells_finds(make_arrays, special, see
     assert alignment.num_tables == len(tables)
 
 
-def test_related_columns_are_those_of_the_rows_with_their_places_and_segments(make_arrays, special):
-    arrays, rows = make_arrays(seed=4), np.array([3, 11, 0, 17])
-    related = np.arange(len(arrays.column_table))[::-2]
-    batch = BatchBuilder(arrays, special, related=related).build(rows, epoch=0)
-    cells = [(place, column) for place, _, column, *_ in walk_segments(arrays, rows) if column in related]
-    own = sorted({column for _, column in cells})
-    found = batch.columns
-    assert found.segment.tolist() == [place + batch.rows.num_segments // 2 for place, _ in cells]
-    assert found.segment_column.tolist() == [own.index(column) for _, column in cells]
-    assert found.column.tolist() == [related.tolist().index(column) for column in own]
-    assert found.table.tolist() == arrays.column_table[own].tolist()
-    assert found.attribute.tolist() == arrays.column_attribute[own].tolist()
-
-
 def list_low_segments(arrays, special, rows, **settings):
     return BatchBuilder(arrays, special, **settings).build(rows, epoch=0).alignment.low_segment.tolist()
 
@@ -255,17 +241,16 @@ def test_random_routing_gives_every_column_every_role_in_turn(make_arrays, speci
     assert np.abs(low_share - 2 / 6).max() < 5 * np.sqrt(2 / 9 / 600)
 
 
-@pytest.mark.parametrize(("routing", "digest"), [(False, "ca81c36ef59049b2"), (True, "330201ced2471027")])
+@pytest.mark.parametrize(("routing", "digest"), [(False, "231868d862cc4bab"), (True, "6750e49fbe2dd26a")])
 def test_the_batches_of_a_seed_are_those_of_earlier_versions(make_arrays, special, routing, digest):
     arrays = make_arrays(seed=5, num_tables=4)
-    builder = BatchBuilder(arrays, special, seed=3, related=np.arange(0, 24, 2), random_routing=routing)
+    builder = BatchBuilder(arrays, special, seed=3, random_routing=routing)
     batch = builder.build(np.arange(20)[::-1].copy(), epoch=2)
     names = {
         "rows": "token_ids token_position token_slot token_span starts local_starts segment_slot segment_row "
         "attribute_ids attributes.token_ids attributes.token_position attributes.starts",
         "targets": "position token kind",
         "alignment": " ".join(ALIGNED),
-        "columns": "segment segment_column column table attribute",
     }
     tensors, found = list_tensors(batch), hashlib.sha256()
     for name in [f"{group}.{name}" for group in names for name in names[group].split()]:
@@ -291,7 +276,7 @@ def test_batches_are_made_of_mapped_memory_without_a_copy(make_arrays, special, 
 
 
 def test_moving_a_batch_moves_the_tensors_of_every_group_in_it(make_arrays, special):
-    batch = BatchBuilder(make_arrays(), special, related=np.arange(5)).build(np.arange(5), epoch=0)
+    batch = BatchBuilder(make_arrays(), special).build(np.arange(5), epoch=0)
     moved = batch.to("meta")
     assert {tensor.device.type for tensor in list_tensors(moved).values()} == {"meta"}
     assert list_tensors(moved).keys() == list_tensors(batch).keys()
@@ -301,8 +286,8 @@ def test_moving_a_batch_moves_the_tensors_of_every_group_in_it(make_arrays, spec
 
 SAME_IN_FRONT = {
     *("targets.position", "targets.token", "targets.kind", "rows.attribute_ids", "rows.attributes.token_ids"),
-    *("rows.attributes.token_position", "row_ids", "row_table", "columns.segment_column", "columns.column"),
-    *("columns.table", "columns.attribute", *(f"alignment.{name}" for name in ALIGNED if "segment" not in name)),
+    *("rows.attributes.token_position", "row_ids", "row_table"),
+    *(f"alignment.{name}" for name in ALIGNED if "segment" not in name),
 }
 
 # A recorded pass needs batches of a set size: everything behind the batch's own is filling that changes no loss.
@@ -314,7 +299,6 @@ SETTINGS = {
     "vanilla": {"masking": MaskingConfig(whole_spans=False)},
     "without alignment": {"align": False},
     "random routing": {"random_routing": True},
-    "related": {"related": slice(None, None, 2)},
 }
 
 
@@ -325,10 +309,7 @@ def arrays(make_arrays, request):
 
 @pytest.fixture(params=SETTINGS)
 def builder(arrays, special, request):
-    own = dict(SETTINGS[request.param])
-    if "related" in own:
-        own["related"] = np.arange(len(arrays.column_table))[own["related"]]
-    return BatchBuilder(arrays, special, seed=5, **own)
+    return BatchBuilder(arrays, special, seed=5, **SETTINGS[request.param])
 
 
 def grow(capacity, slack):
@@ -356,7 +337,7 @@ def test_a_filled_batch_is_the_batch_and_then_filling(builder, slack):
     ours, theirs = list_tensors(filled), list_tensors(batch)
     for name in SAME_IN_FRONT & theirs.keys():
         assert torch.equal(ours[name][: len(theirs[name])], theirs[name]), name
-    for name in {"alignment.low_segment", "alignment.high_segment", "columns.segment"} & theirs.keys():
+    for name in {"alignment.low_segment", "alignment.high_segment"} & theirs.keys():
         own = ours[name][: len(theirs[name])] - capacity.segments
         assert torch.equal(own, theirs[name] - batch.rows.num_segments // 2), name
     assert torch.equal(filled.rows.starts[: len(rows)], batch.rows.starts[: len(rows)])
@@ -390,14 +371,12 @@ def model(tiny_backbone):
 @pytest.mark.parametrize("negatives", ["table", "batch"])
 def test_losses_and_gradients_of_a_filled_batch_are_those_of_the_batch(builder, model, negatives, slack):
     rows = np.arange(20)[::-1].copy()
-    config = AlignmentConfig(weight=1.0, low_negatives=negatives, row_weight=float(builder.align), column_weight=1.0)
-    num_related = 0 if builder.related_place is None else int((builder.related_place >= 0).sum())
-    affinity = torch.rand(num_related, num_related, generator=torch.Generator().manual_seed(0))
+    config = AlignmentConfig(weight=1.0, low_negatives=negatives, row_weight=float(builder.align))
     capacity = grow(measure_capacity(builder, rows), slack)
     found = []
     for batch in (builder.build(rows, epoch=2), build_filled(builder, rows, capacity)):
         model.zero_grad()
-        losses = compute_losses(model, model(batch.rows), batch, config, measure_step([batch]), affinity)
+        losses = compute_losses(model, model(batch.rows), batch, config, measure_step([batch]))
         losses.total.backward()
         gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
         found.append((losses, gradient))
@@ -418,9 +397,6 @@ def test_a_capacity_is_what_a_batch_needs(builder):
         if batch.alignment is not None:
             exact |= {"low": len(batch.alignment.low_segment), "high": len(batch.alignment.high_segment)}
             exact |= {"anchors": len(batch.alignment.anchor_slot), "tables": batch.alignment.num_tables}
-        if batch.columns is not None:
-            exact["related"] = len(batch.columns.segment)
-            at_most["columns"] = len(batch.columns.column)
         assert {name: getattr(need, name) for name in exact} == exact
         assert all(getattr(need, name) >= size for name, size in at_most.items())
 

@@ -1,4 +1,4 @@
-"""Tests of the masked loss, of bags of words and of the total of a batch, and of steps taken in parts."""
+"""Tests of the masked loss, of bags of words, of views of columns, of the total of a batch and of steps in parts."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.batches import IGNORED, REGIME_HEADER, REGIME_VALUE, BatchBuilder, MaskingConfig
+from navi.errors import ConfigError
 from navi.losses import (
     AlignmentConfig,
     StepSize,
+    ViewsConfig,
     bag_of_words_loss,
-    column_agreement_loss,
     compute_losses,
     find_read_tokens,
     high_entropy_loss,
+    keeping_loss,
     low_entropy_loss,
     masked_segment_loss,
     measure_step,
+    views_loss,
 )
 from navi.model import load_backbone
 
@@ -166,7 +169,7 @@ def test_telling_words_teaches_the_encoder_and_not_the_head(model, batch):
 
 def test_the_words_are_told_from_the_plain_copy(model, batch):
     output = model(batch.rows)
-    config = AlignmentConfig(row_weight=0.5, column_weight=0.0)
+    config = AlignmentConfig(row_weight=0.5)
     losses = compute_losses(model, output, batch, config, measure_step([batch]))
     logits = model.head(output.cls[batch.row_twin])
     expected = bag_of_words_loss(logits, batch.rows, batch.row_twin) / len(batch.row_twin)
@@ -203,7 +206,7 @@ def test_the_masked_loss_is_the_mean_over_the_union_of_the_masked_sets(model, bu
 
 def test_alignment_is_the_mean_over_tables_and_the_total_adds_it_with_its_weight(model, builder):
     batch = builder.build(ROWS, epoch=0)
-    config = AlignmentConfig(weight=0.3, row_weight=0.0)
+    config = AlignmentConfig(weight=0.3, row_weight=0.5)
     output, alignment = model(batch.rows), batch.alignment
     segments = model.embed_segments(output, batch.rows)
     anchors, values = output.attribute_table[alignment.anchor_slot], output.values[alignment.high_segment]
@@ -211,8 +214,8 @@ def test_alignment_is_the_mean_over_tables_and_the_total_adds_it_with_its_weight
     high = high_entropy_loss(segments[alignment.high_segment], values, alignment, config) / 4
     found = compute_losses(model, output, batch, config, measure_step([batch]))
     torch.testing.assert_close([found.low, found.high], [low, high], **CLOSE)
-    torch.testing.assert_close(found.total, found.masked + 0.3 * (low + high), **CLOSE)
-    assert min(float(found.low), float(found.high)) > 0
+    torch.testing.assert_close(found.total, found.masked + 0.3 * (low + high) + 0.5 * found.rows, **CLOSE)
+    assert min(float(found.low), float(found.high), float(found.rows)) > 0
 
 
 def test_segments_are_aligned_as_they_are_unmasked(model, builder, arrays, special):
@@ -275,32 +278,19 @@ def test_hits_count_masked_headers_and_values_predicted_right(model, builder, mo
 
 @pytest.mark.parametrize(
     "weights",
-    [
-        {},
-        {"weight": 0.0},
-        {"row_weight": 0.0},
-        {"column_weight": 0.0},
-        {"row_weight": 0.0, "column_weight": 0.0},
-        {"weight": 0.0, "row_weight": 0.0, "column_weight": 0.0},
-    ],
+    [{}, {"weight": 0.0}, {"row_weight": 0.0}, {"weight": 0.0, "row_weight": 0.0}],
     ids=str,
 )
 def test_states_that_no_loss_reads_may_be_left_out(model, arrays, special, weights):
     config = AlignmentConfig(**weights)
-    num_columns = len(arrays.column_table)
-    affinity = torch.rand(num_columns, num_columns, generator=torch.Generator().manual_seed(0))
-    builder = BatchBuilder(
-        arrays, special, masking=MASKING, align=config.needs_plain, related=np.arange(num_columns) % 7 - 1
-    )
+    builder = BatchBuilder(arrays, special, masking=MASKING, align=config.needs_plain)
     batch = builder.build(ROWS, epoch=0)
     read = find_read_tokens(batch, config)
     assert 0 < len(read) < batch.num_tokens
     found = []
     for some in (None, read):
         model.zero_grad()
-        losses = compute_losses(
-            model, model(batch.rows, read_tokens=some), batch, config, measure_step([batch]), affinity
-        )
+        losses = compute_losses(model, model(batch.rows, read_tokens=some), batch, config, measure_step([batch]))
         losses.total.backward()
         found.append((losses, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}))
     torch.testing.assert_close(vars(found[1][0]), vars(found[0][0]), **CLOSE)
@@ -317,52 +307,89 @@ def test_the_total_reaches_every_parameter(model, builder):
     assert all(name.endswith("key.bias") for name in still), still
 
 
-def relate(arrays, special, rows=ROWS[:8]):
-    """Return a batch all of whose columns are related, and their affinities."""
-    columns = np.arange(len(arrays.column_table))
-    batch = BatchBuilder(arrays, special, related=columns).build(rows, epoch=0)
-    return batch, torch.rand(len(columns), len(columns), generator=torch.Generator().manual_seed(0))
-
-
-def test_the_losses_of_a_batch_hold_what_is_added_to_the_papers(model, arrays, special):
-    batch, affinity = relate(arrays, special)
-    config = AlignmentConfig(row_weight=0.5, column_weight=0.25)
-    losses = compute_losses(model, model(batch.rows), batch, config, measure_step([batch]), affinity)
-    expected = losses.masked + config.weight * (losses.low + losses.high) + 0.5 * losses.rows + 0.25 * losses.columns
-    assert float(losses.total.detach()) == pytest.approx(float(expected), rel=1e-5)
-    assert min(float(losses.rows), float(losses.columns)) > 0
-
-
-def test_columns_agree_in_their_segments_and_in_their_headers(model, arrays, special):
-    batch, affinity = relate(arrays, special)
-    output, related = model(batch.rows), batch.columns.segment
-    losses = compute_losses(model, output, batch, AlignmentConfig(), measure_step([batch]), affinity)
-    views = (model.embed_segments(output, batch.rows)[related], output.headers[related])
-    apart = [float(column_agreement_loss(view.detach(), batch.columns, affinity, 0.1)) for view in views]
-    assert abs(apart[0] - apart[1]) > 1e-3
-    assert float(losses.columns) == pytest.approx(sum(apart) / 2 / len(batch.columns.column), rel=1e-5)
-
-
 def test_permuting_the_columns_of_the_rows_changes_no_loss_of_the_plain_copy(model, arrays, special):
     rng = np.random.default_rng(0)
     order = np.concatenate([first + rng.permutation(last - first) for first, last in pairwise(arrays.row_offsets)])
     found = []
     for each in (arrays, replace(arrays, row_segments=arrays.row_segments[order])):
-        batch, affinity = relate(each, special)
-        losses = compute_losses(
-            model.eval(), model(batch.rows), batch, AlignmentConfig(), measure_step([batch]), affinity
-        )
-        found.append([losses.low, losses.high, losses.rows, losses.columns])
+        losses = run(model.eval(), BatchBuilder(each, special).build(ROWS[:8], epoch=0))
+        found.append([losses.low, losses.high, losses.rows])
     torch.testing.assert_close(found[0], found[1], **CLOSE)
 
 
-def test_a_step_counts_its_targets_tables_rows_and_columns(arrays, special):
-    batches = [relate(arrays, special, rows)[0] for rows in (ROWS[:8], ROWS[8:13])]
+def test_a_step_counts_its_targets_tables_and_rows(builder):
+    batches = [builder.build(rows, epoch=0) for rows in (ROWS[:8], ROWS[8:13])]
     expected = StepSize(
         num_targets=sum(len(batch.targets.token) for batch in batches),
         num_tables=sum(batch.alignment.num_tables for batch in batches),
         num_rows=13,
-        num_columns=sum(len(batch.columns.column) for batch in batches),
     )
     assert {name: int(count) for name, count in vars(measure_step(batches)).items()} == vars(expected)
     assert expected.num_tables > 4
+
+
+# Columns read as texts
+
+
+def draw_views():
+    """Return vectors of two views of five columns, and the columns' attributes."""
+    generator = torch.Generator().manual_seed(0)
+    first, second = (torch.randn(5, 6, generator=generator).requires_grad_() for _ in range(2))
+    return first, second, torch.tensor([0, 1, 0, 2, 1])
+
+
+def test_views_find_each_other_among_columns_of_other_attributes():
+    """With scores s = cos / τ, ∂L/∂s_kx = (p_kx + q_kx − 2 [k = x]) / 2K, p and q the shares in rows and columns."""
+    first, second, attribute = draw_views()
+    found = views_loss(first, second, attribute, 0.2)
+    found.backward()
+    one, other = (F.normalize(view.detach(), dim=1) for view in (first, second))
+    scores, expected, pull = (one @ other.T / 0.2).tolist(), 0.0, torch.zeros(5, 5)
+    for own in range(5):
+        rivals = [x for x in range(5) if x == own or attribute[x] != attribute[own]]
+        rows, columns = (sum(math.exp(scores[i][j]) for i, j in pairs) for pairs in cross(own, rivals))
+        expected += (math.log(rows) + math.log(columns) - 2 * scores[own][own]) / 10
+        for rival in rivals:
+            pull[own, rival] += (math.exp(scores[own][rival]) / rows - (rival == own)) / 10
+            pull[rival, own] += (math.exp(scores[rival][own]) / columns - (rival == own)) / 10
+    assert float(found.detach()) == pytest.approx(expected, rel=1e-5)
+    for view, unit, force in ((first, one, pull @ other / 0.2), (second, other, pull.T @ one / 0.2)):
+        tangent = force - (force * unit).sum(dim=1, keepdim=True) * unit
+        torch.testing.assert_close(view.grad, tangent / view.detach().norm(dim=1, keepdim=True), atol=1e-6, rtol=1e-4)
+
+
+def cross(own, rivals):
+    """Return the pairs in which a column's first view meets the others' second, and those the other way round."""
+    return [(own, rival) for rival in rivals], [(rival, own) for rival in rivals]
+
+
+def test_the_loss_of_views_does_not_know_which_is_the_first():
+    first, second, attribute = draw_views()
+    torch.testing.assert_close(views_loss(first, second, attribute, 0.1), views_loss(second, first, attribute, 0.1))
+
+
+def test_columns_of_one_attribute_have_no_loss_of_views():
+    first, second, attribute = draw_views()
+    loss = views_loss(first, second, torch.zeros_like(attribute), 0.1)
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(0.0, abs=1e-6)
+    assert float(first.grad.abs().max()) < 1e-6
+
+
+def test_keeping_is_one_less_the_mean_cosine():
+    """Its gradient is −(t − cos(x, t) x) / (N |x|) with x and t of length 1: lengths of targets are nothing to it."""
+    vectors, target, _ = draw_views()
+    found = keeping_loss(vectors, 3 * target.detach())
+    found.backward()
+    unit, own = (F.normalize(each.detach(), dim=1) for each in (vectors, target))
+    cosine = (unit * own).sum(dim=1, keepdim=True)
+    assert float(found.detach()) == pytest.approx(1 - float(cosine.mean()), rel=1e-5)
+    expected = -(own - cosine * unit) / (5 * vectors.detach().norm(dim=1, keepdim=True))
+    torch.testing.assert_close(vectors.grad, expected, atol=1e-6, rtol=1e-4)
+    assert float(keeping_loss(2 * target, target).detach()) == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["weight", "keep_weight", "temperature", "columns_per_step"])
+def test_settings_of_views_that_make_no_sense_are_refused(name):
+    with pytest.raises(ConfigError, match="must be"):
+        ViewsConfig(**{name: -1})

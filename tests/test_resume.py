@@ -164,6 +164,7 @@ def test_a_signal_finishes_the_step_saves_and_leaves_and_the_run_can_be_resumed(
     assert list_steps(tmp_path / "stopped") == [0, 5]
     result = pretrain(toy_corpus, tmp_path / "stopped", config, resume=True)
     assert result.notes == ["Going on after step 5 of 18."]
+    assert result.train["views"] > 0
     pretrain(toy_corpus, tmp_path / "whole", config)
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 

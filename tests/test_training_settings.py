@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from navi.errors import ConfigError
-from navi.training import ABLATIONS, PRESETS, ModelConfig, PretrainConfig, StepReport, TrainingConfig, make_preset
+from navi.training import (
+    ABLATIONS,
+    PRESETS,
+    ModelConfig,
+    PretrainConfig,
+    StepReport,
+    TrainingConfig,
+    TrainingResult,
+    make_preset,
+)
 
 Command = Callable[..., Any]
 
@@ -37,7 +46,7 @@ def test_the_paper_preset_has_the_papers_settings():
     paper = make_preset("paper")
     masking, alignment, training = paper.masking, paper.alignment, paper.training
     assert (masking.header_share, masking.value_share, masking.unknown_attribute_rate) == (0.4, 0.4, 0.0)
-    assert (alignment.row_weight, alignment.column_weight) == (0.0, 0.0)
+    assert (alignment.row_weight, paper.views.weight, paper.views.keep_weight) == (0.0, 0.0, 0.0)
     assert (paper.model.attribute_gate, paper.model.local_head_share) == (False, 0.0)
     assert (paper.model.header_attribute, paper.model.row_words) == (False, False)
     assert (paper.sampler.rows_per_batch, paper.sampler.tables_per_batch) == (32, 4)
@@ -162,9 +171,18 @@ def test_a_stopped_run_goes_on_with_the_settings_it_was_started_with(
     assert "holds a finished model" in navi_command(*arguments, code=2).stderr
 
 
-def test_a_folder_of_tables_is_no_corpus(toy_tables, tmp_path, navi_command):
-    result = navi_command("pretrain", toy_tables, "-o", tmp_path / "model", code=2)
-    assert f"navi: {toy_tables} is not a corpus" in result.stderr
+def test_a_folder_of_tables_is_prepared_and_learned(toy_tables, tmp_path, navi_command):
+    flags = ("-o", tmp_path / "model", "--max-steps", 1, "--rows-per-batch", 8, "--quiet")
+    navi_command("pretrain", toy_tables, *flags)
+    assert {path.name for path in tmp_path.iterdir()} >= {"model", "model-corpus"}
+    assert TrainingResult.load(tmp_path / "model").num_steps == 1
+    navi_command("pretrain", toy_tables, *flags, "--resume")
+
+
+def test_a_folder_without_tables_is_refused_in_one_line(tmp_path, navi_command):
+    (tmp_path / "none").mkdir()
+    result = navi_command("pretrain", tmp_path / "none", "-o", tmp_path / "model", code=2)
+    assert len(result.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "model").exists()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -20,13 +19,12 @@ from tokenizers import Tokenizer, models
 
 from navi.backbones import find_licence
 from navi.batches import REGIME_HEADER, REGIME_VALUE, BatchBuilder, SamplerConfig, SpecialTokens
-from navi.corpus import Corpus, PrepareConfig, prepare
+from navi.corpus import Corpus
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import ModelError, TrainingError
 from navi.losses import AlignmentConfig, compute_losses, measure_step
 from navi.model import is_new, load_backbone
-from navi.training import Domain, PretrainConfig, TrainingConfig
-from navi.training.affinity import DOUBTFUL, SURE, pair_up, relate_columns
+from navi.training import Domain, PretrainConfig, TrainingConfig, make_preset
 from navi.training.export import survey_domain
 from navi.training.log import MetricsLog, Throughput
 from navi.training.plan import RunPlan, group_batches, split_rows
@@ -36,10 +34,12 @@ from navi.training.step import (
     Stepper,
     choose_dtype,
     is_out_of_memory,
+    make_accelerator,
     make_optimizer,
     scale_rate,
     take_step,
 )
+from navi.training.trainer import Trainer
 from navi.training.validation import (
     BLIND,
     INFORMED,
@@ -49,6 +49,7 @@ from navi.training.validation import (
     find_majority,
     majority_baseline,
 )
+from navi.training.views import StepViews
 
 MakeConfig = Callable[..., PretrainConfig]
 MakeArrays = Callable[..., SegmentArrays]
@@ -173,12 +174,14 @@ def test_a_split_goes_between_tables_where_it_can(arrays):
 def make_stepper(toy_corpus: Corpus, tiny_backbone: Path, make_config: MakeConfig) -> Callable[..., Stepper]:
     """A maker of steppers that start from the same weights, by default without dropout."""
 
-    def make(dropout: float = 0.0, masking: Any = None, **sections: object) -> Stepper:
+    def make(dropout: float = 0.0, masking: Any = None, with_views: bool = False, **sections: object) -> Stepper:
         config = make_config(alignment={"low_negatives": "table"}, model={"dropout": dropout}, **sections)
         torch.manual_seed(0)
         special = SpecialTokens.of(toy_corpus.tokenizer)
         builder = BatchBuilder(toy_corpus.arrays, special, masking=masking or config.masking, align=masking is None)
-        return Stepper(load_backbone(tiny_backbone, **config.model.as_settings()), builder, config, num_steps=10)
+        model = load_backbone(tiny_backbone, **config.model.as_settings())
+        views = StepViews(toy_corpus, model, config, torch.device("cpu")) if with_views else None
+        return Stepper(model, builder, config, num_steps=10, views=views)
 
     return make
 
@@ -599,48 +602,66 @@ def test_the_licence_is_known_or_named_by_the_backbones_card(tmp_path):
     assert find_licence(str(tmp_path)) == "mit"
 
 
-# Columns that hold the like
+# Columns read as texts
 
 
-@pytest.fixture(scope="module")
-def shops(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """Three tables of the same titles, genres and years, some under other headers."""
-    folder, genres = tmp_path_factory.mktemp("shops"), ("drama", "comedy", "horror", "war", "love")
-    for name, (title, genre) in {"a": ("title", "genre"), "b": ("title", "kind"), "c": ("name", "genre")}.items():
-        rows = [
-            {title: f"{word} number {number}", genre: genres[number % 5], "year": str(1950 + number)}
-            for number, word in zip(range(60), ("old", "dark", "red") * 20, strict=True)
-        ]
-        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    config = PrepareConfig(backbone=str(tiny_backbone), workers=1, max_unknown_share=None)
-    return prepare([folder], folder / "corpus", config)
+def test_steps_bring_the_views_of_columns_together_and_add_to_the_loss(make_stepper):
+    stepper, found = make_stepper(with_views=True, training={"learning_rate": 2e-3}), []
+    made = stepper.build([ROWS], epoch=0, max_tokens=None, step=0)
+    for step in range(6):
+        sums, finite = stepper.update(stepper.accumulate(made, step), step)
+        assert bool(finite)
+        found.append(dict(zip(SUMS, sums.tolist(), strict=True)))
+    assert found[-1]["views"] < 0.9 * found[0]["views"]
+    assert found[0]["keeping"] == pytest.approx(0.0, abs=1e-5)  # nothing has moved yet
+    first, plain = found[0], make_stepper()
+    rows = plain.accumulate(plain.build([ROWS], epoch=0, max_tokens=None), step=0)[SUMS.index("loss")]
+    assert first["loss"] == pytest.approx(float(rows) + 0.5 * first["views"] + 2 * first["keeping"], rel=1e-5)
 
 
-def test_columns_are_each_others_best_or_not_paired():
-    affinity = np.array([[1.0, 0.0, 0.9, 0.8], [0.0, 1.0, 0.7, 0.1], [0.9, 0.7, 1.0, 0.0], [0.8, 0.1, 0.0, 1.0]])
-    paired = pair_up(affinity, np.array([0, 0, 1, 1]))
-    assert np.argwhere(paired).tolist() == [[0, 2], [2, 0]]
+def test_the_views_of_a_step_follow_from_the_seed_the_step_and_the_process(toy_corpus, make_config, make_stepper):
+    def draw(step: int, process: int = 0, seed: int = 0) -> list[list[int]]:
+        config = make_config(training={"seed": seed}, views={"columns_per_step": 7})
+        batch = StepViews(toy_corpus, model, config, torch.device("cpu")).draw(step, process)
+        return [batch.texts.token_ids.tolist(), batch.attribute.tolist(), batch.target.flatten().tolist()]
+
+    model = make_stepper().model
+    assert draw(3) == draw(3)
+    others = [draw(4), draw(3, process=1), draw(3, seed=1)]
+    assert all(other != draw(3) for other in others)
 
 
-def test_columns_with_the_same_values_under_other_headers_are_the_same(shops):
-    columns, affinity = relate_columns(shops)
-    arrays, headers = shops.arrays, shops.headers.to_pylist()
-    names = [(shops.tables[arrays.column_table[k]], headers[arrays.column_header[k]]) for k in columns]
-    likeness = {
-        (first, second): float(affinity[row, column])
-        for row, first in enumerate(names)
-        for column, second in enumerate(names)
-    }
-    assert likeness[("a", "genre"), ("b", "kind")] >= SURE
-    assert likeness[("a", "genre"), ("b", "title")] <= DOUBTFUL + 1e-3
-    assert likeness[("a", "year"), ("b", "kind")] <= DOUBTFUL + 1e-3
-    np.testing.assert_array_equal(affinity, affinity.T)
+def test_small_batches_learn_columns_in_some_steps_alone(toy_corpus, make_config, make_stepper):
+    config = make_config(views={"rows_between": 40}, sampler={"rows_per_batch": 16})
+    views = StepViews(toy_corpus, make_stepper().model, config, torch.device("cpu"))
+    assert [views.is_due(step) for step in range(5)] == [True, False, True, False, True]
 
 
-@pytest.mark.parametrize(("limit", "value", "size"), [("MIN_CELLS", 10_000, 0), ("MAX_COLUMNS", 4, 4)])
-def test_few_cells_say_nothing_and_no_more_columns_than_allowed_are_compared(shops, monkeypatch, limit, value, size):
-    monkeypatch.setattr(f"navi.training.affinity.{limit}", value)
-    assert relate_columns(shops)[1].shape == (size, size)
+def test_reading_columns_before_training_leaves_dropout_on(toy_corpus, make_config, make_stepper):
+    model = make_stepper().model
+    StepViews(toy_corpus, model, make_config(), torch.device("cpu"))
+    assert model.training
+    assert model.layers[0].training
+
+
+def test_a_step_takes_different_views_of_columns_of_whole_tables(toy_corpus, make_config, make_stepper):
+    config = make_config(views={"columns_per_step": 7})
+    drawn = StepViews(toy_corpus, make_stepper().model, config, torch.device("cpu"))
+    chosen = drawn.views.choose(7, key=1)
+    tables = drawn.views.tables
+    assert len(set(chosen.tolist())) == 7 < len(drawn.views)
+    cut = [table for table in set(tables[chosen]) if (tables[chosen] == table).sum() < (tables == table).sum()]
+    assert len(cut) <= 1
+    batch = drawn.draw(step=0)
+    assert (len(batch.attribute), len(batch.target), len(batch.texts.starts) - 1) == (7, 7, 21)
+
+
+@pytest.mark.parametrize(("preset", "learned"), [("default", True), ("paper", False)])
+def test_the_paper_learns_no_views(toy_corpus, tiny_backbone, tmp_path, preset, learned):
+    config = PretrainConfig.from_dict({"backbone": str(tiny_backbone)}, base=make_preset(preset))
+    stepper = Trainer(toy_corpus, tmp_path, config, make_accelerator(), lambda: 0).stepper
+    made = stepper.build([ROWS], epoch=0, max_tokens=None, step=0)
+    assert (made.views is not None) == learned
 
 
 # The vocabulary

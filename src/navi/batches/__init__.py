@@ -8,12 +8,11 @@ from navi.batches.batch import (
     Alignment,
     Batch,
     BatchCapacity,
-    RelatedColumns,
     Rows,
     Sequences,
     Targets,
 )
-from navi.batches.builder import AttributeSlots, BatchBuilder, is_worth_moving
+from navi.batches.builder import AttributeSlots, BatchBuilder, is_worth_moving, pack_texts
 from navi.batches.layout import (
     REGIME_HEADER,
     REGIME_VALUE,
@@ -41,7 +40,6 @@ __all__ = [
     "Layout",
     "MaskingConfig",
     "Masks",
-    "RelatedColumns",
     "Rows",
     "SamplerConfig",
     "Sequences",
@@ -50,6 +48,7 @@ __all__ = [
     "choose_capacities",
     "is_worth_moving",
     "measure_capacity",
+    "pack_texts",
     "plan_epoch",
     "prefetch",
 ]

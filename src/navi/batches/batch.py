@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 # Shape suffixes: R rows, S segments, T tokens (packed), N sequences, A attributes, M targets, L low-entropy segments,
-# K anchors or columns, H high-entropy segments.
+# K anchors, H high-entropy segments.
 
 SLOT_NONE, SLOT_UNKNOWN, FIRST_SLOT = 0, 1, 2
 """Rows of the attribute table: no attribute ([CLS]), the unknown attribute, then the attributes of the batch."""
@@ -118,24 +118,12 @@ class Alignment(TensorGroup):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelatedColumns(TensorGroup):
-    """The columns of a batch whose likeness to columns of other tables is known, and their segments."""
-
-    segment: Tensor  # (S,) segments of these columns
-    segment_column: Tensor  # (S,) column of each of these segments, from 0 in the batch
-    column: Tensor  # (K,) place of each column among those with known affinities; -1 for filling
-    table: Tensor  # (K,) table of each column
-    attribute: Tensor  # (K,) attribute of each column
-
-
-@dataclass(frozen=True, kw_only=True)
 class Batch(TensorGroup):
     """One training batch: the masked copy of each row, then, if alignment is on, the plain copy."""
 
     rows: Rows  # all copies, packed
     targets: Targets  # what is masked in the masked copy
     alignment: Alignment | None  # what to align in the plain copy
-    columns: RelatedColumns | None  # what to compare across tables in the plain copy
     row_ids: Tensor  # (R,) the rows of one copy, as the corpus numbers them; -1 for filling
     row_table: Tensor  # (R,) their tables; -1 for filling
     row_twin: Tensor  # (R,) where the other copy of each row stands among all rows; the row itself, if there is none
@@ -162,8 +150,6 @@ class BatchCapacity:
     low: int  # segments of low-entropy columns
     high: int  # segments of high-entropy columns
     anchors: int
-    related: int  # segments of columns that are compared across tables
-    columns: int  # these columns
 
     def holds(self, needed: BatchCapacity) -> bool:
         """Return whether a batch that needs so much fits."""

@@ -19,7 +19,6 @@ from navi.batches.batch import (
     Alignment,
     Batch,
     BatchCapacity,
-    RelatedColumns,
     Rows,
     Sequences,
     Targets,
@@ -40,6 +39,7 @@ from navi.batches.layout import (
     mask_layout,
 )
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, SegmentArrays, gather_ranges
+from navi.corpus.tokens import TokenLists
 from navi.randomness import fold, make_key, order_keys
 
 # Shape suffixes: R rows, S segments, T tokens (packed), A attributes, K columns, G anchors of all tables.
@@ -67,7 +67,6 @@ class _Tensors(CorpusTensors):
     regular_tokens: Tensor  # every token that may stand in for a masked one
     cell_column: Tensor  # (cells,) column of each cell
     column_role: Tensor  # (K,) role of each column
-    column_related: Tensor | None  # (K,) place of each column among those compared across tables; -1 for the others
     column_anchor: Tensor  # (K,) anchor of each low-entropy column; columns of a table with one attribute share it
     anchor_table: Tensor  # (G,) table of each anchor, ascending; the last is of none, so that there is always one
     anchor_attribute: Tensor  # (G,) attribute of each anchor
@@ -84,7 +83,6 @@ class BatchBuilder:
         masking: MaskingConfig | None = None,
         align: bool = True,
         random_routing: bool = False,
-        related: Ints | None = None,
         seed: int = 0,
     ) -> None:
         self.arrays = arrays
@@ -94,11 +92,6 @@ class BatchBuilder:
         self.seed = seed
         self.column_role = shuffle_roles(arrays, seed) if random_routing else np.asarray(arrays.column_role)
         """(K,) role of each column."""
-        self.related_place: Ints | None = None
-        """(K,) place of each column among those that are compared across tables; -1 for the others."""
-        if related is not None:
-            self.related_place = np.full(arrays.num_columns, -1)
-            self.related_place[related] = np.arange(len(related))
         self._num_attributes = len(arrays.attribute_offsets) - 1
         self._num_tables = int(max(arrays.row_table.max(initial=-1), arrays.column_table.max(initial=-1))) + 1
         self._corpus = self._gather_tensors()
@@ -173,7 +166,6 @@ class BatchBuilder:
             rows=_join_copies(layout, copies, slots.slot[attribute_S], slots),
             targets=targets,
             alignment=self._align(layout, in_batch, slots, capacity) if self.align else None,
-            columns=self._relate(layout, capacity) if self.align else None,
             row_ids=rows,
             row_table=torch.where(rows >= 0, table_R, -1),
             row_twin=count_up(len(rows), rows) + (len(copies) - 1) * (len(layout.starts) - 1),
@@ -223,25 +215,6 @@ class BatchBuilder:
             num_tables=num_tables,
         )
 
-    def _relate(self, layout: Layout, capacity: BatchCapacity | None) -> RelatedColumns | None:
-        corpus, related_K = self._corpus, self._corpus.column_related
-        if related_K is None:
-            return None
-        column_S = corpus.cell_column[layout.segment_cell]
-        related_S = layout.segment_real & (related_K[column_S] >= 0)
-        used = _mark(torch.where(related_S, column_S, len(related_K)), len(related_K) + 1)[:-1]
-        segment = choose(related_S, capacity and capacity.related)
-        # One column more than there is capacity for has the segments of the filling.
-        column = choose(used, capacity and capacity.columns + 1)
-        rank = (used.cumsum(0) - 1)[column_S[segment.places]]
-        return RelatedColumns(
-            segment=segment.fill(segment.places + len(column_S), 0),
-            segment_column=segment.fill(rank, capacity.columns if capacity else 0),
-            column=column.fill(related_K[column.places], -1),
-            table=column.fill(corpus.column_table[column.places].long(), -1),
-            attribute=column.fill(corpus.column_attribute[column.places].long(), -1),
-        )
-
     def _gather_tensors(self) -> _Tensors:
         """Number the anchors of all tables, one for each attribute of low entropy in a table, and view the arrays."""
         arrays, low = self.arrays, np.flatnonzero(self.align & (self.column_role == ROLE_LOW))
@@ -254,7 +227,6 @@ class BatchBuilder:
             regular_tokens=as_tensor(self.special.regular),
             cell_column=as_tensor(arrays.cell_column if self.align else anchor[:0]),
             column_role=as_tensor(self.column_role),
-            column_related=None if self.related_place is None else as_tensor(self.related_place),
             column_anchor=as_tensor(anchor),
             anchor_table=as_tensor(np.append(pairs[0], self._num_tables)),
             anchor_attribute=as_tensor(np.append(pairs[1], 0)),
@@ -315,3 +287,18 @@ def _find_first(numbers: Tensor, limit: int) -> Tensor:
     place = count_up(len(numbers), numbers)
     earliest = torch.full((limit,), len(place), device=numbers.device).scatter_reduce(0, numbers, place, "amin")
     return (earliest[numbers] == place).long()
+
+
+def pack_texts(texts: TokenLists, chosen: NDArray[np.int64], special: SpecialTokens) -> Sequences:
+    """Return some texts as the encoder takes sentences, each between [CLS] and [SEP]."""
+    lengths, index = gather_ranges(texts.offsets, chosen)
+    place = np.arange(len(index)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    starts = np.concatenate([[0], np.cumsum(lengths + 2)])
+    tokens = np.full(starts[-1], special.sep, np.int64)
+    tokens[starts[:-1]] = special.cls
+    tokens[np.repeat(starts[:-1] + 1, lengths) + place] = texts.tokens[index]
+    return Sequences(
+        token_ids=torch.from_numpy(tokens),
+        token_position=torch.from_numpy(np.arange(starts[-1]) - np.repeat(starts[:-1], lengths + 2)),
+        starts=torch.from_numpy(starts),
+    )

@@ -90,7 +90,6 @@ class CorpusTensors(TensorGroup):
     attribute_offsets: Tensor
     attribute_tokens: Tensor
     column_table: Tensor
-    column_attribute: Tensor
 
     @classmethod
     def view(cls, arrays: SegmentArrays) -> Self:

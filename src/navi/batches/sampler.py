@@ -153,7 +153,6 @@ def measure_capacity(builder: BatchBuilder, rows: Ints) -> BatchCapacity:
     columns = np.concatenate([np.arange(begin, end) for begin, end in zip(begins, ends, strict=True)])
     low = columns[builder.column_role[columns] == ROLE_LOW]
     attributes = np.unique(arrays.column_attribute[columns])
-    related = builder.related_place
     return BatchCapacity(
         rows=len(rows),
         segments=len(cells),
@@ -165,8 +164,6 @@ def measure_capacity(builder: BatchBuilder, rows: Ints) -> BatchCapacity:
         low=int((builder.column_role[column_C] == ROLE_LOW).sum()),
         high=int((builder.column_role[column_C] == ROLE_HIGH).sum()),
         anchors=len(set(zip(arrays.column_table[low].tolist(), arrays.column_attribute[low].tolist(), strict=True))),
-        related=0 if related is None else int((related[column_C] >= 0).sum()),
-        columns=0 if related is None else int((related[columns] >= 0).sum()),
     )
 
 

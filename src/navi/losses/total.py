@@ -9,25 +9,24 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, Rows
-from navi.losses.alignment import AlignmentConfig, column_agreement_loss, high_entropy_loss, low_entropy_loss
+from navi.losses.alignment import AlignmentConfig, high_entropy_loss, low_entropy_loss
 from navi.losses.masked import masked_segment_loss
 from navi.model.encoder import NaviModel, NaviOutput
 
 # Shape suffixes: R rows, N all copies of rows, S segments, T tokens (packed), M targets, L low- and H high-entropy
-# segments, K anchors, A columns with known affinities, D hidden size, V vocabulary.
+# segments, K anchors, D hidden size, V vocabulary.
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSize:
     """What the losses of a whole step are divided by, so that a step taken in parts has the same loss.
 
-    Tables, and columns that are compared across tables, are counted once in each part they appear in.
+    Tables are counted once in each part they appear in.
     """
 
     num_targets: int | Tensor
     num_tables: int | Tensor
     num_rows: int | Tensor = 1
-    num_columns: int | Tensor = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +38,16 @@ class Losses:
     low: Tensor  # mean of L_low over tables
     high: Tensor  # mean of L_high over tables
     rows: Tensor  # mean over rows of their bags of words
-    columns: Tensor  # mean over columns of their disagreement with columns of other tables
     header_hits: Tensor  # masked header tokens predicted right, a count
     value_hits: Tensor  # masked value tokens predicted right, a count
 
 
 def measure_step(batches: list[Batch]) -> StepSize:
     """Return what the losses of a step's batches are divided by, counted where they lie, filling left out."""
-    columns = [batch.columns.column for batch in batches if batch.columns is not None]
     return StepSize(
         num_targets=_add_up([batch.targets.num_masked for batch in batches]),
         num_tables=_add_up([_count_distinct(batch.row_table) for batch in batches]),
         num_rows=_add_up([(batch.row_ids >= 0).sum() for batch in batches]),
-        num_columns=_add_up([(column >= 0).sum() for column in columns]),
     )
 
 
@@ -73,8 +69,6 @@ def find_read_tokens(batch: Batch, config: AlignmentConfig) -> Tensor:
     if batch.alignment is not None and config.weight > 0:
         is_read_S[batch.alignment.low_segment] = True
         is_read_S[batch.alignment.high_segment] = True
-    if batch.columns is not None and config.column_weight > 0:
-        is_read_S[batch.columns.segment] = True
     is_read_T = is_read_S[rows.token_span // 2]  # what is in no segment has the span after the last
     is_read_T[batch.targets.position] = True
     if batch.has_plain and config.row_weight > 0:
@@ -104,19 +98,14 @@ def bag_of_words_loss(logits_RV: Tensor, rows: Rows, place_R: Tensor) -> Tensor:
 
 
 def compute_losses(
-    model: NaviModel,
-    output: NaviOutput,
-    batch: Batch,
-    config: AlignmentConfig,
-    size: StepSize,
-    affinity_AA: Tensor | None = None,
+    model: NaviModel, output: NaviOutput, batch: Batch, config: AlignmentConfig, size: StepSize
 ) -> Losses:
-    """Return all losses of one batch of a step; `affinity_AA` tells how alike the values of related columns are."""
+    """Return all losses of one batch of a step."""
     targets = batch.targets
     logits_MV = model.predict_tokens(output, targets.position)
     loss, hit_M = masked_segment_loss(logits_MV, targets.token)
     masked = loss / size.num_targets
-    low = high = rows = columns = masked.new_zeros(())
+    low = high = rows = masked.new_zeros(())
     if batch.alignment is not None and config.weight > 0:
         alignment = batch.alignment
         low_LD = model.embed_segments(output, batch.rows, alignment.low_segment)
@@ -128,21 +117,15 @@ def compute_losses(
     if config.row_weight > 0 and batch.has_plain:
         told_RV = model.predict_tokens(output, _find_plain_firsts(batch), train_head=False)
         rows = bag_of_words_loss(told_RV, batch.rows, batch.row_twin) / size.num_rows
-    if config.column_weight > 0 and batch.columns is not None and affinity_AA is not None:
-        related = batch.columns.segment
-        views = (model.embed_segments(output, batch.rows, related), output.headers.index_select(0, related))
-        agreed = [column_agreement_loss(view, batch.columns, affinity_AA, config.column_temperature) for view in views]
-        columns = (agreed[0] + agreed[1]) / (2 * size.num_columns)
     with torch.no_grad():
         header_hits = (hit_M & (targets.kind == REGIME_HEADER)).sum()
         value_hits = (hit_M & (targets.kind == REGIME_VALUE)).sum()
     return Losses(
-        total=masked + config.weight * (low + high) + config.row_weight * rows + config.column_weight * columns,
+        total=masked + config.weight * (low + high) + config.row_weight * rows,
         masked=masked.detach(),
         low=low.detach(),
         high=high.detach(),
         rows=rows.detach(),
-        columns=columns.detach(),
         header_hits=header_hits,
         value_hits=value_hits,
     )

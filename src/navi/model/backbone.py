@@ -1,4 +1,4 @@
-"""A NAVI model that starts from a BERT-architecture backbone."""
+"""A NAVI model that starts from a BERT-architecture backbone, or from another NAVI model."""
 
 from __future__ import annotations
 
@@ -11,24 +11,31 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from navi.backbones import WEIGHTS_FILE, find_backbone
+from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_backbone
 from navi.errors import ModelError
+from navi.model.base import unpack_weights
 from navi.model.encoder import NaviConfig, NaviModel
 
 NEW_PARAMETERS = ("projection.", "unknown_attribute", "attribute_scale")
 """Prefixes of the parameters that no backbone brings; they start cold and learn at a rate of their own."""
-HEAD = "head."
+HEAD, WORDS = "head.", "embeddings.word_embeddings.weight"
 
 
 def load_backbone(name: str | Path, **settings: Any) -> NaviModel:
     """Return a NAVI model with the weights of a backbone; `settings` go to its `NaviConfig`.
 
     The attribute encoder starts as a copy of two of the backbone's layers. A backbone without a head for masked tokens
-    gets one tied to its word embeddings. Nothing is unpickled and no code of the backbone is run.
+    gets one tied to its word embeddings. A NAVI model gives all of its weights, and nothing starts cold. Nothing is
+    unpickled and no code of the backbone is run.
     """
     folder = find_backbone(name)
-    model = NaviModel(_read_config(folder, settings))
-    weights = _rename(_read_weights(folder), model.config)
+    config, is_navi = _read_config(folder, settings)
+    model = NaviModel(config)
+    weights = _read_weights(folder)
+    if not is_navi:
+        weights = _rename(weights, config)
+    elif WORDS in weights:  # shared ones are stored once
+        weights.setdefault(f"attribute_encoder.{WORDS}", weights[WORDS])
     _check_shapes(weights, model.state_dict(), folder)
     missing, _ = model.load_state_dict(weights, strict=False)
     lost = [key for key in missing if not key.startswith((*NEW_PARAMETERS, HEAD)) and "position_ids" not in key]
@@ -38,7 +45,10 @@ def load_backbone(name: str | Path, **settings: Any) -> NaviModel:
             "Expected a BERT-architecture checkpoint."
         )
     model.config.cold_head = any(key.startswith(HEAD) and "decoder" not in key for key in missing)
+    model.config.cold_start = not is_navi
     model.tie_weights()
+    if is_navi:
+        return model
     with torch.no_grad():
         length = model.embeddings.word_embeddings.weight.norm(dim=1).mean()
         model.attribute_scale.copy_(length)
@@ -47,24 +57,27 @@ def load_backbone(name: str | Path, **settings: Any) -> NaviModel:
 
 def is_new(name: str, config: NaviConfig) -> bool:
     """Tell whether a parameter starts cold: projection, unknown attribute, gate, and a head that was made anew."""
-    return name.startswith((*NEW_PARAMETERS, HEAD) if config.cold_head else NEW_PARAMETERS)
+    new = NEW_PARAMETERS if config.cold_start else ()
+    return name.startswith((*new, HEAD) if config.cold_head else new)
 
 
-def _read_config(folder: Path, settings: dict[str, Any]) -> NaviConfig:
+def _read_config(folder: Path, settings: dict[str, Any]) -> tuple[NaviConfig, bool]:
+    """Return the configuration with settings put over it, and whether it is a NAVI model's."""
     file = folder / "config.json"
     try:
         found = json.loads(file.read_text())
     except (OSError, json.JSONDecodeError) as error:
         raise ModelError(f"Cannot read {file}: {error}. A backbone folder holds config.json and weights.") from error
-    if found.get("model_type") != "bert":
-        raise ModelError(
-            f"The backbone in {folder} is of type '{found.get('model_type')}'. Expected a BERT-architecture checkpoint."
-        )
+    kind = found.get("model_type")
+    if kind not in ("bert", NaviConfig.model_type):
+        raise ModelError(f"The backbone in {folder} is of type '{kind}'. Expected a BERT-architecture checkpoint.")
     kept = {key: entry for key, entry in found.items() if key not in ("architectures", "model_type", "_name_or_path")}
-    return NaviConfig(**{**kept, **settings})
+    return NaviConfig(**{**kept, **settings}), kind != "bert"
 
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:
+    if (folder / MANIFEST_FILE).is_file():
+        return unpack_weights(folder)
     file = folder / WEIGHTS_FILE
     if not file.is_file():
         raise ModelError(f"No {WEIGHTS_FILE} in {folder}. Pickled weights are never loaded; convert them first.")

@@ -39,9 +39,11 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
       vector, both of the same length. Off, the states alone, as in the paper.
     - `row_words`: the embedding of a row is the sum of its [CLS] and of the mean of its values' words before their
       context, both of the same length. Off, [CLS] alone, as in the paper.
+    - `shared_words`: the attribute encoder reads the word embeddings of the rows. Off, its own copy, as in the paper.
     - `attribute_layers`: which two of the backbone's layers the attribute encoder starts from; None for the eighth and
       ninth of twelve, or the like of them.
     - `cold_head`: whether the head for masked tokens starts from random weights, because the backbone brought none.
+    - `cold_start`: whether projection, unknown attribute and gate start cold, because the backbone is no NAVI model.
     - `projection_dropout`: dropout inside the projection of segment embeddings.
 
     >>> NaviConfig(num_hidden_layers=12).attribute_layers
@@ -58,8 +60,10 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
         attribute_embedding: bool = True,
         header_attribute: bool = True,
         row_words: bool = True,
+        shared_words: bool = False,
         attribute_layers: list[int] | None = None,
         cold_head: bool = True,
+        cold_start: bool = True,
         projection_dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
@@ -76,8 +80,10 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
         self.attribute_embedding = attribute_embedding
         self.header_attribute = header_attribute
         self.row_words = row_words
+        self.shared_words = shared_words
         self.attribute_layers = attribute_layers or _choose_layers(self.num_hidden_layers)
         self.cold_head = cold_head
+        self.cold_start = cold_start
         self.projection_dropout = projection_dropout
 
     @property
@@ -200,6 +206,10 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         self.unknown_attribute = nn.Parameter(torch.zeros(config.hidden_size))
         self.attribute_scale = nn.Parameter(torch.ones(()))
         self.quantized_layers: QuantizedLayers | None = None
+        if config.shared_words:
+            self.attribute_encoder.embeddings.word_embeddings = self.embeddings.word_embeddings
+            words = "embeddings.word_embeddings.weight"
+            self._tied_weights_keys = {**self._tied_weights_keys, f"attribute_encoder.{words}": words}
         pack_attention(self)
         replace_dropout(self)
         self.post_init()
@@ -219,7 +229,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         """
         if attribute_table is None:
             attribute_table = self.embed_attributes(rows.attributes)
-        tokens_TD = self._run_layers(self._embed(rows, attribute_table), rows, read_tokens)
+        tokens_TD = self._run_layers(self._embed(rows, attribute_table), self._pack(rows), read_tokens)
         if read_tokens is not None:
             zeros_TD = tokens_TD.new_zeros(rows.num_tokens, tokens_TD.shape[1])
             tokens_TD = zeros_TD.index_copy(0, read_tokens, tokens_TD)
@@ -237,7 +247,7 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         if attribute_table is None:
             attribute_table = self.embed_attributes(rows.attributes)
         embedded_TD = self._embed(rows, attribute_table)
-        cls_RD = self._run_layers(embedded_TD, rows, rows.starts[:-1])
+        cls_RD = self._run_layers(embedded_TD, self._pack(rows), rows.starts[:-1])
         return self._add_words(cls_RD.float(), embedded_TD, rows)
 
     def pool_rows(self, output: NaviOutput, rows: Rows) -> Tensor:
@@ -251,6 +261,16 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         embedded_AD = self.attribute_encoder(attributes)
         none = embedded_AD.new_zeros(1, embedded_AD.shape[1])
         return torch.cat([none, self.unknown_attribute.to(embedded_AD.dtype).unsqueeze(0), embedded_AD])
+
+    def embed_texts(self, texts: Sequences) -> Tensor:
+        """Return (N, D): the mean state of each text's tokens, read as the backbone reads a sentence, no row at all."""
+        num_tokens = len(texts.token_ids)
+        hidden_TD = embed_tokens(self.embeddings, texts.token_ids, texts.token_position)
+        hidden_TD = self._run_layers(
+            hidden_TD, Packing(self.config.num_attention_heads, Boundaries(texts.starts, num_tokens))
+        )
+        owner_T = torch.repeat_interleave(texts.starts.diff(), output_size=num_tokens)
+        return pool_spans(hidden_TD, owner_T, len(texts.starts) - 1)
 
     def pool_headers(self, output: NaviOutput, rows: Rows) -> Tensor:
         """Return the header embeddings of all segments, in context and, if so set, as what they are called: (S, D)."""
@@ -301,11 +321,14 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
             added = attribute_table.to(self.embeddings.word_embeddings.weight.dtype).index_select(0, rows.token_slot)
         return embed_tokens(self.embeddings, rows.token_ids, rows.token_position, added)
 
-    def _run_layers(self, hidden_TD: Tensor, rows: Rows, some_K: Tensor | None) -> Tensor:
-        """Return the states of all tokens after all layers, (T, D), or of some alone, (K, D)."""
+    def _pack(self, rows: Rows) -> Packing:
+        """Return what each head may see of packed rows."""
         wide, num_local = Boundaries(rows.starts, rows.num_tokens), self.config.num_local_heads
         local = Boundaries(rows.local_starts, rows.num_tokens) if num_local else None
-        packing = Packing(self.config.num_attention_heads - num_local, wide, local)
+        return Packing(self.config.num_attention_heads - num_local, wide, local)
+
+    def _run_layers(self, hidden_TD: Tensor, packing: Packing, some_K: Tensor | None = None) -> Tensor:
+        """Return the states of all tokens after all layers, (T, D), or of some alone, (K, D)."""
         if self.quantized_layers is not None:
             return self.quantized_layers(hidden_TD, packing, some_K)
         hidden = hidden_TD.unsqueeze(0)

@@ -27,11 +27,13 @@ from navi.batches import (
     Sequences,
     SpecialTokens,
     is_worth_moving,
+    pack_texts,
     prefetch,
 )
 from navi.batches.batch import TensorGroup
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi.corpus.hashing import hash_rows, mix
+from navi.corpus.tokens import TokenLists
 from navi.errors import ConfigError, MissingExtraError, ModelError
 from navi.model.encoder import NaviModel, NaviOutput
 
@@ -191,6 +193,16 @@ class Runner:
         table = self._replicas[0].embed_attributes(arrays, ids_A)
         embedded: Floats = table[FIRST_SLOT:].float().cpu().numpy()
         return embedded
+
+    @torch.inference_mode()
+    def embed_texts(self, texts: TokenLists) -> Floats:
+        """Return (N, D): the mean state of each text, read as a sentence."""
+        lengths = texts.lengths
+        vectors = np.zeros((len(lengths), self.model.config.hidden_size), np.float32)
+        for group in group_by_length(lengths, self.tokens_per_batch):
+            packed = send(pack_texts(texts, group, self.special), self.device)
+            vectors[group] = self.model.embed_texts(packed).float().cpu().numpy()
+        return vectors
 
     def _encode(
         self,

@@ -42,6 +42,8 @@ class RunState:
     """Steps done."""
     validations: int = 0
     """Validations done; one comes before the first step and one after each epoch."""
+    num_steps: int | None = None
+    """Steps of the run, once it is measured how many its minutes allow."""
     max_tokens: int | None = None
     """Largest part that a step is taken in, once memory ran out."""
     skipped: int = 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
-from navi.backbones import DEFAULT_BACKBONE
+from navi.backbones import BASE_MODEL, MINILM
 from navi.batches import MaskingConfig, SamplerConfig
 from navi.errors import ConfigError
-from navi.losses import AlignmentConfig
+from navi.losses import AlignmentConfig, ViewsConfig
 from navi.settings import override
 
 PRECISIONS = ("auto", "float32", "bfloat16")
@@ -26,6 +26,8 @@ class ModelConfig:
     """Add the attribute's own vector to the embedding of a header (the paper: the header in context alone)."""
     row_words: bool = True
     """Add the words of its values, before their context, to the embedding of a row (the paper: [CLS] alone)."""
+    shared_words: bool = True
+    """Read attributes with the word embeddings of the rows (the paper: with their own copy)."""
     attribute_embedding: bool = True
     """Add the attribute vector to the tokens; off for the ablation without attributes."""
     dropout: float | None = None
@@ -58,6 +60,9 @@ class TrainingConfig:
     """Times that every training row is seen."""
     max_steps: int | None = None
     """Stop after this many steps, whatever the epochs; None for no such limit."""
+    minutes: float | None = None
+    """Stop after about so many minutes of training, whatever the epochs: how many steps these are is measured in the
+    first of them, and the learning rate falls to 0 by the last; None for no such limit."""
     learning_rate: float = 2e-4
     """Highest learning rate of the parameters that come from the backbone (the paper: 3e-5)."""
     new_learning_rate: float = 5e-4
@@ -102,7 +107,7 @@ class TrainingConfig:
         _check_least(self, 1, "epochs", "max_steps", "accumulation", "checkpoint_steps", "keep_checkpoints")
         _check_least(self, 1, "max_bad_steps", "log_every")
         _check_least(self, 0, "weight_decay", "workers", "validate_rows", "sample_rows")
-        for name in ("learning_rate", "new_learning_rate", "clip_norm", "checkpoint_minutes"):
+        for name in ("learning_rate", "new_learning_rate", "clip_norm", "checkpoint_minutes", "minutes"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigError(f"{name} must be positive, got {value}.")
@@ -116,8 +121,8 @@ class TrainingConfig:
 class PretrainConfig:
     """Everything that decides what a pretraining run learns from a corpus."""
 
-    backbone: str = DEFAULT_BACKBONE
-    """The BERT that the encoder starts from: a known name, a folder or a hub name."""
+    backbone: str = BASE_MODEL
+    """What the encoder starts from: `navi-base`, `minilm`, the folder of a NAVI model or a BERT, or a hub name."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """What NAVI adds to the backbone."""
     masking: MaskingConfig = field(default_factory=MaskingConfig)
@@ -126,6 +131,8 @@ class PretrainConfig:
     """Which rows make a batch."""
     alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
     """The alignment losses."""
+    views: ViewsConfig = field(default_factory=ViewsConfig)
+    """What is learned of columns read as texts."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """The optimiser, its schedule, and the care taken of the run."""
 
@@ -153,15 +160,18 @@ def _check_least(config: TrainingConfig, least: int, *names: str) -> None:
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": {
+        "backbone": MINILM,
         "model": {
             "attribute_gate": False,
             "local_head_share": 0.0,
             "header_attribute": False,
             "row_words": False,
+            "shared_words": False,
         },
         "masking": {"header_share": 0.4, "value_share": 0.4, "unknown_attribute_rate": 0.0},
         "sampler": {"rows_per_batch": 32, "tables_per_batch": 4},
-        "alignment": {"low_negatives": "table", "same_value_negatives": True, "row_weight": 0.0, "column_weight": 0.0},
+        "alignment": {"low_negatives": "table", "same_value_negatives": True, "row_weight": 0.0},
+        "views": {"weight": 0.0, "keep_weight": 0.0},
         "training": {"learning_rate": 3e-5, "new_learning_rate": 3e-5},
     },
 }
@@ -170,7 +180,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 ABLATIONS: dict[str, dict[str, Any]] = {
     "without_attributes": {"model": {"attribute_embedding": False, "header_attribute": False}},
     "without_segment_masking": {"masking": {"whole_spans": False}},
-    "without_alignment": {"alignment": {"weight": 0.0, "column_weight": 0.0}},
+    "without_alignment": {"alignment": {"weight": 0.0}},
     "random_routing": {"alignment": {"random_routing": True}},
 }
 """What each ablation of the paper changes in a preset."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from navi.backbones import WEIGHTS_FILE, find_licence
+from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_licence
 from navi.errors import ModelError
 from navi.files import read_json, write_json
 from navi.training.checkpoint import RECORD_FILE, save_weights
@@ -19,6 +19,7 @@ from navi.version import VERSION
 
 if TYPE_CHECKING:
     from navi.batches import SpecialTokens
+    from navi.columns import ColumnProfiles
     from navi.corpus import Corpus
     from navi.model import NaviModel
 
@@ -26,8 +27,14 @@ if TYPE_CHECKING:
 
 TOKENIZER_FILE, CARD_FILE = "tokenizer.json", "README.md"
 HEADERS_FILE, VALUES_FILE = "headers.arrow", "values.arrow"
+_HEADERS = pa.schema(
+    {"header": pa.string(), "attribute": pa.string(), "rows": pa.int64(), "tables": pa.list_(pa.string())}
+)
+_VALUES = pa.schema({"attribute": pa.string(), "value": pa.string(), "count": pa.int64()})
 MAX_DISTINCT = 2000
 """Attributes with more distinct training values than this are open: their values are not listed."""
+MAX_VALUES, MAX_COLUMNS = 100_000, 1500
+"""Values, the most frequent, and columns, the fullest, that a model directory knows, at most: about 20 MB together."""
 CARD = """---
 library_name: navi-tables
 tags: [tables, tabular, encoder]
@@ -119,14 +126,14 @@ class Domain:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Return the domain of a model directory; the lists stay on disk, memory-mapped."""
+        """Return the domain of a model directory; the lists stay on disk, memory-mapped. The base model has none."""
+        if (Path(folder) / MANIFEST_FILE).is_file():
+            return cls(headers=_HEADERS.empty_table(), values=_VALUES.empty_table())
         return cls(headers=_read_arrow(Path(folder) / HEADERS_FILE), values=_read_arrow(Path(folder) / VALUES_FILE))
 
 
 def export_run(model: NaviModel, special: SpecialTokens, corpus: Corpus, result: TrainingResult) -> None:
     """Write weights, configuration, tokenizer, domain, columns and card and, last, the record of a run that is done."""
-    from navi.columns import survey_columns  # not at the top: who only reads a directory should not wait for it
-
     folder = result.path
     save_weights(model, folder / WEIGHTS_FILE)
     # safetensors makes its files readable to their owner alone.
@@ -137,9 +144,24 @@ def export_run(model: NaviModel, special: SpecialTokens, corpus: Corpus, result:
     model.config.save_pretrained(folder)
     corpus.tokenizer.save(str(folder / TOKENIZER_FILE))
     survey_domain(corpus).save(folder)
-    survey_columns(model, special, corpus, folder)
+    survey_columns(model, special, corpus).save(folder)
     (folder / CARD_FILE).write_text(make_card(result), encoding="utf-8")
     result.save()
+
+
+def survey_columns(model: NaviModel, special: SpecialTokens, corpus: Corpus) -> ColumnProfiles:
+    """Return what naming knows of the columns that a model was trained on, those with the most cells.
+
+    Only training rows have a part in it. The model is used where it is, in inference precision: export it before.
+    """
+    from navi.columns import profile_columns  # not at the top: who only reads a directory should not wait for it
+    from navi.corpus.tokens import TextTokenizer
+    from navi.model.runner import Runner
+
+    runner = Runner(model, special, devices=[model.device])
+    profiles = profile_columns(runner, TextTokenizer(corpus.tokenizer), corpus, corpus.rows_of("train"))
+    most = np.argsort(-profiles.cells, kind="stable")[:MAX_COLUMNS]
+    return profiles.take(np.sort(most[profiles.cells[most] > 0]))
 
 
 def make_card(result: TrainingResult) -> str:
@@ -207,6 +229,8 @@ def _list_values(corpus: Corpus, count_S: NDArray[np.int64]) -> pa.Table:
     found = cells.group_by(["attribute", "value"], use_threads=False).aggregate([("count", "sum")])
     distinct = np.bincount(found["attribute"].to_numpy(), minlength=len(corpus.attributes))
     found = found.filter(pa.array(distinct[found["attribute"].to_numpy()] <= MAX_DISTINCT))
+    found = found.sort_by([("count_sum", "descending"), ("attribute", "ascending"), ("value", "ascending")])
+    found = found.slice(0, MAX_VALUES)
     found = found.sort_by([("attribute", "ascending"), ("count_sum", "descending"), ("value", "ascending")])
     return pa.table(
         {

@@ -46,8 +46,11 @@ class RunPlan:
         """How many steps are done when each epoch ends, `max_steps` not regarded."""
         self.num_steps = min(self.epoch_ends[-1], training.max_steps or self.epoch_ends[-1])
         """Steps of the run."""
-        self.boundaries = [0, *(end for end in self.epoch_ends if end < self.num_steps), self.num_steps]
+
+    @property
+    def boundaries(self) -> list[int]:
         """The steps done when each validation is due: at the start, after each epoch, at the end."""
+        return [0, *(end for end in self.epoch_ends if end < self.num_steps), self.num_steps]
 
     def find_epoch(self, step: int) -> int:
         """Return the epoch, from 0, that a step, from 0, belongs to."""

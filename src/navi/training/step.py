@@ -29,13 +29,22 @@ from navi.batches import (
     choose_capacities,
     measure_capacity,
 )
-from navi.losses import AlignmentConfig, Losses, StepSize, compute_losses, find_read_tokens, measure_step
+from navi.losses import (
+    Losses,
+    StepSize,
+    ViewsBatch,
+    compute_losses,
+    compute_views_losses,
+    find_read_tokens,
+    measure_step,
+)
 from navi.model import NaviModel, is_new
 from navi.randomness import make_key
 from navi.training.config import PretrainConfig, TrainingConfig
 from navi.training.plan import Ints, Parts, split_rows
+from navi.training.views import StepViews
 
-MEANS = ("loss", "masked", "low", "high", "bag_of_words", "column_agreement", "norm")
+MEANS = ("loss", "masked", "low", "high", "bag_of_words", "views", "keeping", "norm")
 COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens")
 SUMS = (*MEANS, *COUNTS)
 """What a step adds to a window of metrics, in this order; the first are means."""
@@ -50,23 +59,22 @@ WARM_UP = 2
 class Objective(nn.Module):
     """The encoder and its losses as one module, so that processes exchange gradients of all of it."""
 
-    affinity: Tensor | None
-
-    def __init__(
-        self, model: NaviModel, alignment: AlignmentConfig, dtype: torch.dtype, affinity: Tensor | None = None
-    ) -> None:
+    def __init__(self, model: NaviModel, config: PretrainConfig, dtype: torch.dtype) -> None:
         super().__init__()
-        self.model, self.alignment, self.dtype = model, alignment, dtype
-        self.register_buffer("affinity", affinity, persistent=False)
+        self.model, self.alignment, self.views, self.dtype = model, config.alignment, config.views, dtype
 
-    def forward(self, batch: Batch, size: StepSize) -> Losses:
-        """Return the losses of one batch of a step."""
+    def forward(self, batch: Batch | ViewsBatch, size: StepSize | None = None) -> Losses | tuple[Tensor, Tensor]:
+        """Return the losses of one batch of a step; those of views and of keeping for texts of columns."""
+        if isinstance(batch, ViewsBatch):
+            with autocast(batch.attribute.device, self.dtype):
+                return compute_views_losses(self.model, batch, self.views)
+        assert size is not None
         device = batch.rows.token_ids.device
         # How many tokens are read is known where the host looks at them, which would hold a GPU up.
         read = find_read_tokens(batch, self.alignment) if device.type == "cpu" else None
         with autocast(device, self.dtype):
             output = self.model(batch.rows, read_tokens=read)
-            return compute_losses(self.model, output, batch, self.alignment, size, self.affinity)
+            return compute_losses(self.model, output, batch, self.alignment, size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +97,8 @@ class StepBatches:
     """Rows of the step."""
     num_tokens: int
     """Tokens of the step, each copy of a row counted."""
+    views: ViewsBatch | None = None
+    """Texts of columns that are learned beside the rows."""
 
 
 class Stepper:
@@ -101,14 +111,15 @@ class Stepper:
         config: PretrainConfig,
         num_steps: int,
         accelerator: Accelerator | None = None,
-        affinity: Tensor | None = None,
+        views: StepViews | None = None,
     ) -> None:
-        self.config, self.alignment, self.num_steps = config.training, config.alignment, num_steps
+        self.config, self.views_config, self.views = config.training, config.views, views
+        self.alignment, self.num_steps = config.alignment, num_steps
         self.model, self.builder = model, builder
         self.accelerator = accelerator or make_accelerator()
         self.device: torch.device = self.accelerator.device
         self.dtype = choose_dtype(self.config.precision, self.device)
-        self.objective = self.accelerator.prepare(Objective(model, config.alignment, self.dtype, affinity))
+        self.objective = self.accelerator.prepare(Objective(model, config, self.dtype))
         self.optimizer = make_optimizer(model, self.config, lambda name: is_new(name, model.config))
         self.recorder: Recorder | None = None
         self.half: HalfCopy | None = None
@@ -118,8 +129,7 @@ class Stepper:
         self._may_record = wanted and self.accelerator.num_processes == 1
         if self._may_record and is_half:
             self.half = HalfCopy(model, self.dtype)
-            affinity = None if affinity is None else affinity.to(self.device)
-            self.half_objective = Objective(self.half.model, config.alignment, torch.float32, affinity)
+            self.half_objective = Objective(self.half.model, config, torch.float32)
         if self.config.compile:
             for layer in (model if self.half is None else self.half.model).layers:
                 layer.compile(dynamic=True)
@@ -135,8 +145,11 @@ class Stepper:
         """Give up recorded passes and their memory; from here on batches are made on the host."""
         self.recorder = None
 
-    def build(self, parts: Parts, epoch: int, max_tokens: int | None) -> StepBatches:
+    def build(self, parts: Parts, epoch: int, max_tokens: int | None, step: int = 0) -> StepBatches:
         """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""
+        views = None
+        if self.views is not None and self.views.is_due(step):
+            views = self.views.draw(step, self.accelerator.process_index)
         capacity = None
         if max_tokens is not None:
             tables = self.builder.arrays.row_table
@@ -154,6 +167,7 @@ class Stepper:
             epoch=epoch,
             num_rows=sum(map(len, parts)),
             num_tokens=sum(part_tokens) * (2 if self.builder.align else 1),
+            views=views.pin() if views is not None and self.device.type == "cuda" else views,
         )
 
     def accumulate(self, made: StepBatches, step: int) -> Tensor:
@@ -167,10 +181,13 @@ class Stepper:
             torch.manual_seed(self._make_seed(step, 0))
             sums += self.recorder(made.parts[0], make_key(self.config.seed, made.epoch), made.capacity)
         for number, batch in enumerate(made.batches):
-            last = number == len(made.batches) - 1
+            last = number == len(made.batches) - 1 and made.views is None
             with nullcontext() if last else self.accelerator.no_sync(self.objective):
                 torch.manual_seed(self._make_seed(step, number))
                 sums += self._learn(batch.to(self.device), made.size)
+        if made.views is not None:
+            torch.manual_seed(self._make_seed(step, len(made.parts)))
+            sums += self._learn_views(made.views.to(self.device))
         sums[SUMS.index("rows")].fill_(made.num_rows)
         sums[SUMS.index("tokens")].fill_(made.num_tokens)
         return sums
@@ -200,11 +217,25 @@ class Stepper:
             torch.autograd.backward(losses.total)
             self.half.push()
         kind = batch.targets.kind
-        found = [losses.total.detach(), losses.masked, losses.low, losses.high, losses.rows, losses.columns]
-        found.append(losses.total.new_zeros(()))
+        found = [losses.total.detach(), losses.masked, losses.low, losses.high, losses.rows]
+        found += [losses.total.new_zeros(())] * (len(MEANS) - len(found))
         found += [losses.header_hits, losses.value_hits, (kind == REGIME_HEADER).sum(), (kind == REGIME_VALUE).sum()]
         sums = make_sums(len(SUMS), kind.device)
         sums[: len(found)] = torch.stack([entry.to(sums.dtype) for entry in found])
+        return sums
+
+    def _learn_views(self, batch: ViewsBatch) -> Tensor:
+        """Add the gradients of some columns' texts; return their part of `SUMS`."""
+        if self.half is not None:
+            self.half.pull()
+        alike, kept = (self.objective if self.half is None else self.half_objective)(batch)
+        total = self.views_config.weight * alike + self.views_config.keep_weight * kept
+        self.accelerator.backward(total)
+        if self.half is not None:
+            self.half.push()
+        sums = make_sums(len(SUMS), self.device)
+        for name, loss in (("loss", total), ("views", alike), ("keeping", kept)):
+            sums[SUMS.index(name)] += loss.detach()
         return sums
 
     def _make_seed(self, step: int, number: int) -> int:

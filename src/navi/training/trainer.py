@@ -17,10 +17,9 @@ from torch import Tensor
 
 from navi.backbones import check_vocabulary
 from navi.batches import BatchBuilder, SpecialTokens, prefetch
-from navi.errors import MissingExtraError, TrainingError, TrainingInterrupted
+from navi.errors import ConfigError, MissingExtraError, TrainingError, TrainingInterrupted
 from navi.model import load_backbone
 from navi.randomness import make_key
-from navi.training.affinity import relate_columns
 from navi.training.checkpoint import (
     CHECKPOINTS,
     RunIdentity,
@@ -36,12 +35,15 @@ from navi.training.log import StepReport, TrainingLog
 from navi.training.plan import Parts, RunPlan
 from navi.training.step import StepBatches, Stepper, is_out_of_memory, release_memory, scale_rate
 from navi.training.validation import Validation
+from navi.training.views import StepViews
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
 
 logger = logging.getLogger(__name__)
 Progress = Callable[[StepReport], None]
+MEASURED_SHARE, MEASURED_STEPS = 0.05, 3
+"""Share of a run's minutes, and steps, at least, after which it is known how many steps these minutes allow."""
 MAX_NAMED = 20
 """Rows of a table that a message names, at most."""
 
@@ -64,24 +66,27 @@ class Trainer:
         self.corpus, self.out, self.config, self.accelerator = corpus, out, config, accelerator
         self.find_signal, self.progress = find_signal, progress
         process, num_processes = accelerator.process_index, accelerator.num_processes
+        if config.training.minutes is not None and num_processes > 1:
+            raise ConfigError(
+                "A run of several processes takes epochs or max_steps, not minutes: each measures its own."
+            )
         train_rows = corpus.rows_of("train")
         self.plan = RunPlan(corpus.arrays, train_rows, config, process=process, num_processes=num_processes)
         self.special = SpecialTokens.of(corpus.tokenizer)
         check_vocabulary(corpus.tokenizer, config.backbone)
         torch.manual_seed(make_key(config.training.seed))  # for parameters that start cold; steps seed themselves
         model = load_backbone(config.backbone, **config.model.as_settings())
-        related = config.alignment.column_weight > 0
-        columns, affinity = relate_columns(corpus, config.training.seed) if related else (None, None)
         builder = BatchBuilder(
             corpus.arrays,
             self.special,
             masking=config.masking,
             align=config.alignment.needs_plain,
             random_routing=config.alignment.random_routing,
-            related=columns,
             seed=config.training.seed,
         )
-        self.stepper = Stepper(model, builder, config, self.plan.num_steps, accelerator, affinity)
+        learned = max(config.views.weight, config.views.keep_weight) > 0
+        views = StepViews(corpus, model, config, accelerator.device) if learned else None
+        self.stepper = Stepper(model, builder, config, self.plan.num_steps, accelerator, views)
         self.stepper.prepare_graphs(self.plan.list_steps(0, 0))
         self.validation = Validation(corpus, self.special, config)
         self.identity = RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint, num_processes=num_processes)
@@ -93,9 +98,11 @@ class Trainer:
             self.state, found = load_state(checkpoint)
             self.identity.check(found, checkpoint)
             load_tensors(checkpoint, self.stepper.model, self.stepper.optimizer)
+            self._limit(self.state.num_steps or self.plan.num_steps)
         with writing(self.out):
             self.log = TrainingLog(self.out, self.accelerator, self.state, curves=self.config.training.curves)
         self._saved_at = self.log.throughput.seconds
+        self._warm: tuple[int, float] | None = None
         if checkpoint is not None:
             self._report(f"Going on after step {self.state.step} of {self.plan.num_steps}.")
 
@@ -125,13 +132,14 @@ class Trainer:
         epoch, workers = self.plan.find_epoch(self.state.step), self.config.training.workers
         steps, max_tokens = self.plan.list_steps(epoch, self.state.step), self.state.max_tokens
 
-        def build(parts: Parts) -> StepBatches:
-            return self.stepper.build(parts, epoch, max_tokens)
+        def build(numbered: tuple[int, Parts]) -> StepBatches:
+            step, parts = numbered
+            return self.stepper.build(parts, epoch, max_tokens, step)
 
-        ready = prefetch(steps, build, workers=workers, ahead=2 * workers + 2)
+        ready = prefetch(list(enumerate(steps, self.state.step)), build, workers=workers, ahead=2 * workers + 2)
         with closing(cast("Generator[StepBatches]", ready)):
             for made in ready:
-                if not self._take_step(made):
+                if not self._take_step(made) or self.state.step == self.plan.num_steps:
                     return
 
     def _take_step(self, made: StepBatches) -> bool:
@@ -142,12 +150,35 @@ class Trainer:
         sums, finite = self.stepper.update(sums, self.state.step)
         self.state.step += 1
         self.log.add(made, sums, finite)
+        self._limit_if_measured()
         self._log_if_due(made)
         self._report()
         if self.state.step not in self.plan.boundaries and self._is_checkpoint_due():
             self._save()
         self._stop_if_asked()
         return True
+
+    def _limit_if_measured(self) -> None:
+        """Once a run of so many minutes has shown how fast it is, set how many steps it takes."""
+        minutes, seconds, step = self.config.training.minutes, self.log.throughput.seconds, self.state.step
+        if minutes is None or self.state.num_steps is not None:
+            return
+        self._warm = self._warm or (step, seconds)  # the first step is slower than all others
+        taken, spent = step - self._warm[0], seconds - self._warm[1]
+        if taken < MEASURED_STEPS or seconds < MEASURED_SHARE * 60 * minutes:
+            return
+        left = max(1, int((60 * minutes - seconds) * taken / spent))
+        self._limit(min(self.plan.num_steps, step + left))
+        self.state.num_steps = self.plan.num_steps
+        seen, rows = self.plan.num_steps * self.config.sampler.rows_per_batch, len(self.corpus.rows_of("train"))
+        times = "once" if seen <= rows else f"{seen / rows:.1f} times"
+        self._report(
+            f"{minutes:g} minutes allow {self.plan.num_steps} steps: about {min(seen, rows)} of {rows} rows, {times}."
+        )
+
+    def _limit(self, num_steps: int) -> None:
+        """End the run after so many steps."""
+        self.plan.num_steps = self.stepper.num_steps = num_steps
 
     def _accumulate(self, made: StepBatches) -> Tensor | None:
         """Put the gradients of a step in place; None if memory ran out, the limit on its parts then halved."""
@@ -162,7 +193,7 @@ class Trainer:
         self.state.max_tokens = max(made.part_tokens) // 2
         self._report(
             f"Memory ran out at step {self.state.step + 1}: from here on a step is taken in parts of at most "
-            f"{self.state.max_tokens} tokens; its rows stay, segments and columns are compared within a part."
+            f"{self.state.max_tokens} tokens; its rows stay, segments are compared within a part."
         )
         return None
 

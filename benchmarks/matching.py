@@ -33,9 +33,9 @@ from matchers import Matcher, Rows, Scores, list_headers, make_sentences, make_v
 from overlap import check_no_overlap, find_overlaps
 from schema_tasks import TablePair, Task, draw_pairs, read_corpus_task, read_gdc_task, read_t2d_task, read_wdc_task
 
-from navi.columns import DEFAULT_SCORER, Background, ColumnProfiles, PairScorer
+from navi.columns import Background, ColumnProfiles, PairScorer
 from navi.verbs import Navi
-from navi.verbs.match import match_profiles, profile_tables, score_columns, weigh_pairs
+from navi.verbs.match import match_profiles, profile_tables
 
 METHODS = ("navi", "st headers", "st headers+values", "coma", "coma+instances", "distribution", "jaccard")
 
@@ -143,22 +143,21 @@ class Ranking:
 class NaviScores:
     """What NAVI says of the columns of some tables; nothing else here knows how it is asked."""
 
-    def __init__(self, navi: Navi, tables: dict[str, Rows], *, rows: int, knowledge: bool) -> None:
-        self._profiles = profile_tables(navi, tables, rows_per_column=rows)
-        self._known = ColumnProfiles.load(navi.folder) if knowledge else None
-        self._scorer = PairScorer.load(navi.folder) if knowledge else DEFAULT_SCORER
-        self._background = Background([self._profiles] + ([self._known] if self._known else []))
+    def __init__(self, navi: Navi, tables: dict[str, Rows]) -> None:
+        self._profiles = profile_tables(navi, tables)
+        self._scorer = PairScorer.load(navi.folder)
+        self._background = Background([self._profiles])
 
     def score(self, first: str, second: str) -> Scores:
         """Return the logarithm of the odds that two columns mean the same, for all pairs of two tables."""
         both = self._take({first, second})
-        logit = weigh_pairs(score_columns(both, self._scorer, self._background).total, both)
+        logit = self._scorer.compete(self._scorer.score(both, both, self._background).total, both.tables)
         ours, theirs = ([k for k in range(len(both)) if both.tables[k] == name] for name in (first, second))
         return {(both.headers[i], both.headers[j]): float(logit[i, j]) for i in ours for j in theirs}
 
     def cluster(self, names: set[str]) -> dict[tuple[str, str], int]:
         """Return the number of the cluster of each column, by table and header."""
-        matches = match_profiles(self._take(names), self._scorer, known=self._known)
+        matches = match_profiles(self._take(names), self._scorer)
         return {(each.table, each.header): at for at, found in enumerate(matches.clusters) for each in found.columns}
 
     def _take(self, names: set[str]) -> ColumnProfiles:
@@ -213,8 +212,7 @@ def main(arguments: argparse.Namespace) -> None:
         if name == "navi":
             navi = Navi.from_pretrained(arguments.model, device=arguments.device)
             begun = time.perf_counter()
-            scores = NaviScores(navi, task.tables, rows=arguments.rows, knowledge=arguments.knowledge)
-            measure_navi(task, scores, measure)
+            measure_navi(task, NaviScores(navi, task.tables), measure)
         else:
             is_sentence = name.startswith("st ")
             matcher = (
@@ -239,9 +237,7 @@ if __name__ == "__main__":
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--tables", type=int, default=None, help="tables of a corpus, at most, by a fixed draw")
     parser.add_argument("--pairs", type=int, default=None, help="pairs of tables, at most, by a fixed draw")
-    parser.add_argument("--rows", type=int, default=40, help="rows that the model reads of each table")
     parser.add_argument("--table-rows", type=int, default=1000, help="rows of each table, at most")
     parser.add_argument("--valentine-rows", type=int, default=200, help="rows that Valentine reads of each table")
-    parser.add_argument("--no-knowledge", dest="knowledge", action="store_false", help="without the trained columns")
     parser.add_argument("--device", default=None)
     main(parser.parse_args())

@@ -15,28 +15,34 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from navi.columns import (
-    DEFAULT_SCORER,
     FEATURES,
-    STATES,
     Background,
     ColumnProfiles,
     PairScorer,
     average_columns,
-    average_states,
     choose_rows,
-    find_stem,
-    fit_scorer,
     is_useless,
     join_profiles,
+    load_packaged,
+    measure_competition,
     measure_features,
     profile_columns,
     sketch_columns,
 )
-from navi.columns.features import SMOOTHING, TermWeights, compare_bags, measure_overlap
+from navi.columns.features import (
+    HEADER_FEATURES,
+    SMOOTHING,
+    VALUE_FEATURES,
+    TermWeights,
+    compare_bags,
+    measure_overlap,
+)
 from navi.columns.headers import split_header
-from navi.columns.profiles import FACTS, LEVELS, NUM_TERMS, hash_terms, make_bags, sample_cells
+from navi.columns.profiles import FACTS, LEVELS, NUM_TERMS, bag_headers, hash_terms, make_bags, sample_cells
 from navi.columns.quantities import KINDS, NOT_A_QUANTITY, parse_quantities
-from navi.columns.scorer import SPELLING_WEIGHTS
+from navi.columns.scorer import LIMIT
+from navi.columns.texts import MAX_TOKENS, NUM_TEXTS, embed_texts, make_views, write_column
+from navi.corpus.tokens import TextTokenizer
 from navi.errors import ModelError
 
 GENRES = ("drama", "comedy", "horror", "action")
@@ -63,6 +69,11 @@ def draw(seed, num_rows, headers):
     return rows
 
 
+def read_columns(navi, encoded, rows=None):
+    """Return the profile of each column, read by a model."""
+    return profile_columns(navi.runner, TextTokenizer(navi.tokenizer), encoded, rows)
+
+
 @pytest.fixture(scope="module")
 def films(reference_navi):
     """Three tables about films, two with the same headers, one with others."""
@@ -71,7 +82,7 @@ def films(reference_navi):
 
 @pytest.fixture(scope="module")
 def profiles(reference_navi, films):
-    return profile_columns(reference_navi.runner, films, rows_per_column=6)
+    return read_columns(reference_navi, films)
 
 
 @pytest.fixture(scope="module")
@@ -115,35 +126,21 @@ def test_a_filler_with_a_number_says_nothing(number, filler):
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
+    "spellings",
     [
-        ("engine:", "Engine"),
-        ("Director(s)", "director"),
-        ("Languages", "language"),
-        ("product weight :", "product_weights"),
-        ("GDP nominal [50]", "gdpNominal"),
-        ("categories", "Category"),
-        ("Boxes", "box"),
-        ("Release-Date", "releaseDate"),
+        *("engine:|Engine", "Director(s)|director", "Languages|language", "product weight :|product_weights"),
+        *("GDP nominal [50]|gdpNominal", "categories|Category", "Boxes|box", "Release-Date|releaseDate"),
     ],
 )
-def test_headers_that_differ_in_signs_case_or_number_are_spelled_alike(first, second):
+def test_headers_that_differ_in_signs_case_or_number_are_spelled_alike(spellings):
+    first, second = spellings.split("|")
     assert split_header(first) == split_header(second) != []
 
 
-@pytest.mark.parametrize(("first", "second"), [("width", "height"), ("title", "title length"), ("status", "statu")])
-def test_headers_of_other_words_are_not(first, second):
-    assert split_header(first) != split_header(second)
-
-
-@pytest.mark.parametrize("word", ["status", "class", "analysis", "gas", "year"])
-def test_a_word_that_only_looks_like_a_plural_stays_and_signs_alone_are_no_words(word):
-    assert split_header(word) == [word]
+def test_words_that_only_look_like_plurals_stay_and_signs_alone_are_no_words():
+    words = ["width", "title length", "status", "class", "analysis", "gas", "year"]
+    assert [" ".join(split_header(word)) for word in words] == words
     assert split_header("?") == split_header("[3]") == []
-
-
-def test_members_of_a_list_have_one_stem():
-    assert find_stem("actor_1_name") == find_stem("actor 2 name") == "actor name"
 
 
 def parse(text):
@@ -152,37 +149,21 @@ def parse(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "number"),
+    ("kind", "numbers"),
     [
-        ("1,200", "number", 1200),
-        ("-3.5", "number", -3.5),
-        ("(2019)", "number", 2019),
-        ("7.8/10", "number", 7.8),
-        ("1.2M", "number", 1_200_000),
-        ("95%", "percent", 95),
-        ("$3.5 million", "money", 3_500_000),
-        ("€12.50", "money", 12.5),
-        ("12 USD", "money", 12),
-        ("2h 10m", "duration", 130),
-        ("142 min", "duration", 142),
-        ("1:30:00", "duration", 90),
-        ("PT2H22M", "duration", 142),
-        ("PT95M", "duration", 95),
-        ("2001-07-01", "date", 2001.5),
-        ("2014-06-13T00:00:00Z", "date", 2014 + 5 / 12),
-        ("May 3, 1999", "date", 1999 + 4 / 12),
-        ("25 December 2011", "date", 2011 + 11 / 12),
-        ("12/25/2011", "date", 2011 + 11 / 12),
-        ("12-May-99", "date", 1999 + 4 / 12),
-        ("3-Jan-05", "date", 2005),
-        ("15.6 inches", "measure", 15.6),
-        ("12.1MP", "measure", 12.1),
+        ("number", {"1,200": 1200, "-3.5": -3.5, "(2019)": 2019, "7.8/10": 7.8, "1.2M": 1_200_000}),
+        ("percent", {"95%": 95}),
+        ("money", {"$3.5 million": 3_500_000, "€12.50": 12.5, "12 USD": 12}),
+        ("duration", {"2h 10m": 130, "142 min": 142, "1:30:00": 90, "PT2H22M": 142, "PT95M": 95}),
+        ("date", {"2001-07-01": 2001.5, "2014-06-13T00:00:00Z": 2014 + 5 / 12, "May 3, 1999": 1999 + 4 / 12}),
+        ("date", {"25 December 2011": 2011 + 11 / 12, "12/25/2011": 2011 + 11 / 12, "12-May-99": 1999 + 4 / 12}),
+        ("date", {"3-Jan-05": 2005}),
+        ("measure", {"15.6 inches": 15.6, "12.1MP": 12.1}),
     ],
 )
-def test_quantities_are_read_on_the_scale_of_their_kind(text, kind, number):
-    found_kind, found = parse(text)
-    assert found_kind == kind
-    assert found == pytest.approx(number)
+def test_quantities_are_read_on_the_scale_of_their_kind(kind, numbers):
+    for text, number in numbers.items():
+        assert parse(text) == (kind, pytest.approx(number)), text
 
 
 @pytest.mark.parametrize("text", ["Alien", "", "h", "pt", "The 400 Blows", "PG-13", "1999–2003", "tt0078748"])
@@ -322,21 +303,11 @@ def test_text_beyond_ascii_is_read(sketch):
     assert found.bags["words"].nnz == 3
 
 
-def test_the_order_of_rows_does_not_matter(sketch):
-    values = [f"film {number}" for number in range(30)]
-    first, second = sketch(title=values)["title"], sketch(title=values[::-1])["title"]
-    assert {name: list_terms(first, name) for name in first.bags} == {
-        name: list_terms(second, name) for name in second.bags
-    }
-    np.testing.assert_allclose(first.facts, second.facts, rtol=1e-6)
-
-
-def test_which_cells_are_read_depends_on_their_rows_alone(reference_navi):
+def test_the_order_of_rows_does_not_matter(reference_navi):
     rows = [{"title": f"film {number}"} for number in range(50)]
-    drawn = []
-    for each in (rows, rows[::-1]):
-        encoded = reference_navi.encode({"a": each})
-        drawn.append(encoded.values.take(pa.array(sample_cells(encoded, np.arange(50), 9).value)).to_pylist())
+    encoded = [reference_navi.encode({"a": each}) for each in (rows, rows[::-1])]
+    assert_same(*(read_columns(reference_navi, each) for each in encoded), tolerance=1e-6)
+    drawn = [each.values.take(pa.array(sample_cells(each, np.arange(50), 9).value)).to_pylist() for each in encoded]
     assert drawn[0] == drawn[1]
     assert len(drawn[0]) == 9
 
@@ -355,9 +326,9 @@ def assert_same(first, second, tolerance=0.0):
     for name, bags in first.bags.items():
         for part in ("indptr", "indices", "data"):
             np.testing.assert_array_equal(getattr(bags, part), getattr(second.bags[name], part))
-    assert first.states.keys() == second.states.keys()
-    for name, state in first.states.items():
-        np.testing.assert_allclose(state, second.states[name], atol=tolerance)
+    assert first.vectors.keys() == second.vectors.keys() == {"header", "value", "column"}
+    for name, vector in first.vectors.items():
+        np.testing.assert_allclose(vector, second.vectors[name], atol=tolerance)
 
 
 def test_profiles_survive_saving(profiles, tmp_path):
@@ -369,12 +340,9 @@ def test_taking_and_joining_are_inverse(profiles):
     assert_same(join_profiles([profiles.take(np.arange(0, 6)), profiles.take(np.arange(6, 15))]), profiles)
 
 
-def test_a_folder_without_profiles_is_an_error(tmp_path):
+def test_a_folder_without_profiles_or_with_another_format_is_an_error(profiles, tmp_path):
     with pytest.raises(ModelError, match=r"Cannot read .*columns\.arrow"):
         ColumnProfiles.load(tmp_path)
-
-
-def test_another_format_is_an_error(profiles, tmp_path):
     profiles.save(tmp_path)
     file = tmp_path / "columns.arrow"
     table = pa.ipc.open_file(file.read_bytes()).read_all().replace_schema_metadata({"format": "99"})
@@ -384,56 +352,92 @@ def test_another_format_is_an_error(profiles, tmp_path):
         ColumnProfiles.load(tmp_path)
 
 
-def test_only_the_given_rows_have_a_part(reference_navi, films):
-    found = profile_columns(
-        reference_navi.runner, films, np.flatnonzero(films.arrays.row_table == 0), rows_per_column=4
-    )
+def test_only_the_given_rows_have_a_part_in_values(reference_navi, films):
+    found = read_columns(reference_navi, films, np.flatnonzero(films.arrays.row_table == 0))
     other = films.arrays.column_table != 0
-    assert (found.cells[other] == 0).all()
-    assert (found.states["header"][other] == 0).all()
-    assert (found.cells[~other] == 60).all()
+    assert found.cells.tolist() == np.where(other, 0, 60).tolist()
+    lengths = {name: np.linalg.norm(vector, axis=1).round(5) for name, vector in found.vectors.items()}
+    assert lengths["value"].tolist() == (~other).tolist()
+    assert (lengths["header"] == 1).all()
+    np.testing.assert_allclose(found.vectors["column"][other], found.vectors["header"][other], atol=1e-6)
+    assert found.bags["items"][other].nnz == 0
+    assert found.bags["header_words"][other].nnz > 0
 
 
-def test_no_rows_leave_the_headers_alone(films):
-    found = sketch_columns(films, np.arange(0))
-    assert (found.cells == 0).all()
-    assert found.bags["items"].nnz == 0
-    assert found.bags["header_words"].nnz > 0
-
-
-def test_a_trained_model_knows_the_columns_of_its_corpus(model_dir, corpus_dir):
+def test_a_trained_model_knows_the_columns_of_its_corpus_up_to_a_bound(model_dir, corpus_dir, navi, monkeypatch):
     from navi.corpus import Corpus
+    from navi.training import export
 
-    known = ColumnProfiles.load(model_dir)
-    assert set(known.tables) == set(Corpus.open(corpus_dir).tables)
+    corpus, known = Corpus.open(corpus_dir), ColumnProfiles.load(model_dir)
+    assert set(known.tables) == set(corpus.tables)
     assert (known.cells > 0).all()
-    assert set(known.states) == set(STATES)
+    monkeypatch.setattr(export, "MAX_COLUMNS", 5)
+    fullest = export.survey_columns(navi.runner.model, navi.runner.special, corpus)
+    assert len(fullest) == 5
+    assert fullest.cells.min() >= np.sort(known.cells)[-5]
+    values = export.survey_domain(corpus).values
+    monkeypatch.setattr(export, "MAX_VALUES", 7)
+    counts = export.survey_domain(corpus).values["count"].to_pylist()
+    assert sorted(counts, reverse=True) == sorted(values["count"].to_pylist(), reverse=True)[:7]
 
 
-def test_informed_states_are_the_means_of_the_embeddings(reference_navi, films):
-    arrays = films.arrays.take_rows(np.arange(0, 150, 10))
-    states = average_states(reference_navi.runner, arrays)
-    assert {state.shape for state in states.values()} == {(arrays.num_columns, reference_navi.hidden_size)}
-    embedded = reference_navi.runner.embed(arrays, np.arange(arrays.num_rows), parts=("header_states",))
-    for column in range(arrays.num_columns):
-        mean = embedded["header_states"][arrays.cell_column == column].mean(axis=0)
-        np.testing.assert_allclose(states["header"][column], mean, atol=1e-5)
+def test_a_column_is_read_as_its_header_and_a_few_distinct_values():
+    assert write_column("releaseDate", ["1979", "1986", "1979"]) == "release date: 1979, 1986"
+    assert (write_column("releaseDate", []), write_column("col_3", ["1979"])) == ("release date", "1979")
+    assert write_column("?", ["a" * 99, *"bcdefghijklm"]) == f"{'a' * 40}, b, c, d, e, f, g, h, i, j"
+    assert write_column("", []) == ""
 
 
-def test_blind_states_do_not_depend_on_the_own_header(reference_navi):
-    rows = [{"title": f"film {number}"} for number in range(6)]
-    renamed = [{"price": row["title"]} for row in rows]
-    first, second = (
-        average_states(reference_navi.runner, reference_navi.encode({"a": each}).arrays) for each in (rows, renamed)
-    )
-    for name in ("blind_header", "blind_value"):
-        np.testing.assert_allclose(first[name], second[name], atol=1e-5)
-    assert np.abs(first["header"] - second["header"]).max() > 0.01
+def test_a_text_has_one_vector_whatever_is_read_with_it_and_an_empty_one_zeros(reference_navi):
+    tokenizer = TextTokenizer(reference_navi.tokenizer)
+    texts = ["title: alien", "", "year", "title: alien", *(f"year: {'1999, ' * number}" for number in range(1, 30))]
+    found = embed_texts(reference_navi.runner, tokenizer, texts)
+    np.testing.assert_array_equal(found[0], found[3])
+    np.testing.assert_allclose(found[:1], embed_texts(reference_navi.runner, tokenizer, texts[:1]), atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(found[:4], axis=1), [1, 0, 1, 1], atol=1e-5)
+    assert found[0] @ found[2] < 1 - 1e-3
 
 
-def test_columns_of_one_attribute_share_its_vector(profiles, place):
-    amber, birch = (profiles.states["attribute"][place[table, "title"]] for table in ("amber", "birch"))
-    np.testing.assert_allclose(amber, birch, atol=1e-6)
+@pytest.fixture
+def view(reference_navi):
+    """Return the views of some columns, and their texts, (K, NUM_TEXTS)."""
+
+    def make(encoded, seed):
+        views = make_views(encoded, TextTokenizer(reference_navi.tokenizer), np.arange(encoded.arrays.num_rows), seed)
+        texts = np.split(views.texts.tokens, views.texts.offsets[1:-1])
+        written = [reference_navi.tokenizer.decode(each).replace(" ##", "") for each in texts]
+        return views, np.array(written, object).reshape(-1, NUM_TEXTS)
+
+    return make
+
+
+def test_views_of_a_column_are_as_it_is_its_header_and_others_that_the_seed_gives(view, films):
+    (views, first), (_, again), (_, other) = (view(films, seed) for seed in (1, 1, 2))
+    assert len(first) == len(views) == films.arrays.num_columns
+    assert (first == again).all()
+    assert (first[:, :2] == other[:, :2]).all()
+    assert (first[:, 2:] != other[:, 2:]).mean() > 0.5
+    headers = [films.headers[int(number)].as_py() for number in films.arrays.column_header]
+    assert first[:, 1].tolist() == headers
+    assert all(text.startswith(f"{header} :") for text, header in zip(first[:, 0], headers, strict=True))
+    assert views.texts.lengths.max() <= MAX_TOKENS
+
+
+def test_views_come_from_different_rows_where_there_are_enough(reference_navi, view, monkeypatch):
+    monkeypatch.setattr("navi.columns.texts.perturb_values", lambda values, _: list(values))
+    monkeypatch.setattr("navi.columns.texts.ALONE_SHARE", 0.0)
+    rows = [{"col_1": chr(97 + row // 10) + str(row % 10)} for row in range(60)]
+    shown = [value for text in view(reference_navi.encode({"a": rows}), 0)[1][0, 2:] for value in text.split(" , ")]
+    assert len(shown) == len(set(shown)) == 60
+
+
+def test_columns_are_drawn_as_whole_tables_by_the_key(view, films):
+    views, _ = view(films, 0)
+    drawn = [views.choose(5, key) for key in range(40)]
+    assert {len(set(views.tables[columns])) for columns in drawn} == {1}
+    assert {int(views.tables[columns[0]]) for columns in drawn} == {0, 1, 2}
+    np.testing.assert_array_equal(views.choose(5, 3), drawn[3])
+    assert sorted(views.choose(99, 0).tolist()) == list(range(len(views)))
 
 
 def test_a_few_rows_are_added_for_sparse_columns(reference_navi):
@@ -447,7 +451,7 @@ def test_a_few_rows_are_added_for_sparse_columns(reference_navi):
 def expect(navi, arrays, *hidden, num_masks=1):
     """Return the log-likelihoods of tokens where some columns' headers are hidden."""
     hidden_K = np.isin(np.arange(arrays.num_columns), hidden)
-    return average_columns(navi.runner, arrays, hidden_K, num_masks=num_masks, parts=("tokens",))["tokens"]
+    return average_columns(navi.runner, arrays, hidden_K, num_masks=num_masks)
 
 
 def test_each_mask_of_one_row_has_a_distribution_over_all_tokens(reference_navi, films):
@@ -470,13 +474,9 @@ def test_a_hidden_header_leaves_no_trace(reference_navi):
     np.testing.assert_allclose(found[0], found[1], atol=1e-3)
 
 
-def test_features_are_symmetric(features):
-    for name, matrix in features.items():
-        np.testing.assert_allclose(matrix, matrix.T, atol=1e-5, err_msg=name)
-
-
 def test_a_column_is_like_itself(features, profiles):
-    for name in ("header_words", "header_grams", "attribute", "header_state", "grams", "kind", "shape"):
+    alike = ("header_vector", "header_words", "header_grams", "value_vector", "column_vector", "grams", "kind", "shape")
+    for name in alike:
         np.testing.assert_allclose(np.diag(features[name]), 1.0, atol=1e-4, err_msg=name)
     years = [n for n, header in enumerate(profiles.headers) if header in ("year", "date")]
     np.testing.assert_allclose(features["numbers"][years, years], 1.0, atol=1e-6)
@@ -497,141 +497,140 @@ def test_numbers_are_compared_by_range(features, place, name):
     assert features[name][votes, place["cedar", "rating"]] > features[name][votes, place["cedar", "date"]] + 0.5
 
 
-def test_headers_that_share_a_table_are_rivals(features, place):
-    assert features["together"][place["amber", "title"], place["birch", "year"]] < 0
-    assert features["together"][place["amber", "title"], place["birch", "title"]] == 0
-    assert features["together"][place["amber", "title"], place["cedar", "film"]] == 0
+def test_headers_spelled_alike_have_the_same_words(profiles, place):
+    written = {"title": "Titles:", "year": "YEAR(S)"}
+    headers = [written.get(header, header) for header in profiles.headers]
+    found = compare(replace(profiles, bags={**profiles.bags, **bag_headers(headers)}), profiles)["header_words"]
+    for header in written:
+        assert found[place["amber", header], place["birch", header]] == pytest.approx(1, abs=1e-5)
+    assert found[place["amber", "title"], place["birch", "year"]] == 0
 
 
-def test_members_of_one_list_and_headers_never_met_are_no_rivals(profiles):
-    five = replace(profiles.take(np.arange(5)), headers=("star1", "star2", "title", "year", "votes"))
-    found = compare(five, five)["together"]
-    assert found[0, 1] == 0
-    assert found[0, 2] < 0
-    unheard = replace(profiles.take(np.arange(1)), headers=("unheard of",))
-    assert compare(unheard, profiles)["together"].max() == 0
+def test_a_column_without_values_is_like_none_by_values_and_one_without_a_header_by_headers(reference_navi, profiles):
+    empty = read_columns(reference_navi, reference_navi.encode({"a": [{"title": "x"}]}), np.arange(0))
+    nameless = read_columns(reference_navi, reference_navi.encode({"a": [{"col_1": "drama"}]}))
+    for profile, names in ((empty, (*VALUE_FEATURES, "filled", "few")), (nameless, (*HEADER_FEATURES, "named"))):
+        found = compare(profile, profiles)
+        for name in names:
+            assert (found[name] == 0).all(), name
+    assert compare(nameless, profiles)["filled"].all()
 
 
-@pytest.mark.parametrize("written", ["Title:", "titles", "TITLE(S)"])
-def test_headers_spelled_alike_are_equal_whatever_a_model_makes_of_their_signs(profiles, place, written):
-    headers = tuple(written if header == "title" else header for header in profiles.headers)
-    states = {**profiles.states, "attribute": profiles.states["attribute"][::-1]}
-    found = compare(replace(profiles, headers=headers, states=states), profiles)["attribute"]
-    assert found[place["amber", "title"], place["birch", "title"]] == pytest.approx(1.0, abs=1e-5)
-    assert found[place["amber", "title"], place["birch", "year"]] < 1
+@pytest.fixture(scope="module")
+def scorer():
+    """The scorer that comes with the package."""
+    return load_packaged()
 
 
-def test_headers_without_words_are_not_equal(profiles):
-    signs = replace(profiles.take(np.arange(2)), headers=("?", "?"))
-    assert compare(signs, signs)["attribute"][0, 1] < 1
+def score(scorer, first, second):
+    return scorer.score(first, second, Background([second]))
 
 
-def test_a_column_without_values_is_like_none_by_values(reference_navi, profiles):
-    empty = profile_columns(reference_navi.runner, reference_navi.encode({"a": [{"title": "x"}]}), np.arange(0))
-    found = compare(empty, profiles)
-    for name in ("contained", "shared", "frequent", "words", "grams", "numbers", "blind_header", "blind_value"):
-        assert (found[name] == 0).all(), name
+def test_it_does_not_matter_which_column_is_first(scorer, profiles, features):
+    for name, matrix in features.items():
+        np.testing.assert_allclose(matrix, matrix.T, atol=1e-5, err_msg=name)
+    odds = scorer.compete(score(scorer, profiles, profiles).total, profiles.tables)
+    np.testing.assert_allclose(odds, odds.T, atol=1e-4)
 
 
-def test_the_same_column_scores_above_others(profiles):
-    scores = DEFAULT_SCORER.score(profiles, profiles, Background([profiles]))
-    np.testing.assert_allclose(scores.total, scores.headers + scores.values)
-    assert (np.diag(scores.total) >= scores.total.max(axis=1) - 1e-4).all()
+def test_the_order_of_columns_and_tables_changes_no_score(scorer, profiles):
+    turned = np.random.default_rng(0).permutation(len(profiles))
+    found = []
+    for each in (profiles, profiles.take(turned)):
+        total = score(scorer, each, each).total
+        found.append((total, scorer.compete(total, each.tables)))
+    for plain, other in zip(*found, strict=True):
+        np.testing.assert_allclose(plain[np.ix_(turned, turned)], other, atol=1e-4)
 
 
-def test_a_useless_header_says_nothing(profiles):
-    nameless = replace(profiles, headers=tuple(f"col_{number}" for number in range(len(profiles))))
-    scores, named = (DEFAULT_SCORER.score(each, profiles, Background([profiles])) for each in (nameless, profiles))
-    assert (scores.headers == 0).all()
-    np.testing.assert_allclose(scores.values, named.values, atol=1e-5)
+@pytest.mark.parametrize("header", ["Unnamed: 0", "x", "?"])
+def test_a_useless_header_says_nothing(reference_navi, scorer, profiles, header):
+    tables = [[{name: genre, "year": "1999"} for genre in GENRES] for name in ("col_1", header)]
+    read = [read_columns(reference_navi, reference_navi.encode({"a": rows})) for rows in tables]
+    first, second = (score(scorer, each, profiles) for each in read)
+    np.testing.assert_array_equal(first.total, second.total)
+    np.testing.assert_array_equal(first.values, second.values)
 
 
-def test_a_column_without_values_is_judged_by_its_header(profiles):
-    bare = replace(profiles, cells=np.zeros_like(profiles.cells))
-    scores = DEFAULT_SCORER.score(bare, profiles, Background([profiles]))
-    assert (scores.values == 0).all()
-    assert np.ptp(scores.headers) > 1
-
-
-def test_many_columns_score_as_few_do(profiles, monkeypatch):
+def test_values_alone_are_blind_to_headers(scorer, profiles):
     background = Background([profiles])
-    whole = DEFAULT_SCORER.score(profiles, profiles, background)
+    vectors = {**profiles.vectors, "header": profiles.vectors["header"][::-1], "column": profiles.vectors["column"] * 0}
+    headers = tuple(f"col_{number}" for number in range(len(profiles)))
+    renamed = replace(profiles, headers=headers, vectors=vectors, bags={**profiles.bags, **bag_headers(headers)})
+    found = [scorer.score_values(each, profiles, background) for each in (profiles, renamed)]
+    np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+
+
+def test_many_columns_score_as_few_do(scorer, profiles, monkeypatch):
+    background = Background([profiles])
+    whole, values = scorer.score(profiles, profiles, background), scorer.score_values(profiles, profiles, background)
     monkeypatch.setattr("navi.columns.scorer.BLOCK", 4)
-    np.testing.assert_allclose(DEFAULT_SCORER.score(profiles, profiles, background).total, whole.total, atol=1e-5)
+    blocks = scorer.score(profiles, profiles, background)
+    for part in ("total", "headers", "values"):
+        np.testing.assert_allclose(getattr(blocks, part), getattr(whole, part), atol=1e-4)
+    np.testing.assert_allclose(scorer.score_values(profiles, profiles, background), values, atol=1e-4)
 
 
-def test_weights_and_biases_are_what_is_added():
-    scorer = PairScorer(weights={"words": 2.0, "attribute": 3.0}, header_bias=-1.0, value_bias=-0.5)
+def make_scorer(**weights):
+    """Return a scorer of two hidden units that adds the weighted features up."""
+    hidden = np.zeros((len(FEATURES) + 1, 2), np.float32)
+    for name, weight in weights.items():
+        hidden[FEATURES.index(name)] = weight, -weight
+    hidden[-1] = 0.5, -0.5
+    output, competition = np.array([1, -1, 0.25], np.float32), np.array([1, 0.5, 0.25, -0.1, 0.75], np.float32)
+    return PairScorer(hidden=hidden, output=output, competition=competition)
+
+
+def test_a_score_is_what_the_network_makes_of_the_features():
     pair = np.zeros((len(FEATURES), 1, 1), np.float32)
-    pair[FEATURES.index("words")], pair[FEATURES.index("attribute")] = 0.5, 1.0
-    headers, values = scorer.weigh(pair)
-    assert (headers.item(), values.item()) == (2.0, 0.5)
+    pair[FEATURES.index("words")], pair[FEATURES.index("header_words")] = 0.5, 1.0
+    found = make_scorer(words=2.0, header_words=-3.0).weigh(pair)
+    assert found.item() == pytest.approx(0.5 * 2 - 3 + 0.5 + 0.25)
 
 
-def test_a_scorer_survives_saving_and_the_default_serves_without_one(tmp_path):
-    assert PairScorer.load(tmp_path) == DEFAULT_SCORER
-    scorer = replace(DEFAULT_SCORER, temperature=1.7)
-    scorer.save(tmp_path)
-    assert PairScorer.load(tmp_path) == scorer
+def test_competition_measures_the_lead_over_rivals_and_the_widths_of_tables():
+    matrix = np.array([[3, 1], [2, -9]], np.float32)
+    both, alone = np.array([0, 0]), np.array([0, 1])
+    own, ahead, behind, widths = measure_competition(matrix, both, both)
+    assert own.tolist() == matrix.tolist()
+    assert ahead.tolist() == [[2, LIMIT], [LIMIT, -LIMIT]]
+    assert behind.tolist() == [[1, -2], [-1, -LIMIT]]
+    np.testing.assert_allclose(widths, 2 * np.log(2))
+    # Without a rival, what there is to beat is no partner at all.
+    for lead in measure_competition(matrix, alone, alone)[1:3]:
+        assert lead.tolist() == [[3, 1], [2, -LIMIT]]
 
 
-@pytest.mark.parametrize("content", ["no json", json.dumps({"weights": {}, "surprise": 1})])
-def test_a_file_that_is_no_scorer_is_an_error(tmp_path, content):
+def test_columns_of_one_table_do_not_compete():
+    matrix = np.array([[9, 1, 2], [1, 9, 3], [2, 3, 9]], np.float32)
+    found = make_scorer().compete(matrix, ("a", "a", "b"))
+    assert found[0, 1] == matrix[0, 1]
+    # Two points ahead of no partner, and beaten by a point, in tables of one column and of two.
+    assert found[0, 2] == found[2, 0] == pytest.approx(2 + 0.5 * 2 - 0.25 - 0.1 * np.log(2) + 0.75)
+
+
+def test_a_scorer_survives_saving_and_the_packaged_one_serves_without_one(tmp_path, scorer):
+    assert PairScorer.load(tmp_path) is scorer
+    made = make_scorer(words=1.7)
+    made.save(tmp_path)
+    for name, weight in vars(PairScorer.load(tmp_path)).items():
+        np.testing.assert_array_equal(weight, getattr(made, name))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("no json", r"Cannot read .*scorer\.json"),
+        (json.dumps({"features": list(FEATURES), "surprise": 1}), r"Cannot read .*scorer\.json"),
+        (
+            json.dumps({"features": ["words"]}),
+            r"scorer\.json was made for other features of columns\. .*Pretrain again",
+        ),
+        (json.dumps({"weights": {}}), "was made for other features of columns"),
+    ],
+)
+def test_a_file_that_is_no_scorer_of_this_version_is_an_error_of_one_line(tmp_path, content, message):
     (tmp_path / "scorer.json").write_text(content)
-    with pytest.raises(ModelError, match=r"Cannot read .*scorer\.json"):
+    with pytest.raises(ModelError, match=message) as error:
         PairScorer.load(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def many(reference_navi):
-    """Ten tables about films, half of them with other headers."""
-    tables = {f"t{n}": draw(n, 40, SAME if n % 2 else OTHER) for n in range(10)}
-    return profile_columns(reference_navi.runner, reference_navi.encode(tables), rows_per_column=3)
-
-
-@pytest.fixture(scope="module")
-def scorer(many):
-    return fit_scorer(many)
-
-
-def test_values_alone_find_columns_of_one_meaning_under_different_headers(many, scorer):
-    scores = scorer.score(many, many, Background([many])).values
-    odd, even = ([n for n, table in enumerate(many.tables) if int(table[1:]) % 2 == rest] for rest in (1, 0))
-    for number in odd:
-        best = max(even, key=lambda other: scores[number, other])
-        assert many.headers[best] == OTHER[many.headers[number]]
-
-
-def test_headers_are_weighed_by_what_values_say_of_them(scorer):
-    assert scorer.weights["attribute"] + scorer.weights["header_state"] > 0
-    assert min(scorer.weights.values()) >= 0
-    assert {name: scorer.weights[name] for name in SPELLING_WEIGHTS} == dict(SPELLING_WEIGHTS)
-
-
-def test_what_spelling_says_is_not_counted_twice(many, scorer, monkeypatch):
-    monkeypatch.setattr("navi.columns.scorer.SPELLING_WEIGHTS", {"header_words": 0.0})
-    alone = fit_scorer(many)
-    fitted = ("attribute", "header_state")
-    assert sum(scorer.weights[name] for name in fitted) < sum(alone.weights[name] for name in fitted)
-
-
-def test_fitting_is_the_same_each_time(many, scorer):
-    assert fit_scorer(many) == scorer
-
-
-def test_few_tables_leave_the_default(many):
-    assert fit_scorer(many.take(np.arange(8))) == DEFAULT_SCORER
-    assert fit_scorer(many.take(np.arange(0))) == DEFAULT_SCORER
-
-
-def test_names_are_surer_where_no_other_header_has_the_same_values(many, scorer):
-    odd = many.take(np.array([n for n, table in enumerate(many.tables) if int(table[1:]) % 2]))
-    assert fit_scorer(odd).temperature < scorer.temperature
-
-
-def test_values_that_seldom_agree_with_headers_do_not_teach_what_headers_say(many, scorer, monkeypatch):
-    monkeypatch.setattr("navi.columns.scorer.LEAST_AGREEMENT", 1.1)
-    untaught = fit_scorer(many)
-    assert untaught.header_bias == DEFAULT_SCORER.header_bias != scorer.header_bias
-    assert untaught.weights["attribute"] == DEFAULT_SCORER.weights["attribute"] != scorer.weights["attribute"]
-    assert untaught.value_bias == scorer.value_bias
+    assert "\n" not in str(error.value)

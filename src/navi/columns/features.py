@@ -1,4 +1,4 @@
-"""Features of a pair of columns: what speaks for the same meaning, by their headers and by their values."""
+"""Features of a pair of columns: what speaks for the same meaning, by their headers, by their values, by both."""
 
 from __future__ import annotations
 
@@ -9,28 +9,26 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from navi.columns.headers import find_stem, split_header
+from navi.columns.headers import is_useless
 from navi.columns.profiles import BAGS, FACTS, LEVELS, SHAPES, ColumnProfiles
 from navi.columns.quantities import KINDS
 from navi.corpus.hashing import inverse_document_frequency
 
 # Shape suffixes: K columns, L other columns, E features, G points of a grid.
 
-HEADER_FEATURES = ("header_words", "header_grams", "attribute", "header_state", "together")
-"""What is compared of headers: words and trigrams, the attribute out of context, the header in its rows; and, from -1
-to 0, whether both stand side by side in one table, which headers of the same meaning seldom do."""
+HEADER_FEATURES = ("header_vector", "header_words", "header_grams")
+"""What is compared of headers: what the model makes of them, their words, their trigrams."""
 VALUE_FEATURES = (
-    "contained", "shared", "frequent", "words", "grams", "numbers", "scale", "kind", "shape", "length", "lists",
-    "diversity", "blind_header", "blind_value",
+    "value_vector", "contained", "shared", "frequent", "words", "grams", "numbers", "scale", "kind", "shape", "length",
+    "lists", "diversity",
 )  # fmt: skip
-"""What is compared of values: overlaps of them, of their words and trigrams, ranges of numbers, looks, blind states."""
-FEATURES = (*HEADER_FEATURES, *VALUE_FEATURES)
+"""What is compared of values: the model's vectors, overlaps of values, words and trigrams, ranges of numbers, looks."""
+STATES = ("named", "filled", "quantities", "few")
+"""What tells how much the others can say: both have a header, both have values; the share of quantities, and how few
+values there are, of the column that has less."""
+FEATURES = (*HEADER_FEATURES, *VALUE_FEATURES, "column_vector", *STATES)
 SMOOTHING = 5.0
 """Added to what two bags could share, in weights of terms: two flags with the same two values share little."""
-SAME_SHARE = 0.1
-"""How much less often headers of the same meaning stand in one table than chance would have it."""
-RIVAL_LIMIT = 4.0
-"""Logarithm of odds that standing in one table speaks against the same meaning with, at most."""
 MAX_GRID = 1024
 """Points at which the distributions of numbers are compared, at most."""
 FACT_GROUPS = {
@@ -43,15 +41,23 @@ FACT_GROUPS = {
 """Features that compare facts: how much a difference counts, and which facts."""
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 _FACT = {name: place for place, name in enumerate(FACTS)}
+
+
+def have_headers(profiles: ColumnProfiles) -> Flags:
+    """Return which columns have a header that says something: (K,)."""
+    return np.array([not is_useless(header) for header in profiles.headers], np.bool_)
 
 
 def measure_features(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> NDArray[np.float32]:
     """Return every feature of every pair of columns, mostly between 0 and 1: (E, K, L).
 
-    Nothing known of a column, its header or its values, gives 0 where likeness is measured.
+    What is compared of headers is 0 where one says nothing, what is compared of values where one column has none.
     """
-    found = _compare_states(first, second, background) | _compare_numbers(first, second, background)
+    found = _compare_numbers(first, second, background)
+    for name in ("header", "value", "column"):
+        found[f"{name}_vector"] = first.vectors[name].astype(np.float64) @ second.vectors[name].T
     for name in BAGS:
         if name == "items":
             overlap = measure_overlap(first.bags[name], second.bags[name], background.weights[name], BAGS[name])
@@ -61,19 +67,24 @@ def measure_features(first: ColumnProfiles, second: ColumnProfiles, background: 
     for name, (rate, facts) in FACT_GROUPS.items():
         places = [_FACT[fact] for fact in facts]
         found[name] = np.exp(-rate * cdist(first.facts[:, places], second.facts[:, places], "cityblock"))
-    found["together"] = background.rivals.compare(first.headers, second.headers)
+    named = np.outer(have_headers(first), have_headers(second))
+    filled = np.outer(first.cells > 0, second.cells > 0)
+    for name in HEADER_FEATURES:
+        found[name] = found[name] * named
+    for name in VALUE_FEATURES:
+        found[name] = found[name] * filled
+    quantities, entropy = (each.facts[:, _FACT["quantities"]] for each in (first, second)), _FACT["entropy"]
+    found["named"], found["filled"] = named.astype(np.float64), filled.astype(np.float64)
+    found["quantities"] = np.minimum.outer(*quantities) * filled
+    found["few"] = (1 - np.minimum.outer(first.facts[:, entropy], second.facts[:, entropy])) * filled
     return np.stack([found[name].astype(np.float32) for name in FEATURES])
 
 
 class Background:
-    """What all columns have in common, so that it does not count for a pair: frequent terms, the mean state."""
+    """What all columns have in common, so that it does not count for a pair: frequent terms, and where numbers lie."""
 
     def __init__(self, parts: Sequence[ColumnProfiles]) -> None:
         self.weights = {name: TermWeights([part.bags[name] for part in parts]) for name in BAGS}
-        self.centres = {
-            name: np.concatenate([part.states[name] for part in parts]).mean(axis=0) for name in parts[0].states
-        }
-        self.rivals = Rivals(parts)
         numbers = np.concatenate([part.quantiles.ravel() for part in parts])
         numbers = np.unique(numbers[~np.isnan(numbers)])
         self.grid = numbers[np.linspace(0, max(len(numbers) - 1, 0), min(MAX_GRID, len(numbers))).astype(np.int64)]
@@ -146,38 +157,6 @@ def _sum_below(weight: Floats, bags: csr_array, bound: NDArray[np.int64]) -> Flo
     return sums
 
 
-class Rivals:
-    """Which headers stand side by side in one table, and how much that speaks against the same meaning.
-
-    If two headers meant different things and met by chance, they would share so many tables; if they meant the same,
-    `SAME_SHARE` of that. What the tables shared say is the logarithm of the ratio of both probabilities (Poisson).
-    """
-
-    def __init__(self, parts: Sequence[ColumnProfiles]) -> None:
-        pairs = {
-            (table, find_stem(header))
-            for part in parts
-            for table, header in zip(part.tables, part.headers, strict=True)
-        }
-        tables, table = np.unique([table for table, _ in pairs], return_inverse=True)
-        stems, stem = np.unique([stem for _, stem in pairs], return_inverse=True)
-        self._place = {text: place for place, text in enumerate(stems.tolist())}
-        held = csr_array((np.ones(len(table)), (table, stem)), shape=(len(tables), len(stems)))
-        met = (held.T @ held).tocoo()
-        count: Floats = held.sum(axis=0)
-        chance = count[met.coords[0]] * count[met.coords[1]] / max(len(tables), 1)
-        ratio = met.data * np.log(SAME_SHARE) + (1 - SAME_SHARE) * chance
-        ratio = np.clip(ratio / RIVAL_LIMIT, -1, 0) * (met.coords[0] != met.coords[1])
-        self._ratio = csr_array((ratio, met.coords), shape=(len(stems), len(stems)))
-
-    def compare(self, first: Sequence[str], second: Sequence[str]) -> Floats:
-        """Return from -1 to 0 how much sharing tables speaks against the same meaning, for every pair: (K, L)."""
-        ours, theirs = ([self._place.get(find_stem(header), -1) for header in each] for each in (first, second))
-        known = np.outer(np.array(ours) >= 0, np.array(theirs) >= 0)
-        ratio: Floats = self._ratio[ours][:, theirs].toarray() * known
-        return ratio
-
-
 def _compare_numbers(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> dict[str, Floats]:
     """Compare how numbers are distributed (by the greatest difference of shares below a point) and their magnitude."""
     share = _FACT["quantities"]
@@ -197,29 +176,3 @@ def _spread(quantiles: Floats, grid: Floats) -> Floats:
         points = quantiles[number] + np.arange(len(LEVELS)) * 1e-9 * (1 + np.abs(quantiles[number]))
         shares[number] = np.interp(grid, points, LEVELS)
     return shares
-
-
-def _compare_states(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> dict[str, Floats]:
-    """Return the cosines of states of every pair, the mean state taken away; 0 where one is not known."""
-    found = dict.fromkeys(("attribute", "header", "blind_header", "blind_value"), np.zeros((len(first), len(second))))
-    for name, centre in background.centres.items():
-        ours, theirs = (_centre(part.states[name], centre) for part in (first, second))
-        found[name] = ours @ theirs.T
-    # Headers of the same words are one attribute, whatever a model makes of their signs.
-    texts = [" ".join(split_header(header)) for header in (*first.headers, *second.headers)]
-    code = np.unique([text or f"\0{number}" for number, text in enumerate(texts)], return_inverse=True)[1]
-    alike = code[: len(first), None] == code[None, len(first) :]
-    attribute = np.where(alike, 1.0, found["attribute"])
-    # A header that was never read in a row is compared out of context.
-    read = [np.any(part.states.get("header", np.zeros((len(part), 1))) != 0, axis=1) for part in (first, second)]
-    header_state = np.where(np.outer(*read), found["header"], attribute)
-    return {**found, "attribute": attribute, "header_state": header_state}
-
-
-def _centre(state: NDArray[np.float32], centre: NDArray[np.float32]) -> Floats:
-    """Return states of length 1 with the mean taken away; a column without a state keeps zeros."""
-    known = np.any(state != 0, axis=1, keepdims=True)
-    moved = np.where(known, state - centre, 0.0).astype(np.float64)
-    length = np.linalg.norm(moved, axis=1, keepdims=True)
-    centred: Floats = moved / np.maximum(length, 1e-9)
-    return centred

@@ -24,7 +24,7 @@ from navi.files import write_file
 # Shape suffixes: C cells, U distinct values, T distinct terms, K columns, Q quantiles, F facts, D hidden size.
 
 COLUMNS_FILE = "columns.arrow"
-FORMAT = "2"
+FORMAT = "3"
 BAGS = {"items": 256, "frequent": 64, "words": 192, "grams": 192, "header_words": 64, "header_grams": 64}
 """Bags of terms kept of each column, and how many terms at most: a sample of the values and of the members of lists in
 them, the same in every column; the most frequent of these, of the words and of the trigrams; the header's own."""
@@ -65,8 +65,8 @@ class ColumnProfiles:
     """(K, Q) quantiles of the cells that are quantities; NaN where none is."""
     facts: NDArray[np.float32]
     """(K, F) what `FACTS` names."""
-    states: dict[str, NDArray[np.float32]] = field(default_factory=dict)
-    """(K, D) for each state that a model was asked for; zeros where it has not met the column."""
+    vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    """(K, D) what a model makes of each `header`, of its `value`s, and of the `column` with both; zeros for nothing."""
 
     def __len__(self) -> int:
         return len(self.headers)
@@ -81,7 +81,7 @@ class ColumnProfiles:
             bags={name: bags[columns] for name, bags in self.bags.items()},
             quantiles=self.quantiles[columns],
             facts=self.facts[columns],
-            states={name: state[columns] for name, state in self.states.items()},
+            vectors={name: vector[columns] for name, vector in self.vectors.items()},
         )
 
     def save(self, folder: str | Path) -> None:
@@ -97,8 +97,8 @@ class ColumnProfiles:
         for name, bags in self.bags.items():
             columns[f"{name}_terms"] = pa.LargeListArray.from_arrays(bags.indptr, pa.array(bags.indices))
             columns[f"{name}_shares"] = pa.LargeListArray.from_arrays(bags.indptr, pa.array(bags.data))
-        for name, state in self.states.items():
-            columns[f"state_{name}"] = _to_vectors(state.astype(np.float16))
+        for name, vector in self.vectors.items():
+            columns[f"vector_{name}"] = _to_vectors(vector.astype(np.float16))
         table = pa.table(columns).replace_schema_metadata({"format": FORMAT})
         with write_file(Path(folder) / COLUMNS_FILE) as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
@@ -114,7 +114,7 @@ class ColumnProfiles:
         found = (table.schema.metadata or {}).get(b"format", b"none").decode()
         if found != FORMAT:
             raise ModelError(f"{file} has format {found}, this version reads {FORMAT}. Pretrain again.")
-        states = [name for name in table.column_names if name.startswith("state_")]
+        vectors = [name for name in table.column_names if name.startswith("vector_")]
         return cls(
             tables=tuple(table["table"].to_pylist()),
             headers=tuple(table["header"].to_pylist()),
@@ -123,7 +123,7 @@ class ColumnProfiles:
             bags={name: _read_bags(table, name) for name in BAGS},
             quantiles=_read_vectors(table, "quantiles"),
             facts=_read_vectors(table, "facts"),
-            states={name.removeprefix("state_"): _read_vectors(table, name).astype(np.float32) for name in states},
+            vectors={name.removeprefix("vector_"): _read_vectors(table, name).astype(np.float32) for name in vectors},
         )
 
 
@@ -137,7 +137,7 @@ def join_profiles(parts: Sequence[ColumnProfiles]) -> ColumnProfiles:
         bags={name: vstack([part.bags[name] for part in parts], format="csr") for name in BAGS},
         quantiles=np.concatenate([part.quantiles for part in parts]),
         facts=np.concatenate([part.facts for part in parts]),
-        states={name: np.concatenate([part.states[name] for part in parts]) for name in parts[0].states},
+        vectors={name: np.concatenate([part.vectors[name] for part in parts]) for name in parts[0].vectors},
     )
 
 

@@ -11,11 +11,12 @@ from typing import Any, cast
 import torch
 from safetensors import SafetensorError
 
-from navi.backbones import WEIGHTS_FILE
+from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE
 from navi.corpus import PrepareConfig
 from navi.errors import ConfigError, ModelError
 from navi.files import digest_file, read_json
-from navi.model import NaviModel
+from navi.model import NaviConfig, NaviModel
+from navi.model.base import list_files, unpack_weights
 from navi.model.encoder import FORMAT_VERSION
 from navi.version import VERSION
 
@@ -31,7 +32,11 @@ def open_model(folder: Path) -> NaviModel:
     check_folder(folder)
     try:
         with without_bars():
-            model = NaviModel.from_pretrained(folder)
+            if (folder / MANIFEST_FILE).is_file():
+                config = NaviConfig.from_pretrained(folder)
+                model = NaviModel.from_pretrained(None, config=config, state_dict=unpack_weights(folder))
+            else:
+                model = NaviModel.from_pretrained(folder)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise ModelError(f"Cannot load the model in {folder}: {error}. Pretrain it again, or copy it whole.") from error
     return cast("NaviModel", model.eval())
@@ -65,17 +70,24 @@ def check_folder(folder: Path) -> None:
         raise ModelError(
             f"{folder} holds a run that is not finished. Finish it first: navi pretrain CORPUS -o {folder} --resume."
         )
-    for name in (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE):
+    for name in list_model_files(folder):
         if not (folder / name).is_file():
             raise ModelError(f"{folder} is not a model: it has no {name}. Give a directory that `navi pretrain` wrote.")
     _check_config(folder, read_json(folder / CONFIG_FILE, ModelError, COPY_AGAIN))
+
+
+def list_model_files(folder: Path) -> tuple[str, ...]:
+    """Return the files that decide what a model answers."""
+    if (folder / MANIFEST_FILE).is_file():
+        return (MANIFEST_FILE, *list_files(folder))
+    return (CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
 
 
 def _check_config(folder: Path, config: dict[str, Any]) -> None:
     if config.get("model_type") != "navi":
         raise ModelError(
             f"{folder} holds a '{config.get('model_type')}' model, not a NAVI model. It may serve as a backbone: "
-            f"navi pretrain CORPUS -o MODEL --backbone {folder}."
+            f"navi pretrain CORPUS -o MODEL --from {folder}."
         )
     version = config.get("format_version", 1)
     if version != FORMAT_VERSION:
@@ -91,7 +103,7 @@ def _check_config(folder: Path, config: dict[str, Any]) -> None:
 def fingerprint_model(folder: Path) -> str:
     """Return a digest of everything that decides what a model answers."""
     digest = hashlib.sha256()
-    for name in (CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE):
+    for name in list_model_files(folder):
         digest.update(bytes.fromhex(digest_file(folder / name)))
     return digest.hexdigest()
 

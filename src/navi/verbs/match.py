@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +12,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.columns import (
-    COLUMNS_FILE,
     Background,
     ColumnProfiles,
     PairScorer,
     PairScores,
-    average_states,
     find_stem,
     is_useless,
     join_profiles,
     profile_columns,
-    sketch_columns,
 )
-from navi.corpus import canonicalise
+from navi.corpus import RowEncoder, canonicalise
+from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, TableError
 from navi.tables import read_tables
 from navi.verbs.result import TabularResult
@@ -34,15 +32,10 @@ if TYPE_CHECKING:
 
 # Shape suffixes: K columns, T tables.
 
-PARTNER_SHARE = 0.3
-"""Share of a table's columns that have a match in another table, before anything is known of them."""
-MARGIN = 0.5
-"""What a pair loses for every point that either column scores higher with another column of the other's table."""
 LIMIT = 10.0
 """Scores are cut at this many points, so that no single pair decides over a cluster; what two columns of one table
 count for, unless they are members of one list."""
-NEAREST_KNOWN, MAX_KNOWN = 20, 1000
-"""Known columns that help: so many of the nearest of each given column, and so many in all."""
+NO_LIMIT = 1 << 30
 PLACEHOLDER = "-"
 """Stands for the value of a column that has none, so that its header can be read."""
 
@@ -68,7 +61,7 @@ class ColumnPair:
     score: float
     """Probability that both mean the same."""
     headers: float
-    """What their headers contributed, as a logarithm of odds: negative speaks against; 0 where one is missing."""
+    """What their headers contributed, as a logarithm of odds: negative speaks against."""
     values: float
     """What their values contributed, likewise."""
 
@@ -124,27 +117,25 @@ class Matches(TabularResult):
         return {"tables": {table: dict(sorted(headers.items())) for table, headers in sorted(tables.items())}}
 
 
-def match_tables(
-    navi: Navi, frames: Any, *, threshold: float = 0.5, one_to_one: bool = False, rows_per_column: int = 40
-) -> Matches:
+def match_tables(navi: Navi, frames: Any, *, threshold: float = 0.5, one_to_one: bool = False) -> Matches:
     """Return the columns of several tables in clusters that mean the same; see `Navi.match`."""
     if not 0.0 < threshold < 1.0:
         raise ConfigError(f"threshold must lie between 0 and 1, got {threshold}.")
-    profiles = profile_tables(navi, frames, rows_per_column=rows_per_column)
-    known = ColumnProfiles.load(navi.folder) if (navi.folder / COLUMNS_FILE).is_file() else None
-    scorer = PairScorer.load(navi.folder)
-    return match_profiles(profiles, scorer, known=known, threshold=threshold, one_to_one=one_to_one)
+    profiles = profile_tables(navi, frames)
+    return match_profiles(profiles, PairScorer.load(navi.folder), threshold=threshold, one_to_one=one_to_one)
 
 
-def profile_tables(navi: Navi, frames: Any, *, rows_per_column: int) -> ColumnProfiles:
+def profile_tables(navi: Navi, frames: Any) -> ColumnProfiles:
     """Return the profile of every column of at least two tables, those without a single value among them."""
     tables = read_tables(frames, navi.read_config, keep_empty=True)
     if len(tables) < 2:
         raise ConfigError(f"Matching takes at least two tables, got {len(tables)}.")
-    parts, found = [], set()
-    filled = {name: table for name, table in tables.items() if table.chunks}
+    tokenizer, parts, found = TextTokenizer(navi.tokenizer), [], set()
+    # Columns are read one by one: no row is too long, however wide the table.
+    encoder = RowEncoder(navi.tokenizer, replace(navi.prepare_config, max_tokens=NO_LIMIT))
+    filled = {name: table.chunks for name, table in tables.items() if table.chunks}
     if filled:
-        parts.append(profile_columns(navi.runner, navi.encode(filled), rows_per_column=rows_per_column))
+        parts.append(profile_columns(navi.runner, tokenizer, encoder.encode(filled)))
         found = set(zip(parts[0].tables, parts[0].headers, strict=True))
     empty: dict[str, list[dict[str, str]]] = {}
     for name, table in tables.items():
@@ -153,81 +144,26 @@ def profile_tables(navi: Navi, frames: Any, *, rows_per_column: int) -> ColumnPr
         headers = [header for header in table.headers if (name, header) not in found]
         empty |= {name: [dict.fromkeys(headers, PLACEHOLDER)]} if headers else {}
     if empty:
-        encoded = navi.encode(empty)
-        states = average_states(navi.runner, encoded.arrays)
-        known = {name: state if name == "attribute" else np.zeros_like(state) for name, state in states.items()}
-        parts.append(replace(sketch_columns(encoded, np.arange(0)), states=known))
+        chunks = {name: table.chunks for name, table in read_tables(empty, navi.read_config).items()}
+        parts.append(profile_columns(navi.runner, tokenizer, encoder.encode(chunks), np.arange(0)))
     return join_profiles(parts)
 
 
 def match_profiles(
-    profiles: ColumnProfiles,
-    scorer: PairScorer,
-    *,
-    known: ColumnProfiles | None = None,
-    threshold: float = 0.5,
-    one_to_one: bool = False,
+    profiles: ColumnProfiles, scorer: PairScorer, *, threshold: float = 0.5, one_to_one: bool = False
 ) -> Matches:
-    """Return profiled columns in clusters that mean the same.
-
-    The `known` columns of a trained domain help: those most like the given ones are clustered with them, so that tables
-    which have both keep apart what is alike but not the same, such as a year and a date.
-    """
-    background = Background([profiles] if known is None else [profiles, known])
-    helpers = profiles.take(np.arange(0)) if known is None else _choose_known(profiles, known, scorer, background)
-    # No given table has such a name.
-    helpers = replace(helpers, tables=tuple(f"\0{table}" for table in helpers.tables))
-    joined = join_profiles([profiles, helpers])
-    scores = score_columns(joined, scorer, background)
-    logit = weigh_pairs(scores.total, joined)
+    """Return profiled columns in clusters that mean the same."""
+    scores = scorer.score(profiles, profiles, Background([profiles]))
+    logit = np.clip(scorer.compete(scores.total, profiles.tables), -LIMIT, LIMIT)
     shifted = logit - np.float32(np.log(threshold / (1 - threshold)))
-    table = np.unique(joined.tables, return_inverse=True)[1]
+    table = np.unique(profiles.tables, return_inverse=True)[1]
     inside = table[:, None] == table[None, :]
     if one_to_one:
         shifted = np.where(assign_one_to_one(shifted, table), shifted, -LIMIT)
         labels = cluster_scores(shifted, apart=inside)
     else:
-        shifted[inside & ~_are_family(joined)] = -LIMIT
-        labels = cluster_scores(shifted)
-    return _describe(profiles, helpers, labels, scores, (1 / (1 + np.exp(-logit))).astype(np.float32))
-
-
-def _choose_known(
-    profiles: ColumnProfiles, known: ColumnProfiles, scorer: PairScorer, background: Background
-) -> ColumnProfiles:
-    """Return the known columns that are among the nearest of some given column."""
-    total = scorer.score(profiles, known, background).total
-    nearest = np.argsort(-total, axis=1)[:, :NEAREST_KNOWN]
-    chosen = np.unique(nearest[np.take_along_axis(total, nearest, axis=1) > 0])
-    return known.take(chosen[:: max(1, -(-len(chosen) // MAX_KNOWN))])
-
-
-def score_columns(profiles: ColumnProfiles, scorer: PairScorer, background: Background) -> PairScores:
-    """Return the scores of every pair of columns: (K, K).
-
-    What values say is divided by the scorer's temperature, as for names: where values of training columns turned out to
-    be less telling than their scores, those of new ones are taken for less too.
-    """
-    scores = scorer.score(profiles, profiles, background)
-    return PairScores(headers=scores.headers, values=(scores.values / scorer.temperature).astype(np.float32))
-
-
-def weigh_pairs(total: Floats, profiles: ColumnProfiles) -> Floats:
-    """Return the logarithm of the odds that each pair means the same: (K, K).
-
-    To what the features say come how rare matches are between tables of so many columns, and whether either column
-    has a better partner in the other's table. Columns of one table do not compete.
-    """
-    _, table, counts = np.unique(profiles.tables, return_inverse=True, return_counts=True)
-    best = np.full((len(total), len(counts)), -np.inf, np.float32)
-    for number in range(len(counts)):
-        best[:, number] = total[:, table == number].max(axis=1)
-    behind = best[:, table] - total
-    behind[table[:, None] == table[None, :]] = 0.0
-    width = np.sqrt(counts)[table]
-    prior = np.log(PARTNER_SHARE / np.maximum(np.outer(width, width), 1.0))
-    weighed: Floats = np.clip(total + prior - MARGIN * (behind + behind.T), -LIMIT, LIMIT).astype(np.float32)
-    return weighed
+        labels = cluster_scores(shifted, apart=inside & ~_are_family(profiles))
+    return _describe(profiles, labels, scores, (1 / (1 + np.exp(-logit))).astype(np.float32))
 
 
 def _are_family(profiles: ColumnProfiles) -> Flags:
@@ -270,18 +206,12 @@ def cluster_scores(score: Floats, apart: Flags | None = None) -> Ints:
     return labels
 
 
-def _describe(
-    profiles: ColumnProfiles, helpers: ColumnProfiles, labels: Ints, scores: PairScores, probability: Floats
-) -> Matches:
-    """Return the clusters of the given columns; `labels` number those of the helpers behind them."""
+def _describe(profiles: ColumnProfiles, labels: Ints, scores: PairScores, probability: Floats) -> Matches:
+    """Return the clusters of columns, given the label of each."""
     columns = [ColumnRef(table, header) for table, header in zip(profiles.tables, profiles.headers, strict=True)]
-    own, theirs = labels[: len(columns)], labels[len(columns) :]
-    groups = [sorted(np.flatnonzero(own == label).tolist(), key=columns.__getitem__) for label in np.unique(own)]
+    groups = [sorted(np.flatnonzero(labels == label).tolist(), key=columns.__getitem__) for label in np.unique(labels)]
     groups.sort(key=lambda group: (-len(group), [columns[k] for k in group]))
-    known = [Counter(helpers.headers[k] for k in np.flatnonzero(theirs == own[group[0]])) for group in groups]
-    names = name_clusters(
-        [([columns[k].header for k in group], each) for group, each in zip(groups, known, strict=True)]
-    )
+    names = name_clusters([[columns[k].header for k in group] for group in groups])
     clusters, pairs = [], []
     for name, group in zip(names, groups, strict=True):
         listed = [
@@ -303,23 +233,17 @@ def _describe(
     return Matches(clusters=tuple(clusters), pairs=tuple(pairs))
 
 
-def name_clusters(clusters: Sequence[tuple[Sequence[str], Mapping[str, int]]]) -> list[str]:
-    """Return a name for each cluster from its columns' headers, no name twice.
+def name_clusters(clusters: Sequence[Sequence[str]]) -> list[str]:
+    """Return a name for each cluster from its columns' headers, the attribute that most of them have, no name twice.
 
-    It is the attribute that most of its columns have, those `known` of the domain (header: number) counted too; their
-    headers serve where its own say nothing.
-
-    >>> name_clusters([(["Title", "movie_title", "title"], {}), (["title", "name"], {}), (["col_1"], {"votes": 3})])
-    ['title', 'name', 'votes']
+    >>> name_clusters([["Title", "movie_title", "title"], ["title", "name"], ["col_1"]])
+    ['title', 'name', 'column']
     """
     taken: Counter[str] = Counter()
     names = []
-    for headers, known in clusters:
-        own = Counter(canonicalise(header) for header in headers if not is_useless(header))
-        all_counts = Counter(own)
-        for header, number in known.items():
-            all_counts[canonicalise(header)] += number
-        ranked = sorted(own or all_counts, key=lambda name: (-all_counts[name], len(name), name)) or ["column"]
+    for headers in clusters:
+        counts = Counter(canonicalise(header) for header in headers if not is_useless(header))
+        ranked = sorted(counts, key=lambda name: (-counts[name], len(name), name)) or ["column"]
         free = next((name for name in ranked if not taken[name]), None)
         name = free or f"{ranked[0]} {taken[ranked[0]] + 1}"
         taken[name if free else ranked[0]] += 1

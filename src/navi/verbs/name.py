@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,19 +13,18 @@ from numpy.typing import NDArray
 
 from navi.columns import (
     COLUMNS_FILE,
-    STATES,
     Background,
     ColumnProfiles,
     PairScorer,
     average_columns,
     choose_rows,
     is_useless,
-    sketch_columns,
+    profile_columns,
 )
 from navi.corpus import Encoded
-from navi.errors import ModelError, TableError
+from navi.corpus.tokens import TextTokenizer
+from navi.errors import TableError
 from navi.tables import find_headers
-from navi.verbs.match import PARTNER_SHARE
 from navi.verbs.result import TabularResult
 
 if TYPE_CHECKING:
@@ -155,29 +154,25 @@ class _Namer:
     """One table on its way to names."""
 
     def __init__(self, navi: Navi, encoded: Encoded, rows: int) -> None:
-        if not (navi.folder / COLUMNS_FILE).is_file():
-            raise ModelError(f"The model in {navi.folder} has no {COLUMNS_FILE}, which naming needs. Pretrain again.")
         self._runner = navi.runner
-        self._known = ColumnProfiles.load(navi.folder)
         self._scorer = PairScorer.load(navi.folder)
+        self._profiles = profile_columns(navi.runner, TextTokenizer(navi.tokenizer), encoded)
+        known = ColumnProfiles.load(navi.folder) if (navi.folder / COLUMNS_FILE).is_file() else None
+        self._known = self._profiles.take(np.arange(0)) if known is None else known
         # The table's own columns stay out of the background: their headers must not show in it.
-        self._background = Background([self._known])
+        self._background = Background([self._profiles if known is None else known])
         self._headers = list_known_headers(self._known, navi.tokenizer)
         self._words = list_words(navi.tokenizer)
         self._sample = encoded.arrays.take_rows(choose_rows(encoded, np.arange(encoded.arrays.num_rows), rows))
-        attributes = navi.runner.embed_attributes(encoded.arrays)[encoded.arrays.column_attribute]
-        unread = dict.fromkeys(STATES, np.zeros_like(attributes))
-        self._profiles = replace(sketch_columns(encoded), states={**unread, "attribute": attributes})
 
     def name(self, hidden_K: Flags, asked_K: Flags, top: int, *, free: bool) -> dict[int, ColumnNames]:
         """Return the names of the columns that are hidden and asked for, by number."""
         wanted = np.flatnonzero(hidden_K & asked_K)
         if len(wanted) == 0:
             return {}
-        tokens, states = self._read(hidden_K, np.searchsorted(np.flatnonzero(hidden_K), wanted))
-        profiles = self._profiles.take(wanted)
-        profiles = replace(profiles, states=profiles.states | states)
-        values = self._scorer.score(profiles, self._known, self._background).values.astype(np.float64)
+        tokens = self._read(hidden_K, np.searchsorted(np.flatnonzero(hidden_K), wanted))
+        values = self._scorer.score_values(self._profiles.take(wanted), self._known, self._background)
+        values = values.astype(np.float64)
         taken = -TAKEN_COST * self._find_taken(np.flatnonzero(~hidden_K))
         score, nearest = self._headers.find_best(values + taken)
         model = LIKELIHOOD_WEIGHT * np.maximum(self._headers.measure_likelihood(tokens), LIKELIHOOD_FLOOR)
@@ -197,32 +192,29 @@ class _Namer:
             found[number] = ColumnNames(column=self._profiles.headers[number], candidates=tuple(candidates))
         return found
 
-    def _read(self, hidden_K: Flags, place: Ints) -> tuple[Tokens, dict[str, NDArray[np.float32]]]:
-        """Return what the model expects in the place of some hidden headers, by number of masks, and their states."""
+    def _read(self, hidden_K: Flags, place: Ints) -> Tokens:
+        """Return what the model expects in the place of some hidden headers, by number of masks."""
         tokens: Tokens = {}
-        states: dict[str, NDArray[np.float32]] = {}
-        for length in sorted({1, *(length for length in self._headers.lengths if length <= MAX_MASKS)}):
-            parts = ("header", "value", "tokens") if length == 1 else ("tokens",)
-            found = average_columns(self._runner, self._sample, hidden_K, num_masks=length, parts=parts)
-            tokens[length] = found.pop("tokens")[place].reshape(len(place), length, -1)
-            states |= {f"blind_{part}": state[place] for part, state in found.items()}
-        return tokens, states
+        lengths = {1, *range(1, MAX_FREE_WORDS + 1), *(each for each in self._headers.lengths if each <= MAX_MASKS)}
+        for length in sorted(lengths):
+            found = average_columns(self._runner, self._sample, hidden_K, num_masks=length)
+            tokens[length] = found[place].reshape(len(place), length, -1)
+        return tokens
 
     def _find_taken(self, shown: Ints) -> Floats:
         """Return the probability that some shown column of the table is what each known column is."""
         if len(shown) == 0:
             return np.zeros(len(self._known))
         total = self._scorer.score(self._profiles.take(shown), self._known, self._background).total
-        prior = np.log(PARTNER_SHARE / len(self._profiles))
-        taken: Floats = 1 / (1 + np.exp(-(total.max(axis=0).astype(np.float64) + prior)))
+        taken: Floats = 1 / (1 + np.exp(-total.max(axis=0).astype(np.float64)))
         return taken
 
     def _rank(self, score: Floats, spelled: Sequence[tuple[str, float]], top: int) -> list[tuple[int, float]]:
         """Return places and probabilities of the best of the known headers and, behind them, the free ones."""
         chance = np.log(FREE_SHARE * max(len(score), 1))
         free = [chance + LIKELIHOOD_WEIGHT * max(likelihood, LIKELIHOOD_FLOOR) for _, likelihood in spelled]
-        logits = np.concatenate([score, free]) / self._scorer.temperature
-        odds = np.exp(logits - logits.max())
+        logits = np.concatenate([score, free])
+        odds = np.exp(logits - logits.max(initial=-np.inf))
         return [(place, float(odds[place] / odds.sum())) for place in np.argsort(-odds, kind="stable")[:top].tolist()]
 
     def _propose_known(

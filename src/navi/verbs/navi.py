@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
-from navi.backbones import load_tokenizer
+from navi.backbones import find_model, load_tokenizer
 from navi.batches import SpecialTokens
 from navi.corpus import Encoded, PrepareConfig, RowEncoder
 from navi.model import Runner
@@ -45,18 +45,18 @@ class Navi:
     @classmethod
     def from_pretrained(
         cls,
-        path: str | Path,
+        path: str | Path | None = None,
         *,
         device: Devices = None,
         precision: str | None = None,
         tokens_per_batch: int | None = None,
     ) -> Self:
-        """Load a model directory that `navi pretrain` wrote.
+        """Load a model directory that `navi pretrain` wrote, or the model that comes along, `navi-base`.
 
         `device` may name several (`cuda:0,cuda:1`): rows are then shared out among them. `precision` is float32 on a
         CPU and bfloat16 on a GPU if it is not given; int8 is quicker on a CPU, and near float32 but not the same.
         """
-        folder, devices = Path(path), parse_devices(device)
+        folder, devices = find_model(path), parse_devices(device)
         model, tokenizer = open_model(folder), load_tokenizer(folder)
         special = SpecialTokens.of(tokenizer)
         runner = Runner(model, special, devices=devices, precision=precision, tokens_per_batch=tokens_per_batch)
@@ -220,9 +220,7 @@ class Navi:
 
         return name_columns(self, frame, columns, top=top, rows=rows, free=free)
 
-    def match(
-        self, frames: Any, *, threshold: float = 0.5, one_to_one: bool = False, rows_per_column: int = 40
-    ) -> Matches:
+    def match(self, frames: Any, *, threshold: float = 0.5, one_to_one: bool = False) -> Matches:
         """Return the columns of several tables, `{name: frame}` or a list, in clusters that mean the same.
 
         `threshold` is the probability from which columns match. With `one_to_one` a cluster has at most one column of
@@ -231,7 +229,7 @@ class Navi:
         """
         from navi.verbs.match import match_tables
 
-        return match_tables(self, frames, threshold=threshold, one_to_one=one_to_one, rows_per_column=rows_per_column)
+        return match_tables(self, frames, threshold=threshold, one_to_one=one_to_one)
 
     def search(
         self, frames: Any, like: Mapping[str, Any] | str | tuple[str, int], k: int = 10, *, method: str = "auto"

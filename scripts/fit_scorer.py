@@ -1,0 +1,226 @@
+"""Fit the pair scorer that comes with the package, on pairs of columns fabricated from tables nobody matched.
+
+    python scripts/fit_scorer.py FOLDER -o src/navi/columns/data [--model MODEL]
+
+Each table is cut in two: rows shuffled or sorted by a column, then halved; each half keeps most of the columns; headers
+and values of the second half are rewritten as another source would have them. Columns left without a partner, and pairs
+of different tables, are negatives. A fifth of the tables is kept out to see how well the scorer does and whether its
+probabilities are honest. The tables should be none that the model was trained on.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+import torch
+from torch import nn
+
+from navi.columns import FEATURES, Background, ColumnProfiles, PairScorer, measure_competition, measure_features
+from navi.columns.perturb import perturb_header, perturb_values
+from navi.columns.scorer import WITHOUT_HEADERS, WITHOUT_VALUES, leave_out
+from navi.columns.texts import profile_columns
+from navi.corpus.tokens import TextTokenizer
+from navi.tables import read_tables
+from navi.verbs import Navi
+
+KEPT_COLUMNS, MAX_COLUMNS, MAX_ROWS = 0.8, 30, 200
+CUTS = 3
+GROUP = 8
+"""Tables that are compared before one background, as a user's folder would be."""
+SORTED_SHARE, UNNAMED_SHARE, EMPTY_SHARE = 0.4, 0.15, 0.05
+HIDDEN, EPOCHS, DECAY = 32, 60, 1e-4
+
+Rows = list[dict[str, str]]
+
+
+@dataclass
+class Pair:
+    """Features of all pairs of columns of two tables, and which mean the same."""
+
+    features: np.ndarray  # (E, K, L)
+    same: np.ndarray  # (K, L)
+    kept_out: bool
+
+
+def cut(rows: Rows, random: Random) -> tuple[Rows, Rows, dict[str, str]]:
+    """Return two halves of a table, and what the second calls the columns of the first that it has."""
+    rows = random.sample(rows, min(len(rows), MAX_ROWS))
+    headers = list(dict.fromkeys(header for row in rows for header in row))
+    headers = random.sample(headers, min(len(headers), MAX_COLUMNS))
+    if random.random() < SORTED_SHARE:
+        by = random.choice(headers)
+        rows.sort(key=lambda row: row.get(by, ""))
+    halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    kept = [[header for header in headers if random.random() < KEPT_COLUMNS] or headers[:1] for _ in halves]
+    called: dict[str, str] = {}
+    written: list[dict[str, str]] = [{} for _ in halves[1]]
+    for header in kept[1]:
+        name = perturb_header(header, random) if random.random() < 0.8 else header
+        called[header] = name if name not in called.values() else f"{name} {len(called)}"
+        held = [place for place, row in enumerate(halves[1]) if header in row]
+        values = perturb_values([halves[1][place][header] for place in held], random)
+        for place, value in zip(held, values, strict=True):
+            written[place][called[header]] = value
+    first = [{header: row[header] for header in kept[0] if header in row} for row in halves[0]]
+    return first, written, called
+
+
+def fabricate(navi: Navi, tables: dict[str, Rows], seed: int) -> list[Pair]:
+    """Return the pairs of all cuts of some tables."""
+    random = Random(seed)
+    halves: dict[str, Rows] = {}
+    called: dict[str, dict[str, str]] = {}
+    for name, rows in tables.items():
+        for number in range(CUTS):
+            first, second, called[f"{name}#{number}"] = cut(rows, random)
+            halves |= {f"{name}#{number}/a": first, f"{name}#{number}/b": second}
+    profiles = profile_columns(navi.runner, TextTokenizer(navi.tokenizer), navi.encode(halves))
+    owner = np.array(profiles.tables)
+    names = list(called)
+    random.shuffle(names)
+    kept_out = set(list(tables)[::5])
+    pairs = []
+    for start in range(0, len(names), GROUP):
+        group = names[start : start + GROUP]
+        lots = {name: {side: take(profiles, owner, f"{name}/{side}") for side in "ab"} for name in group}
+        background = Background([lot for sides in lots.values() for lot in sides.values()])
+        for place, name in enumerate(group):
+            table = name.rsplit("#", 1)[0]
+            for other in (name, group[(place + 1) % len(group)]):
+                stranger = other.rsplit("#", 1)[0]
+                if other != name and (stranger == table or (table in kept_out) != (stranger in kept_out)):
+                    continue
+                first, second = lots[name]["a"], lots[other]["b"]
+                if not len(first) or not len(second):
+                    continue
+                right = called[name] if other == name else {}
+                same = np.array([[right.get(a) == b for b in second.headers] for a in first.headers])
+                pairs.append(Pair(measure_features(first, second, background), same, table in kept_out))
+    return pairs
+
+
+def take(profiles: ColumnProfiles, owner: np.ndarray, table: str) -> ColumnProfiles:
+    """Return the columns of one table."""
+    return profiles.take(np.flatnonzero(owner == table))
+
+
+def degrade(pair: Pair, generator: np.random.Generator) -> np.ndarray:
+    """Return the features with some headers, or all, and some values taken away."""
+    features = pair.features
+    shape = features.shape[1:]
+    unnamed = 0.5 if generator.random() < UNNAMED_SHARE else 0.05
+    for names, share in ((WITHOUT_HEADERS, unnamed), (WITHOUT_VALUES, EMPTY_SHARE)):
+        lost = (generator.random(shape[0]) < share)[:, None] | (generator.random(shape[1]) < share)[None, :]
+        features = np.where(lost, leave_out(features, names), features)
+    return features
+
+
+def fit_network(pairs: list[Pair], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights of the hidden units and of the score."""
+    generator = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    lots = [degrade(pair, generator) for pair in pairs for _ in range(2)]
+    features = torch.tensor(np.concatenate([lot.reshape(len(FEATURES), -1) for lot in lots], axis=1).T)
+    same = torch.tensor(np.concatenate([pair.same.ravel() for pair in pairs for _ in range(2)])).float()
+    network = nn.Sequential(nn.Linear(len(FEATURES), HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=DECAY)
+    size = 4096
+    steps = EPOCHS * -(-len(same) // size)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, total_steps=steps)
+    for _ in range(EPOCHS):
+        for batch in torch.randperm(len(same)).split(size):
+            loss = nn.functional.binary_cross_entropy_with_logits(network(features[batch])[:, 0], same[batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+    first, last = network[0], network[2]
+    hidden = torch.cat([first.weight.T, first.bias[None]]).detach().numpy()
+    output = torch.cat([last.weight[0], last.bias]).detach().numpy()
+    return hidden, output
+
+
+def fit_competition(scorer: PairScorer, pairs: list[Pair], seed: int) -> np.ndarray:
+    """Return the weights of what competition makes of a score."""
+    from sklearn.linear_model import LogisticRegression
+
+    generator = np.random.default_rng(seed)
+    found = [compete(scorer, degrade(pair, generator)) for pair in pairs]
+    design = np.concatenate([each.reshape(len(each), -1) for each in found], axis=1).T
+    same = np.concatenate([pair.same.ravel() for pair in pairs])
+    fitted = LogisticRegression(C=10.0, max_iter=2000).fit(design, same)
+    return np.append(fitted.coef_[0], fitted.intercept_)
+
+
+def compete(scorer: PairScorer, features: np.ndarray) -> np.ndarray:
+    """Return what competition weighs of all pairs of two tables."""
+    score = scorer.weigh(features)
+    return measure_competition(score, np.zeros(score.shape[0], np.int64), np.zeros(score.shape[1], np.int64))
+
+
+def judge(scorer: PairScorer, pairs: list[Pair]) -> str:
+    """Return F1 at probability 0.5, MRR, and the calibration error of pairs."""
+    probability, same, ranks = [], [], []
+    for pair in pairs:
+        found = compete(scorer, pair.features)
+        logit = np.tensordot(scorer.competition[:-1], found, 1) + scorer.competition[-1]
+        probability.append(1 / (1 + np.exp(-logit.ravel())))
+        same.append(pair.same.ravel())
+        for row, right in zip(logit, pair.same, strict=True):
+            if right.any():
+                ranks.append(1 / (1 + (row[~right] >= row[right].max()).sum()))
+    p, y = np.concatenate(probability), np.concatenate(same)
+    hit = (p >= 0.5) & y
+    f1 = 2 * hit.sum() / ((p >= 0.5).sum() + y.sum())
+    shown = p >= 0.1
+    bins = np.minimum((p * 10).astype(int), 9)
+    error = sum(abs(p[b].mean() - y[b].mean()) * b.sum() for b in (shown & (bins == n) for n in range(10)) if b.any())
+    sure = p >= 0.95
+    return (
+        f"F1={f1:.3f} MRR={np.mean(ranks):.3f} calibration_error={error / shown.sum():.3f} "
+        f"right_at_0.95={y[sure].mean():.3f} pairs={len(y)} same={y.sum()}"
+    )
+
+
+def main(options: argparse.Namespace) -> None:
+    """Fabricate, fit, judge, save."""
+    navi = Navi.from_pretrained(options.model) if options.model else Navi.from_pretrained()
+    tables = {}
+    for name, table in read_tables(options.folder).items():
+        rows = [{k: str(v) for k, v in row.items() if v is not None} for row in table.to_arrow().to_pylist()]
+        if len(rows) >= 8 and any(rows):
+            tables[name] = rows
+    pairs = fabricate(navi, tables, options.seed)
+    train, kept = [pair for pair in pairs if not pair.kept_out], [pair for pair in pairs if pair.kept_out]
+    print(f"{len(tables)} tables, {len(pairs)} pairs of tables")
+    for ablated in ([], *([name] for name in FEATURES)) if options.ablate else ([],):
+        zeroed = [FEATURES.index(name) for name in ablated]
+        lots = [
+            [Pair(without(pair.features, zeroed), pair.same, pair.kept_out) for pair in part] for part in (train, kept)
+        ]
+        hidden, output = fit_network(lots[0], options.seed)
+        scorer = PairScorer(hidden=hidden, output=output, competition=np.array([1.0, 0, 0, 0, 0], np.float32))
+        scorer = PairScorer(hidden=hidden, output=output, competition=fit_competition(scorer, lots[0], options.seed))
+        print(f"without {' '.join(ablated) or 'nothing'}: {judge(scorer, lots[1])}", flush=True)
+        if not ablated and options.out:
+            scorer.save(options.out)
+
+
+def without(features: np.ndarray, zeroed: list[int]) -> np.ndarray:
+    """Return features of which some are 0."""
+    left = features.copy()
+    left[zeroed] = 0.0
+    return left
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("-o", "--out")
+    parser.add_argument("--model", help="a model directory; the base model if none is given")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ablate", action="store_true", help="fit again without each feature")
+    main(parser.parse_args())

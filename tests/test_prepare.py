@@ -270,8 +270,10 @@ def test_place_that_cannot_be_written_is_said(film_tables, prepare_config, tmp_p
 # Interruptions and workers
 
 SLOW = """
-import sys, time
+import signal, sys, time
 from navi.corpus import PrepareConfig, prepare
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without it
 
 def wait(event):
     if event.stage == sys.argv[4]:

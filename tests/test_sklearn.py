@@ -161,7 +161,7 @@ def test_without_a_model_one_is_pretrained_on_the_frame_and_kept(tiny_backbone, 
     run = {"max_steps": 2, "validate_rows": 0, "sample_rows": 0, "curves": False, "workers": 0}
     sampler = {"rows_per_batch": 6, "tables_per_batch": 1}
     settings = {"backbone": str(tiny_backbone), "training": run, "sampler": sampler}
-    encoder = NaviEncoder(config=PretrainConfig.from_dict(settings)).fit(films)
+    encoder = NaviEncoder(None, config=PretrainConfig.from_dict(settings)).fit(films)
     found = encoder.transform(films)
     assert found.shape == (12, WIDTH)
     np.testing.assert_allclose(pickle.loads(pickle.dumps(encoder)).transform(films), found, atol=1e-6)

@@ -13,30 +13,48 @@ from navi.files import digest_file
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-DEFAULT_BACKBONE = "minilm"
+MINILM, BASE_MODEL = "minilm", "navi-base"
+BASE_FOLDER = Path(__file__).parent / "base"
+"""The NAVI model that comes with the package."""
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-WEIGHTS_FILE = "model.safetensors"
+WEIGHTS_FILE, MANIFEST_FILE = "model.safetensors", "manifest.json"
+"""A model has all weights in one file, or in those that a manifest lists with their digests."""
 
 
 def find_backbone(name: str | Path) -> Path:
     """Return the folder that holds a backbone's config, tokenizer and weights.
 
-    `name` is a folder, the short name `minilm`, or the name of a model on the Hugging Face hub (from its local cache
-    when offline). Only configuration, vocabulary and safetensors weights are ever read.
+    `name` is a folder, of a BERT or of a NAVI model, one of the names `navi-base` and `minilm`, or the name of a model
+    on the Hugging Face hub (from its local cache when offline). Only configuration, vocabulary and safetensors weights
+    are ever read.
     """
     folder = Path(name)
     if folder.is_dir():
         return folder
-    if str(name) == DEFAULT_BACKBONE:
+    if str(name) == BASE_MODEL:
+        return BASE_FOLDER
+    if str(name) == MINILM:
         return _find_minilm()
     return _find_on_hub(str(name))
 
 
+def find_model(path: str | Path | None = None) -> Path:
+    """Return the folder of a model: the one given, or that of `navi-base` for its name and for None."""
+    is_base = path is None or (str(path) == BASE_MODEL and not Path(path).exists())
+    return BASE_FOLDER if is_base or path is None else Path(path)
+
+
 def load_tokenizer(name: str | Path) -> Tokenizer:
-    """Return the Rust tokenizer of a backbone, or of any folder that holds a `tokenizer.json`."""
+    """Return the Rust tokenizer of a backbone, or of any folder that holds a `tokenizer.json`.
+
+    That of `minilm` is the base model's too, so a corpus can be prepared where the weights of `minilm` are missing.
+    """
     from tokenizers import Tokenizer
 
-    folder = find_backbone(name)
+    try:
+        folder = find_backbone(name)
+    except MissingExtraError:
+        folder = BASE_FOLDER
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise ModelError(f"No tokenizer.json in {folder}. A backbone must bring a fast (Rust) tokenizer.")
@@ -57,7 +75,7 @@ def check_vocabulary(tokenizer: Tokenizer, backbone: str | Path) -> None:
 
 def find_licence(name: str | Path) -> str | None:
     """Return the licence of a backbone, if it is known or the backbone's own card names it."""
-    if str(name) == DEFAULT_BACKBONE:
+    if str(name) == MINILM:
         return "apache-2.0"
     card = find_backbone(name) / "README.md"
     lines = card.read_text(encoding="utf-8", errors="replace").splitlines() if card.is_file() else []
@@ -88,6 +106,6 @@ def _find_on_hub(name: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=["*.json", "vocab.txt", WEIGHTS_FILE]))
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
         raise ModelError(
-            f"Cannot find the backbone '{name}': it is no folder, not '{DEFAULT_BACKBONE}', and the hub gave "
+            f"Cannot find the backbone '{name}': it is no folder, not '{BASE_MODEL}' or '{MINILM}', and the hub gave "
             f"{type(error).__name__}. Give the path of a folder with config.json, tokenizer.json and {WEIGHTS_FILE}."
         ) from error

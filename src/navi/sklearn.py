@@ -20,18 +20,17 @@ from sklearn.decomposition import PCA
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from navi.backbones import WEIGHTS_FILE
+from navi.backbones import BASE_MODEL, find_model
 from navi.corpus import PrepareConfig, prepare
 from navi.errors import ConfigError
 from navi.tables import read_table
 from navi.training import PretrainConfig, pretrain
 from navi.verbs import Navi
-from navi.verbs.loading import CONFIG_FILE, RECORD_FILE, TOKENIZER_FILE, check_folder
+from navi.verbs.loading import RECORD_FILE, check_folder, list_model_files
 
 Frame = nw.DataFrame[Any]
 Vectors = NDArray[np.float32]
 NUMBERS = ("embed", "beside")
-MODEL_FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, RECORD_FILE)
 SMALL_RUN: dict[str, Any] = {
     "sampler": {"rows_per_batch": 32, "tables_per_batch": 1},
     "training": {"epochs": 2, "max_steps": 200, "validate_rows": 0, "sample_rows": 0, "curves": False},
@@ -44,7 +43,8 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    model : a model directory, an opened `Navi`, or None to pretrain a small one on the frame given to `fit`.
+    model : `navi-base`, which comes along, a model directory, an opened `Navi`, or None to pretrain a small one on the
+        frame given to `fit`.
     n_components : reduce the vectors to this many principal components, found in `fit`; None keeps them whole.
     numbers : `embed` writes numbers out and embeds them with the rest of the row; `beside` embeds the other columns
         alone and puts the numbers, as they are, beside the vector (the paper's NAVI_FE).
@@ -66,7 +66,7 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        model: str | Path | Navi | None = None,
+        model: str | Path | Navi | None = BASE_MODEL,
         *,
         n_components: int | None = None,
         numbers: str = "embed",
@@ -148,7 +148,7 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 return PackedModel.read(_pretrain(frame, Path(scratch), self.config))
         if not self.include_weights:
             return None
-        folder = self.model.folder if isinstance(self.model, Navi) else Path(self.model)
+        folder = self.model.folder if isinstance(self.model, Navi) else find_model(self.model)
         check_folder(folder)
         return PackedModel.read(folder)
 
@@ -157,9 +157,9 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return self.model
         if self.packed_ is not None:
             return open_packed(self.packed_, self.device)
-        folder = Path(str(self.model))
+        folder = find_model(str(self.model))
         check_folder(folder)
-        return open_folder(folder.resolve(), self.device, (folder / WEIGHTS_FILE).stat().st_mtime_ns)
+        return open_folder(folder.resolve(), self.device, (folder / list_model_files(folder)[-1]).stat().st_mtime_ns)
 
     def _read(self, X: Any, *, reset: bool) -> Frame:
         """Return `X` as a frame with texts for headers, checked as scikit-learn asks."""
@@ -202,7 +202,8 @@ class PackedModel:
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Return the files that embedding needs."""
-        files = {name: (folder / name).read_bytes() for name in MODEL_FILES if (folder / name).is_file()}
+        names = dict.fromkeys((*list_model_files(folder), RECORD_FILE))
+        files = {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
         return cls(hashlib.sha256(b"".join(files.values())).hexdigest(), files)
 
 

@@ -41,7 +41,7 @@ def make_quick(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from navi.training import TrainingConfig
 
     monkeypatch.setattr("navi.backbones._find_minilm", lambda: tiny_backbone)
-    monkeypatch.setattr("navi.columns.states.ROWS_ON_CPU", 3)
+    monkeypatch.setattr("navi.backbones.BASE_FOLDER", tiny_backbone)
     for name, value in {"curves": False, "validate_rows": 16, "workers": 0}.items():
         monkeypatch.setitem(TrainingConfig.__init__.__kwdefaults__, name, value)
     monkeypatch.setenv("COLUMNS", load_script().WIDTH)
@@ -74,6 +74,7 @@ def quick(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def reader(demo: Path, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a reader who has run the demo, and nothing but that."""
     shutil.copytree(demo, tmp_path / "navi-demo")
+    monkeypatch.setattr("navi.backbones.BASE_FOLDER", demo / "model")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

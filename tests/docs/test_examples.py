@@ -22,7 +22,6 @@ def test_an_example_runs_and_says_what_came_out(name, folder, tiny_backbone, mon
     monkeypatch.chdir(folder)
     monkeypatch.setenv("NAVI_EXAMPLE_BACKBONE", str(tiny_backbone))
     monkeypatch.setenv("NAVI_EXAMPLE_STEPS", "6")
-    monkeypatch.setattr("navi.columns.states.ROWS_ON_CPU", 3)
     monkeypatch.syspath_prepend(str(EXAMPLES))
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     assert capsys.readouterr().out.strip()

@@ -13,7 +13,7 @@ README = ROOT / "README.md"
 
 
 @pytest.fixture
-def own_folder(quick, tmp_path, monkeypatch):
+def own_folder(demo: Path, quick, tmp_path, monkeypatch):
     """The folder of a reader with tables of their own, one of them with gaps."""
     from navi.simulator import SimulatorConfig, write_catalogues
 
@@ -22,6 +22,7 @@ def own_folder(quick, tmp_path, monkeypatch):
     for name in ("imdb.csv", "kinothek.jsonl"):
         next(films.glob(f"*{Path(name).suffix}")).rename(films / name)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("navi.backbones.BASE_FOLDER", demo / "model")
     return tmp_path
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from navi.cli.console import Screen, count_things, make_heading, make_table, quote, shorten
-from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, TablePath, require_model, split_names
+from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, TablePath, show_model, split_names
 from navi.cli.prepare import note_lost
 from navi.cli.progress import show_progress
 from navi.errors import ConfigError
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 EXAMPLES = {
     "match": (
-        "navi match --model model films/",
+        "navi match films/",
         "navi match --model model films/ --mapping mapping.json --csv columns.csv",
         "navi match --model model a.csv b.csv --one-to-one --unify both.parquet",
     ),
     "name": (
-        "navi name --model model export.csv",
+        "navi name export.csv",
         "navi name --model model export.csv --columns col_3,x --top 3",
         "navi name --model model export.csv --apply named.csv --confidence 0.8",
     ),
@@ -53,7 +53,6 @@ def match(
     quiet: Quiet = False,
 ) -> None:
     """Find the columns that mean the same over all tables, and a unified name for each."""
-    model = require_model(model)
     from navi.files import write_json
     from navi.tables import check_output, read_tables, write_table
     from navi.verbs import Navi
@@ -90,7 +89,7 @@ def match(
     note_lost(screen, tables.values())
     shown = " ".join(map(quote, paths))
     if mapping is None:
-        command = f"navi match --model {quote(model)} {shown} --mapping mapping.json"
+        command = f"navi match {show_model(model)}{shown} --mapping mapping.json"
         screen.suggest(command, "keep these names as attributes, to prepare and pretrain with")
     else:
         command = f"navi prepare {shown} -o corpus --attributes {quote(mapping)}"
@@ -137,7 +136,6 @@ def name(
     quiet: Quiet = False,
 ) -> None:
     """Propose headers for a table's columns from their values, blind to their own header."""
-    model = require_model(model)
     from navi.tables import WRITERS, check_output, read_table, write_table
     from navi.verbs import Navi
     from navi.verbs.name import apply_names
@@ -167,7 +165,7 @@ def name(
         screen.summarise(f"{count_things(count, 'column')} renamed in {apply}.")
     elif found:
         suffix = table.suffix if table.suffix.lower() in WRITERS else ".csv"
-        command = f"navi name --model {quote(model)} {quote(table)} --apply named{suffix}"
+        command = f"navi name {show_model(model)}{quote(table)} --apply named{suffix}"
         screen.suggest(command, "write the table with these names")
 
 

@@ -21,7 +21,7 @@ from navi.cli.console import (
     make_table,
     shorten,
 )
-from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, TablePath, require_model, split_names
+from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, TablePath, split_names
 from navi.cli.prepare import note_lost, summarise_reports
 from navi.cli.progress import Meter, follow_rows, follow_share, show_progress
 from navi.errors import ConfigError, TableError
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 EXAMPLES = {
     "embed": (
-        "navi embed --model model films/ -o rows.parquet",
+        "navi embed films/ -o rows.parquet",
         "navi embed --model model films/ -o cells.parquet --kind segments --dtype float16",
     ),
     "impute": (
-        "navi impute --model model films.csv -o filled.csv",
+        "navi impute films.csv -o filled.csv",
         "navi impute --model model films.csv -o filled.csv --confidence 0.9 --columns genre,country",
     ),
     "search": (
-        "navi search --model model films/ --like 'title=Alien, year=1979'",
+        "navi search films/ --like 'title=Alien, year=1979'",
         "navi search --model model films/ --row imdb:12 -k 3 --index films.index",
         "navi search --model model imdb.csv netflix.csv --pairs --one-to-one",
     ),
@@ -78,7 +78,6 @@ def embed(
     quiet: Quiet = False,
 ) -> None:
     """Write vectors to Parquet, with table, row and header beside each; files may be larger than memory."""
-    model = require_model(model)
     from navi.verbs import Navi
     from navi.verbs.embed import EmbedConfig, check_parquet, embed_files
 
@@ -124,7 +123,6 @@ def impute(
     quiet: Quiet = False,
 ) -> None:
     """Fill a table's empty cells where the model is sure enough; cells that hold something stay as they are."""
-    model = require_model(model)
     from navi.tables import check_output, read_table, write_table
     from navi.verbs import Navi
 
@@ -192,7 +190,6 @@ def search(
     quiet: Quiet = False,
 ) -> None:
     """Find the nearest rows of any tables, by example or by some of their cells."""
-    model = require_model(model)
     from navi.verbs import Navi, parse_like
 
     screen = Screen(quiet=quiet, as_json=as_json)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from navi.errors import ConfigError
+from navi.cli.console import quote
 
 Paths = Annotated[
     list[Path],
@@ -23,8 +23,8 @@ ModelFolder = Annotated[
         "--model",
         "-m",
         metavar="DIR",
-        help="The model to ask, as `navi pretrain` wrote it; needed.",
-        show_default=False,
+        help="The model to ask, as `navi pretrain` wrote it.",
+        show_default="navi-base, which comes along",
     ),
 ]
 Backbone = Annotated[
@@ -53,8 +53,6 @@ def split_names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def require_model(folder: Path | None) -> Path:
-    """Return the folder of the model to ask."""
-    if folder is None:
-        raise ConfigError("--model DIR is needed: the model to ask. `navi pretrain` makes one.")
-    return folder
+def show_model(folder: Path | None) -> str:
+    """Return the option that names a model, for a command to suggest; nothing for the one that comes along."""
+    return "" if folder is None else f"--model {quote(folder)} "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from navi.backbones import BASE_MODEL, MINILM
 from navi.cli.console import (
     Screen,
     count_things,
@@ -20,20 +21,32 @@ from navi.cli.console import (
     make_table,
     quote,
 )
-from navi.cli.options import Backbone, ConfigFile, CorpusFolder, Json, Overwrite, Quiet
-from navi.cli.progress import follow_training, show_progress
+from navi.cli.options import ConfigFile, Json, Overwrite, Quiet
+from navi.cli.progress import Meter, follow_preparing, follow_training, show_progress
 from navi.settings import read_settings
 
 if TYPE_CHECKING:
+    from navi.corpus import Corpus
     from navi.training import PretrainConfig, TrainingResult
 
 EXAMPLES = {
     "pretrain": (
         "navi pretrain corpus -o model",
+        "navi pretrain films/ -o model --minutes 10",
         "navi pretrain corpus -o model --resume",
         "navi pretrain corpus -o paper --preset paper --ablation without_alignment",
     )
 }
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        "--backbone",
+        metavar="NAME",
+        help="Start from `navi-base`, `minilm`, a model's or a BERT's folder, or a hub name.",
+        show_default="navi-base, or what the corpus was prepared for",
+    ),
+]
 MEASURES = {
     "masked_loss": ("loss of masked tokens", None),
     "header_accuracy_informed": ("headers, attribute known (informed)", "most_frequent_header"),
@@ -44,7 +57,12 @@ MEASURES = {
 
 
 def pretrain(
-    corpus: CorpusFolder,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE", help="A folder of tables, or a corpus that `navi prepare` wrote.", show_default=False
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Directory to write.")],
     preset: Annotated[
         Literal["default", "paper"] | None, typer.Option(help="Settings by name.", show_default="default")
@@ -54,10 +72,11 @@ def pretrain(
         typer.Option(help="Take one thing away."),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Times each row is seen.", show_default="2")] = None,
+    minutes: Annotated[float | None, typer.Option(metavar="N", help="Learn for about N minutes.")] = None,
     max_steps: Annotated[int | None, typer.Option(metavar="N", help="Stop after N steps.")] = None,
     rows_per_batch: Annotated[int | None, typer.Option(metavar="N", help="Rows a step.", show_default="256")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides everything random.", show_default="0")] = None,
-    backbone: Backbone = None,
+    backbone: Start = None,
     precision: Annotated[
         Literal["auto", "float32", "bfloat16"] | None, typer.Option(help="Arithmetic.", show_default="auto")
     ] = None,
@@ -68,15 +87,15 @@ def pretrain(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn an encoder from a corpus; Ctrl-C saves a checkpoint, --resume goes on from it."""
-    from navi.corpus import Corpus
+    """Learn an encoder from tables or a corpus; Ctrl-C saves a checkpoint, --resume goes on from it."""
     from navi.training import pretrain as pretrain_model
 
-    screen, opened = Screen(quiet=quiet, as_json=as_json), Corpus.open(corpus)
+    screen = Screen(quiet=quiet, as_json=as_json)
     with show_progress(screen) as meter:
+        opened = open_or_prepare(source, out, meter, resume=resume)
         meter.wait("Loading, and measuring the untrained model")
         settings = make_pretrain_config(
-            str(opened.config.backbone),
+            choose_start(str(opened.config.backbone), preset),
             preset=preset,
             ablation=ablation,
             file=config,
@@ -84,6 +103,7 @@ def pretrain(
             flags={
                 "training.epochs": epochs,
                 "training.max_steps": max_steps,
+                "training.minutes": minutes,
                 "training.seed": seed,
                 "training.precision": precision,
                 "training.compile": compile_,
@@ -99,8 +119,34 @@ def pretrain(
     screen.suggest(f"navi match --model {quote(out)} PATHS…", "find columns that mean the same in your tables")
 
 
+def open_or_prepare(source: Path, out: Path, meter: Meter, *, resume: bool) -> Corpus:
+    """Return the corpus at a place; of a folder of tables, the one made of it beside the model."""
+    from navi.corpus import Corpus, prepare
+    from navi.corpus.corpus import MANIFEST_FILE
+
+    is_model = (source / "config.json").is_file()
+    if not source.is_dir() or is_model or (source / MANIFEST_FILE).is_file():
+        return Corpus.open(source)
+    made = out.with_name(f"{out.name}-corpus")
+    if resume and (made / MANIFEST_FILE).is_file():
+        return Corpus.open(made)
+    return prepare([source], made, progress=follow_preparing(meter), overwrite=True)
+
+
+def choose_start(corpus_backbone: str, preset: str | None) -> str:
+    """Return what training starts from: what the preset says if it has the corpus's vocabulary, else the corpus's.
+
+    >>> choose_start("minilm", None), choose_start("minilm", "paper"), choose_start("bert-base-uncased", None)
+    ('navi-base', 'minilm', 'bert-base-uncased')
+    """
+    from navi.training import make_preset
+
+    named = make_preset(preset or "default").backbone
+    return named if corpus_backbone in (BASE_MODEL, MINILM) else corpus_backbone
+
+
 def make_pretrain_config(
-    corpus_backbone: str,
+    backbone: str,
     *,
     preset: str | None,
     ablation: str | None,
@@ -110,14 +156,14 @@ def make_pretrain_config(
 ) -> PretrainConfig:
     """Return the settings of `navi pretrain`: a preset, then the file, then flags, given as `section.name`.
 
-    The backbone is the corpus's unless something else says so. A run that is to go on (`running` is its directory)
+    Training starts from `backbone` unless something else says so. A run that is to go on (`running` is its directory)
     keeps the settings it was started with, where no preset, ablation or file is given.
     """
     from navi.training import PretrainConfig, make_preset
     from navi.training.checkpoint import recall_config
 
     recorded = recall_config(running) if running and not (preset or ablation or file) else None
-    base = recorded or replace(make_preset(preset or "default", ablation), backbone=corpus_backbone)
+    base = recorded or replace(make_preset(preset or "default", ablation), backbone=backbone)
     config = PretrainConfig.from_dict({k: v for k, v in read_settings(file).items() if k != "prepare"}, base)
     for full_name, value in flags.items():
         *section, name = full_name.split(".")

@@ -177,6 +177,7 @@ def test_a_folder_of_tables_is_prepared_and_learned(toy_tables, tmp_path, navi_c
     assert {path.name for path in tmp_path.iterdir()} >= {"model", "model-corpus"}
     assert TrainingResult.load(tmp_path / "model").num_steps == 1
     navi_command("pretrain", toy_tables, *flags, "--resume")
+    assert "model-corpus already" in navi_command("pretrain", toy_tables, *flags, code=2).stderr
 
 
 def test_a_folder_without_tables_is_refused_in_one_line(tmp_path, navi_command):

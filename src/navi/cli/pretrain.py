@@ -92,7 +92,7 @@ def pretrain(
 
     screen = Screen(quiet=quiet, as_json=as_json)
     with show_progress(screen) as meter:
-        opened = open_or_prepare(source, out, meter, resume=resume)
+        opened = open_or_prepare(source, out, meter, resume=resume, overwrite=overwrite)
         meter.wait("Loading, and measuring the untrained model")
         settings = make_pretrain_config(
             choose_start(str(opened.config.backbone), preset),
@@ -119,8 +119,8 @@ def pretrain(
     screen.suggest(f"navi match --model {quote(out)} PATHS…", "find columns that mean the same in your tables")
 
 
-def open_or_prepare(source: Path, out: Path, meter: Meter, *, resume: bool) -> Corpus:
-    """Return the corpus at a place; of a folder of tables, the one made of it beside the model."""
+def open_or_prepare(source: Path, out: Path, meter: Meter, *, resume: bool, overwrite: bool) -> Corpus:
+    """Return the corpus at a place; of a folder of tables, one made beside the model; none is replaced unasked."""
     from navi.corpus import Corpus, prepare
     from navi.corpus.corpus import MANIFEST_FILE
 
@@ -130,7 +130,7 @@ def open_or_prepare(source: Path, out: Path, meter: Meter, *, resume: bool) -> C
     made = out.with_name(f"{out.name}-corpus")
     if resume and (made / MANIFEST_FILE).is_file():
         return Corpus.open(made)
-    return prepare([source], made, progress=follow_preparing(meter), overwrite=True)
+    return prepare([source], made, progress=follow_preparing(meter), overwrite=overwrite)
 
 
 def choose_start(corpus_backbone: str, preset: str | None) -> str:

@@ -293,6 +293,17 @@ def test_the_tables_become_one_that_says_where_each_row_stands(reference_dir, fi
     assert rows[1]["title"] == "day house"
 
 
+def test_a_file_that_cannot_be_read_is_left_out_and_said(reference_dir, files, tmp_path, navi_command):
+    folder = shutil.copytree(files, tmp_path / "films")
+    (folder / "broken.parquet").write_bytes(b"PAR1 and no more")
+    result = navi_command("match", "--model", reference_dir, folder)
+    assert "4 columns: 4 in 2 clusters, 0 alone." in result.stdout
+    assert f"Left out: Cannot read {folder / 'broken.parquet'}" in " ".join(result.stderr.split())
+    for name in ("left.csv", "right.jsonl"):
+        (folder / name).unlink()
+    assert "broken.parquet" in navi_command("match", "--model", reference_dir, folder, code=2).stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

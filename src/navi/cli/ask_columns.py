@@ -66,7 +66,8 @@ def match(
         raise ConfigError(f"Cannot write {mapping}: there is no folder {mapping.parent}. Make it first.")
     with show_progress(screen) as meter:
         meter.wait("Reading the tables")
-        tables = read_tables(paths)
+        unreadable: list[str] = []
+        tables = read_tables(paths, unreadable=unreadable)
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
         meter.wait(f"Comparing the columns of {count_things(len(tables), 'table')}")
@@ -87,6 +88,7 @@ def match(
         *(f"Written: {path}" for path in (csv, mapping, unify) if path is not None),
     )
     note_lost(screen, tables.values())
+    note_unreadable(screen, unreadable)
     shown = " ".join(map(quote, paths))
     if mapping is None:
         command = f"navi match {show_model(model)}{shown} --mapping mapping.json"
@@ -94,6 +96,12 @@ def match(
     else:
         command = f"navi prepare {shown} -o corpus --attributes {quote(mapping)}"
         screen.suggest(command, "pretrain on these attributes")
+
+
+def note_unreadable(screen: Screen, reasons: Iterable[str]) -> None:
+    """Say which files are not in an answer because they could not be read."""
+    for reason in reasons:
+        screen.note(f"Left out: {reason}")
 
 
 def list_clusters(found: Matches) -> Table:

@@ -142,15 +142,26 @@ def read_tables(
     columns: Sequence[str] | None = None,
     whole: bool = False,
     keep_empty: bool = False,
+    unreadable: list[str] | None = None,
 ) -> dict[str, Table]:
     """Return the tables, by name, of files (a path, a folder, a pattern, several) or of frames (see `name_frames`).
 
     Tables that are read already stay as they are. With `columns`, each has these alone. Without `keep_empty` a frame
-    without rows is an error; a file without rows is left out, and an error if all are. `whole`: see `read_table`.
+    without rows is an error; a file without rows is left out, and an error if all are. `whole`: see `read_table`. Where
+    a list is given for `unreadable`, a file that cannot be read is left out and said there, and an error if all are.
     """
     if _are_paths(sources):
         paths = [sources] if isinstance(sources, str | Path) else list(sources)
-        found = {source.name: _read_source(source, config, whole) for source in find_sources(paths).sources}
+        found = {}
+        for source in find_sources(paths).sources:
+            try:
+                found[source.name] = _read_source(source, config, whole)
+            except TableError as error:
+                if unreadable is None:
+                    raise
+                unreadable.append(str(error))
+        if unreadable and not found:
+            raise TableError(unreadable[0])
         tables = {name: table for name, table in found.items() if table.num_rows or keep_empty}
         if not tables:
             raise TableError(f"No table in {', '.join(map(str, paths))} has any row.")

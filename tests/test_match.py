@@ -15,10 +15,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from navi.columns import FEATURES
+from navi.columns.features import STATES
 from navi.corpus import load_attributes
 from navi.errors import ConfigError, TableError
 from navi.verbs import Navi
-from navi.verbs.match import assign_one_to_one, cluster_scores, name_clusters
+from navi.verbs.explain import EVIDENCE
+from navi.verbs.match import (
+    ColumnRef,
+    Decision,
+    assign_one_to_one,
+    cluster_scores,
+    name_clusters,
+    read_decisions,
+)
 
 GENRES = ("drama", "comedy", "horror", "western", "musical", "animation", "documentary", "thriller")
 NAMES = ("Ann Bell", "Bob Cole", "Cleo Dean", "Dan East", "Eve Ford", "Fay Gray", "Gus Hill", "Hal Irons")
@@ -138,6 +148,150 @@ def test_one_to_one_has_at_most_one_column_of_a_table_in_a_cluster(match):
     most = [max(sum(c.table == "a" for c in cluster.columns) for cluster in each.clusters) for each in (free, strict)]
     assert most == [2, 1]
     assert {frozenset(("director", "Maker")), frozenset(("director 2", "Maker"))} & find_pairs(strict)
+
+
+def decide(first, second, *, same):
+    """Return a decision on a column of the table a and one of the table b."""
+    return Decision(first=ColumnRef("a", first), second=ColumnRef("b", second), same=same)
+
+
+def score_pair(found, first, second):
+    """Return the score of a pair that was found, 0 where it was not."""
+    wanted = {ColumnRef("a", first), ColumnRef("b", second)}
+    return next((pair.score for pair in found.pairs if {pair.first, pair.second} == wanted), 0.0)
+
+
+def test_what_was_decided_is_taken_as_given(match):
+    decisions = [decide("title", "Maker", same=True), decide("director", "Maker", same=False)]
+    found = match(draw(1, SAME), draw(2, OTHER), decisions=decisions)
+    assert frozenset(("title", "Maker")) in find_pairs(found)
+    assert frozenset(("director", "Maker")) not in find_pairs(found)
+    assert score_pair(found, "title", "Maker") > 0.9999
+    assert found.decisions == tuple(decisions)
+
+
+def test_a_decision_moves_the_others(match):
+    doubled = [{**row, "person": row["director"]} for row in draw(1, SAME)]
+    free = match(doubled, draw(2, OTHER))
+    taken, other = ("director", "person") if score_pair(free, "director", "Maker") else ("person", "director")
+    assert score_pair(free, taken, "Maker") > 0.5
+    found = match(doubled, draw(2, OTHER), decisions=[decide(taken, "Maker", same=False)])
+    assert score_pair(found, other, "Maker") > score_pair(free, taken, "Maker") * 0.9
+
+
+def test_columns_that_were_decided_to_be_the_same_speak_as_one(reference_navi):
+    frames = {"a": draw(1, {"genre": "genre"}), "b": draw(2, {"genre": "x1"}), "c": draw(3, {"votes": "x1"})}
+    same = [Decision(first=ColumnRef("b", "x1"), second=ColumnRef("c", "x1"), same=True)]
+    alone, joined = (reference_navi.match(frames, decisions=each) for each in ((), same))
+    pair = {ColumnRef("a", "genre"), ColumnRef("b", "x1")}
+    scores = [
+        next(p.score for p in (*each.pairs, *each.nearest) if {p.first, p.second} == pair) for each in (alone, joined)
+    ]
+    assert scores[1] < scores[0]
+
+
+def test_a_decision_may_join_two_columns_of_one_table(match):
+    same = Decision(first=ColumnRef("a", "title"), second=ColumnRef("a", "director"), same=True)
+    found = match(draw(1, SAME), draw(2, OTHER), decisions=[same])
+    cluster = next(each for each in found.clusters if ColumnRef("a", "title") in each.columns)
+    assert ColumnRef("a", "director") in cluster.columns
+
+
+@pytest.mark.parametrize(
+    ("decisions", "message"),
+    [
+        ([decide("title", "Film", same=True), decide("title", "Film", same=False)], "contradict each other: a/title"),
+        ([decide("titel", "Film", same=True)], "no column 'titel'. Did you mean 'title'"),
+        ([Decision(first=ColumnRef("c", "x"), second=ColumnRef("a", "title"), same=True)], "the table 'c'"),
+    ],
+)
+def test_decisions_that_cannot_be_taken_are_errors(match, decisions, message):
+    with pytest.raises((ConfigError, TableError), match=message):
+        match(draw(1, SAME, 9), draw(2, OTHER, 9), decisions=decisions)
+
+
+def test_decisions_are_written_for_a_person_and_read_back(match, matches, tmp_path):
+    file = tmp_path / "decisions.csv"
+    listed = matches.list_decisions()
+    assert set(listed["same"].to_pylist()) == {None}
+    pa_csv.write_csv(listed, file)
+    assert read_decisions(file) == ()
+    decisions = (decide("genre", "Kind", same=False), decide("title", "Maker", same=True))
+    pa_csv.write_csv(match(draw(1, SAME), draw(2, OTHER), decisions=decisions).list_decisions(), file)
+    assert read_decisions(file) == decisions
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("table,column,same\na,b,yes\n", "no column 'other_table'"),
+        (
+            "table,column,other_table,other_column,same\na,b,c,d,perhaps\n",
+            "decisions.csv:2: same must be yes, no or empty",
+        ),
+    ],
+)
+def test_decisions_that_cannot_be_read_are_errors(tmp_path, text, message):
+    file = tmp_path / "decisions.csv"
+    file.write_text(text)
+    with pytest.raises(TableError, match=message):
+        read_decisions(file)
+
+
+def rank(found):
+    """Return the candidates of each column, the likeliest first."""
+    return {each.column.header: [pair.second.header for pair in each.candidates] for each in found.columns}
+
+
+def test_each_column_has_ranked_candidates_in_a_target_schema(reference_navi):
+    found = reference_navi.match({"a": draw(1, OTHER), "c": draw(3, SAME)}, to=pd.DataFrame(draw(2, SAME)), top=2)
+    assert [each.column.table for each in found.columns] == ["a"] * 5 + ["c"] * 5
+    ranked = rank(found)
+    assert {header: ranked[header][0] for header in ("Kind", "Maker", *SAME)} == {
+        "Kind": "genre", "Maker": "director", **SAME
+    }  # fmt: skip
+    assert {len(each) for each in ranked.values()} == {2}
+    scores = [[pair.score for pair in each.candidates] for each in found.columns]
+    assert scores == [sorted(each, reverse=True) for each in scores]
+    assert found.to_pandas().columns.tolist() == ["table", "header", "rank", "target", "score"]
+    assert found.as_mapping()["tables"]["c"] == SAME
+
+
+def test_a_target_schema_may_be_names_with_descriptions_and_no_values(reference_navi, tmp_path):
+    file = tmp_path / "target.csv"
+    file.write_text("name,description\ntitle,what the film is called\ngenre,\nvotes,number of votes\n")
+    for to in (["title", "genre", "votes"], {"title": "what the film is called", "genre": None}, file):
+        found = rank(reference_navi.match({"a": draw(1, SAME)}, to=to, top=1))
+        assert (found["title"], found["genre"]) == (["title"], ["genre"])
+    plain, described = (
+        reference_navi.match({"a": draw(1, SAME)}, to=to, top=1).columns[0].candidates[0].score
+        for to in ({"title": None}, {"title": "minutes"})
+    )
+    assert plain != described
+
+
+def test_a_decision_holds_for_a_target_schema_too(reference_navi):
+    decision = Decision(first=ColumnRef("a", "Maker"), second=ColumnRef("schema", "title"), same=True)
+    found = reference_navi.match({"a": draw(1, OTHER)}, to=list(SAME), decisions=[decision])
+    assert rank(found)["Maker"][0] == "title"
+    assert read_first(found.list_decisions()) == ("a", "Maker", "schema", "title", "yes")
+
+
+def read_first(table):
+    return tuple(table.to_pylist()[0].values())[:5]
+
+
+def test_every_feature_that_compares_makes_one_statement():
+    assert sorted(name for names in EVIDENCE.values() for name in names) == sorted(set(FEATURES) - set(STATES))
+
+
+def test_a_pair_says_in_words_what_spoke_for_and_against_it(match):
+    found = match(draw(1, SAME), draw(2, {**OTHER, "genre": "genre", "director": "col_4"}), explain=True)
+    reasons = {pair.first.header: {(each.speaks, each.text) for each in pair.reasons} for pair in found.pairs}
+    assert any(speaks == "for" and text.startswith("the headers are the same") for speaks, text in reasons["genre"])
+    assert any(speaks == "for" and "values are in both: 'the " in text for speaks, text in reasons["title"])
+    assert ("against", "the header 'col_4' says nothing") in reasons["director"]
+    assert all(pair.reasons for pair in found.nearest)
 
 
 def test_a_higher_threshold_matches_less(match, matches):
@@ -270,7 +424,7 @@ def test_the_command_shows_clusters_and_what_spoke_for_them(reference_dir, files
 def test_the_command_gives_everything_as_json(reference_dir, files, navi_command):
     found = json.loads(navi_command("match", "--model", reference_dir, files, "--json").stdout)
     assert found["clusters"][0]["columns"][0] == {"table": "left", "header": "title"}
-    assert set(found["pairs"][0]) == {"first", "second", "score", "headers", "values"}
+    assert set(found["pairs"][0]) == {"first", "second", "score", "headers", "values", "reasons"}
 
 
 def test_the_mapping_is_what_prepare_takes(reference_dir, files, tmp_path, navi_command):
@@ -285,12 +439,23 @@ def test_the_mapping_is_what_prepare_takes(reference_dir, files, tmp_path, navi_
         assert load_attributes(mapping).attribute_of(line["table"], line["header"]) == line["name"]
 
 
-def test_the_tables_become_one_that_says_where_each_row_stands(reference_dir, files, tmp_path, navi_command):
-    out = tmp_path / "both.jsonl"
-    navi_command("match", "--model", reference_dir, files, "--unify", out, "--quiet")
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [(row["_table"], row["_row"]) for row in rows] == [("left", 2), ("left", 4), ("right", 1)]
-    assert rows[1]["title"] == "day house"
+def test_the_command_explains_ranks_and_takes_decisions(reference_dir, files, tmp_path, navi_command):
+    decisions = tmp_path / "decisions.csv"
+    run = ("match", "--model", reference_dir, files)
+    lines = navi_command(*run, "--explain", "--write-decisions", decisions).stdout.splitlines()
+    assert any(line.startswith("left/title and right/title, ") for line in lines)
+    assert any(line.split()[:1] == ["for:"] for line in lines)
+    assert f"--decisions {decisions}" in lines[-1]
+    text = decisions.read_text().replace("left,title,right,title,", "left,title,right,title,no")
+    decisions.write_text(text)
+    told = navi_command(*run, "--decisions", decisions, "--write-decisions", decisions).stdout
+    assert "4 columns: 2 in 1 cluster, 2 alone." in told
+    assert "left,title,right,title,no" in decisions.read_text()
+    schema = tmp_path / "schema.csv"
+    schema.write_text("name\ntitle\nyear\n")
+    lines = navi_command(*run, "--to", schema, "--top", 1).stdout.strip().splitlines()
+    assert lines[0].split() == ["column", "rank", "candidate", "score"]
+    assert any(line.split()[:3] == ["right/title", "1", "title"] for line in lines)
 
 
 def test_a_file_that_cannot_be_read_is_left_out_and_said(reference_dir, files, tmp_path, navi_command):
@@ -309,7 +474,10 @@ def test_a_file_that_cannot_be_read_is_left_out_and_said(reference_dir, files, t
     [
         (["left.csv"], "at least two tables, got 1"),
         (["left.csv", "right.jsonl", "--threshold", 2], "threshold must lie between 0 and 1, got 2.0"),
-        (["left.csv", "right.jsonl", "--unify", "both.xyz"], "both.xyz"),
+        (["left.csv", "right.jsonl", "--unify", "both.csv"], "navi unify left.csv right.jsonl -o both.csv"),
+        (["left.csv", "right.jsonl", "--csv", "both.xyz"], "both.xyz"),
+        (["left.csv", "right.jsonl", "--csv", "left.csv"], "left.csv exists. Replace it with --overwrite"),
+        ([".", "--csv", "found.csv"], "would lie among the tables of ."),
         (["left.csv", "right.jsonl", "--mapping", "no/mapping.json"], "there is no folder no"),
         (["nothing.csv"], "nothing.csv"),
     ],

@@ -64,7 +64,9 @@ def list_fills(navi: Navi) -> Any:
 
 
 def list_matches(navi: Navi) -> Any:
-    return navi.match({"films": FILMS, "shop": SHOP}).as_dict()
+    found = navi.match({"films": FILMS, "shop": SHOP}).as_dict()
+    pairs = [{name: part for name, part in pair.items() if name != "reasons"} for pair in found["pairs"]]
+    return {"clusters": found["clusters"], "pairs": pairs}
 
 
 def list_neighbours(navi: Navi) -> Any:

@@ -10,23 +10,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from navi.cli.console import Screen, count_things, make_heading, make_table, quote, shorten
-from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, TablePath, show_model, split_names
+from navi.cli.options import Device, Json, ModelFolder, Overwrite, Paths, Quiet, TablePath, show_model, split_names
 from navi.cli.prepare import note_lost
 from navi.cli.progress import show_progress
 from navi.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
     from navi.tables import Table as TableInMemory
-    from navi.verbs.match import ColumnCluster, Matches
+    from navi.verbs.match import ColumnCluster, Matches, SchemaMatches
     from navi.verbs.name import ColumnNames
 
 EXAMPLES = {
     "match": (
         "navi match films/",
-        "navi match --model model films/ --mapping mapping.json --csv columns.csv",
-        "navi match --model model a.csv b.csv --one-to-one --unify both.parquet",
+        "navi match films/ --explain",
+        "navi match films/ --to schema.csv --top 5",
+        "navi match films/ --write-decisions decisions.csv",
+        "navi match --model model films/ --decisions decisions.csv --mapping mapping.json",
     ),
     "name": (
         "navi name export.csv",
@@ -34,68 +37,142 @@ EXAMPLES = {
         "navi name --model model export.csv --apply named.csv --confidence 0.8",
     ),
 }
+Threshold = Annotated[float, typer.Option(help="Probability from which columns match.")]
+DecisionsFile = Annotated[
+    Path | None, typer.Option("--decisions", metavar="FILE", help="Pairs of columns that are the same, or not.")
+]
 
 
 def match(
     paths: Paths,
+    to: Annotated[
+        Path | None, typer.Option(metavar="SCHEMA", help="Rank candidates in this table, or list of names.")
+    ] = None,
     model: ModelFolder = None,
-    threshold: Annotated[float, typer.Option(help="Probability from which columns match.")] = 0.5,
-    one_to_one: Annotated[bool, typer.Option("--one-to-one", help="At most one column of each table a match.")] = False,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one line a column: .csv, .parquet …")] = None,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Candidates for each column, with --to.")] = 5,
+    threshold: Threshold = 0.5,
+    one_to_one: Annotated[bool, typer.Option("--one-to-one", help="Members of a list do not share a match.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Say what spoke for and against each pair.")] = False,
+    decisions: DecisionsFile = None,
+    write_decisions: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write pairs to decide on, what was decided among them.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer: .csv, .parquet …")] = None,
     mapping: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write attributes for `navi prepare --attributes`.")
     ] = None,
-    unify: Annotated[
-        Path | None, typer.Option(metavar="OUT.parquet", help="Write all rows as one table under the unified names.")
-    ] = None,
+    unify: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    overwrite: Overwrite = False,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find the columns that mean the same over all tables, and a unified name for each."""
+    """Find the columns that mean the same over all tables, or in a target schema."""
     from navi.files import write_json
     from navi.tables import check_output, read_tables, write_table
     from navi.verbs import Navi
-    from navi.verbs.unify import unify as unify_tables
+    from navi.verbs.match import Matches, read_decisions
 
     screen = Screen(quiet=quiet, as_json=as_json)
-    for path in (csv, unify):
-        if path is not None:
-            check_output(path)
-    if mapping is not None and not mapping.parent.is_dir():
-        raise ConfigError(f"Cannot write {mapping}: there is no folder {mapping.parent}. Make it first.")
+    if unify is not None:
+        raise ConfigError(f"--unify is a verb of its own now: navi unify {quote(*paths)} -o {quote(unify)}")
+    for path in filter(None, (csv, write_decisions)):
+        check_output(path)
+    written = [path for path in (csv, mapping, write_decisions) if path is not None]
+    for path in written:
+        # A person fills the file of decisions in and has it written back: the same name is what is meant.
+        check_target(path, paths, overwrite=overwrite or (path == write_decisions == decisions))
     with show_progress(screen) as meter:
         meter.wait("Reading the tables")
         unreadable: list[str] = []
         tables = read_tables(paths, unreadable=unreadable)
+        decided = () if decisions is None else read_decisions(decisions)
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
         meter.wait(f"Comparing the columns of {count_things(len(tables), 'table')}")
-        found = opened.match(tables, threshold=threshold, one_to_one=one_to_one)
+        found = (
+            opened.match(tables, threshold=threshold, one_to_one=one_to_one, decisions=decided, explain=explain)
+            if to is None
+            else opened.match(tables, to=to, top=top, threshold=threshold, decisions=decided, explain=explain)
+        )
     if csv is not None:
         write_table(found.to_arrow(), csv)
     if mapping is not None:
         write_json(mapping, found.as_mapping())
-    if unify is not None:
-        write_table(unify_tables(tables, found), unify)
+    if write_decisions is not None:
+        write_table(found.list_decisions(), write_decisions)
     screen.answer_json(found.as_dict())
-    screen.answer(list_clusters(found))
-    sizes = [len(cluster.columns) for cluster in found.clusters]
-    alone, clusters = sizes.count(1), count_things(len(sizes) - sizes.count(1), "cluster")
-    screen.summarise(
-        make_heading(f"{count_things(sum(sizes), 'column')}: {sum(sizes) - alone} in {clusters}, {alone} alone."),
-        "Headers and values: what each said for a match on average, as logarithms of odds; negative speaks against.",
-        *(f"Written: {path}" for path in (csv, mapping, unify) if path is not None),
-    )
+    screen.answer(list_clusters(found) if isinstance(found, Matches) else list_candidates(found))
+    if explain:
+        screen.answer(*describe_reasons(found))
+    screen.summarise(*summarise_matches(found), *(f"Written: {path}" for path in written))
     note_lost(screen, tables.values())
     note_unreadable(screen, unreadable)
-    shown = " ".join(map(quote, paths))
-    if mapping is None:
-        command = f"navi match {show_model(model)}{shown} --mapping mapping.json"
-        screen.suggest(command, "keep these names as attributes, to prepare and pretrain with")
+    shown, asked = quote(*paths), f"{show_model(model)}{quote(*paths)}{'' if to is None else f' --to {quote(to)}'}"
+    if write_decisions is not None:
+        command = f"navi match {asked} --decisions {quote(write_decisions)}"
+        screen.suggest(command, f"fill in the column `same` of {write_decisions} with yes or no, and have it taken")
+    elif mapping is not None:
+        screen.suggest(f"navi prepare {shown} -o corpus --attributes {quote(mapping)}", "pretrain on these attributes")
+    elif to is None:
+        screen.suggest(f"navi unify {asked} -o all.parquet", "write all rows as one table")
     else:
-        command = f"navi prepare {shown} -o corpus --attributes {quote(mapping)}"
-        screen.suggest(command, "pretrain on these attributes")
+        screen.suggest(f"navi match {asked} --explain", "see what speaks for the candidates")
+
+
+def check_target(target: Path, inputs: Iterable[Path], *, overwrite: bool) -> None:
+    """Refuse to write where there is no folder, over what is there, and among the tables that are read."""
+    if not target.parent.is_dir():
+        raise ConfigError(f"Cannot write {target}: there is no folder {target.parent}. Make it first.")
+    if target.exists() and not overwrite:
+        raise ConfigError(f"{target} exists. Replace it with --overwrite, or give another name.")
+    for path in inputs:
+        if path.is_dir() and path.resolve() in target.resolve().parents:
+            raise ConfigError(f"Cannot write {target}: it would lie among the tables of {path}. Write it elsewhere.")
+
+
+def summarise_matches(found: Matches | SchemaMatches) -> list[RenderableType]:
+    """Return how many columns found a partner, and what the figures mean."""
+    from navi.verbs.match import Matches
+
+    if isinstance(found, Matches):
+        sizes = [len(cluster.columns) for cluster in found.clusters]
+        alone, clusters = sizes.count(1), count_things(len(sizes) - sizes.count(1), "cluster")
+        counted = f"{count_things(sum(sizes), 'column')}: {sum(sizes) - alone} in {clusters}, {alone} alone."
+        what = "Headers and values: what each said for a match on average, as logarithms of odds; negative: against."
+        return [make_heading(counted), what]
+    likely = sum(bool(each.candidates) and each.candidates[0].score >= found.threshold for each in found.columns)
+    counted = (
+        f"{count_things(len(found.columns), 'column')}: {likely} with a candidate of at least {found.threshold:g}."
+    )
+    return [make_heading(counted), "Score: probability that both mean the same."]
+
+
+def list_candidates(found: SchemaMatches) -> Table:
+    """Return the candidates of each column in a target schema, the likeliest first."""
+    rows = [
+        (str(each.column) if rank == 1 else "", str(rank), pair.second.header, f"{pair.score:.2f}")
+        for each in found.columns
+        for rank, pair in enumerate(each.candidates, 1)
+    ]
+    return make_table(("column", "rank", "candidate", "score"), rows, right=("rank", "score"))
+
+
+def describe_reasons(found: Matches | SchemaMatches) -> list[RenderableType]:
+    """Return what spoke for and against pairs: those found, then the nearest partners of columns that stand alone."""
+    from navi.verbs.match import Matches
+
+    if isinstance(found, Matches):
+        parts = {"Found": found.pairs, "Nearest to a column that stands alone": found.nearest}
+    else:
+        parts = {"Best candidates": tuple(pair for each in found.columns for pair in each.candidates[:1])}
+    lines: list[RenderableType] = []
+    for title, pairs in parts.items():
+        lines += [make_heading(f"{title}:")] if pairs else []
+        for pair in pairs:
+            lines.append(f"{pair.first} and {pair.second}, {pair.score:.2f}")
+            lines += [f"    {reason.speaks + ':':9s}{reason.text}" for reason in pair.reasons]
+    return [*lines, ""]
 
 
 def note_unreadable(screen: Screen, reasons: Iterable[str]) -> None:
@@ -139,6 +216,7 @@ def name(
     top: Annotated[int, typer.Option(min=1, metavar="N", help="Candidates for each.")] = 5,
     apply: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the table with its columns renamed.")] = None,
     confidence: Annotated[float, typer.Option(min=0, max=1, help="How sure --apply must be of a name.")] = 0.5,
+    overwrite: Overwrite = False,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -151,6 +229,7 @@ def name(
     screen = Screen(quiet=quiet, as_json=as_json)
     if apply is not None:
         check_output(apply)
+        check_target(apply, [table], overwrite=overwrite)
     with show_progress(screen) as meter:
         meter.wait("Reading the table")
         read = read_table(table, whole=True)

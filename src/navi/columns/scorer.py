@@ -90,16 +90,18 @@ class PairScorer:
     def _expand(bias: Scores, features: Scores) -> Scores:
         return bias.reshape(-1, *[1] * (features.ndim - 1))
 
-    def compete(self, score: Scores, tables: Sequence[str]) -> Scores:
-        """Return the logarithm of the odds that each pair of columns means the same, given all pairs: (K, K).
+    def compete(self, score: Scores, tables: Sequence[str], others: Sequence[str] | None = None) -> Scores:
+        """Return the logarithm of the odds that each pair of columns means the same, given all pairs: (K, L).
 
-        A pair is less likely if either column has a better partner in the other's table. Columns of one table do not
-        compete.
+        `tables` are those of the rows, `others` of the columns, the same where not given. A pair is less likely if
+        either column has a better partner in the other's table. Columns of one table do not compete.
         """
-        table = np.unique(tables, return_inverse=True)[1]
-        features = measure_competition(score, table, table)
+        first, second = np.asarray(tables), np.asarray(tables if others is None else others)
+        number = np.unique(np.concatenate([first, second]), return_inverse=True)[1]
+        ours, theirs = number[: len(first)], number[len(first) :]
+        features = measure_competition(score, ours, theirs)
         weighed = np.tensordot(self.competition[:-1], features, 1) + self.competition[-1]
-        return np.asarray(np.where(table[:, None] == table[None, :], score, (weighed + weighed.T) / 2), np.float32)
+        return np.asarray(np.where(ours[:, None] == theirs[None, :], score, weighed), np.float32)
 
     def save(self, folder: str | Path) -> None:
         """Write the weights into a directory."""

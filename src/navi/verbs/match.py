@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,23 +22,34 @@ from navi.columns import (
     join_profiles,
     profile_columns,
 )
+from navi.columns.texts import embed_texts
 from navi.corpus import RowEncoder, canonicalise
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, TableError
-from navi.tables import read_tables
+from navi.tables import Table, find_headers, read_table, read_tables
 from navi.verbs.result import TabularResult
 
 if TYPE_CHECKING:
     from navi.verbs.navi import Navi
 
-# Shape suffixes: K columns, T tables.
+# Shape suffixes: K columns, L other columns, T tables.
 
 LIMIT = 10.0
 """Scores are cut at this many points, so that no single pair decides over a cluster; what two columns of one table
-count for, unless they are members of one list."""
+count for, unless they are members of one list, and what a decision counts for."""
 NO_LIMIT = 1 << 30
 PLACEHOLDER = "-"
 """Stands for the value of a column that has none, so that its header can be read."""
+SCHEMA = "schema"
+"""What a target schema is called that has no name."""
+SCHEMA_NAMES, SCHEMA_DESCRIPTIONS = ("name", "column", "header", "attribute", "field"), ("description", "definition")
+"""Headers of a table that lists the names of a schema, and what they mean, instead of being one."""
+DECISION_COLUMNS = ("table", "column", "other_table", "other_column", "same")
+ANSWERS = {
+    **dict.fromkeys(("yes", "y", "true", "1", "same"), True),
+    **dict.fromkeys(("no", "n", "false", "0", "different", "not"), False),
+}
+"""How a decision may be written."""
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -51,10 +63,30 @@ class ColumnRef:
     table: str
     header: str
 
+    def __str__(self) -> str:
+        return f"{self.table}/{self.header}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A person's word on two columns."""
+
+    first: ColumnRef
+    second: ColumnRef
+    same: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """Something that speaks for or against the same meaning of two columns."""
+
+    speaks: Literal["for", "against"]
+    text: str
+
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnPair:
-    """Two columns of different tables that were found to mean the same."""
+    """Two columns of different tables, and how likely it is that they mean the same."""
 
     first: ColumnRef
     second: ColumnRef
@@ -64,6 +96,11 @@ class ColumnPair:
     """What their headers contributed, as a logarithm of odds: negative speaks against."""
     values: float
     """What their values contributed, likewise."""
+    reasons: tuple[Reason, ...] = ()
+    """What spoke for and against, what counts most first; only where that was asked for."""
+
+
+Explain = Callable[[int, int], tuple[Reason, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +122,10 @@ class Matches(TabularResult):
     """Those of most columns first."""
     pairs: tuple[ColumnPair, ...]
     """Every pair of columns of different tables that is in one cluster, the surest first."""
+    nearest: tuple[ColumnPair, ...] = ()
+    """The likeliest partner of each column that stands alone, the likeliest first."""
+    decisions: tuple[Decision, ...] = ()
+    """What was decided before."""
 
     def to_arrow(self) -> pa.Table:
         """Return one line a column: name of its cluster, the cluster's number and score, table and header."""
@@ -93,16 +134,7 @@ class Matches(TabularResult):
             for number, cluster in enumerate(self.clusters)
             for column in cluster.columns
         ]
-        types = {
-            "name": pa.string(),
-            "cluster": pa.int64(),
-            "score": pa.float64(),
-            "table": pa.string(),
-            "header": pa.string(),
-        }
-        return pa.table({
-            name: pa.array([line[place] for line in lines], kind) for place, (name, kind) in enumerate(types.items())
-        })  # fmt: skip
+        return _make_table(lines, name=pa.string(), cluster=pa.int64(), score=pa.float64(), **_COLUMN)
 
     def as_dict(self) -> dict[str, object]:
         """Return everything as plain lists and dictionaries, ready for JSON."""
@@ -110,26 +142,235 @@ class Matches(TabularResult):
 
     def as_mapping(self) -> dict[str, dict[str, dict[str, str]]]:
         """Return the attribute of every column, in the form that `navi prepare --attributes` takes."""
-        tables: dict[str, dict[str, str]] = {}
-        for cluster in self.clusters:
-            for column in cluster.columns:
-                tables.setdefault(column.table, {})[column.header] = cluster.name
-        return {"tables": {table: dict(sorted(headers.items())) for table, headers in sorted(tables.items())}}
+        names = {column: cluster.name for cluster in self.clusters for column in cluster.columns}
+        return _make_mapping(names)
+
+    def list_decisions(self) -> pa.Table:
+        """Return what was decided, and every pair found or near it for a person to decide on: what `--decisions` takes.
+
+        `same` is yes, no, or empty where nothing was decided.
+        """
+        given = {frozenset((each.first, each.second)): each.same for each in self.decisions}
+        pairs = [*self.pairs, *self.nearest]
+        known = {frozenset((each.first, each.second)): each.score for each in pairs}
+        lines = [(each.first, each.second) for each in self.decisions]
+        lines += [(each.first, each.second) for each in pairs if frozenset((each.first, each.second)) not in given]
+        answers = {True: "yes", False: "no", None: None}
+        return _make_table(
+            [
+                (*_name(first), *_name(second), answers[given.get(both)], known.get(both))
+                for first, second in dict.fromkeys(lines)
+                for both in [frozenset((first, second))]
+            ],
+            **dict.fromkeys(DECISION_COLUMNS, pa.string()),
+            score=pa.float64(),
+        )
 
 
-def match_tables(navi: Navi, frames: Any, *, threshold: float = 0.5, one_to_one: bool = False) -> Matches:
+@dataclass(frozen=True, kw_only=True)
+class RankedColumn:
+    """A column, and what it may be in a target schema."""
+
+    column: ColumnRef
+    candidates: tuple[ColumnPair, ...]
+    """The likeliest first; the second of each pair is the column of the schema."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaMatches(TabularResult):
+    """All columns of some tables, each with its likeliest partners in a target schema."""
+
+    columns: tuple[RankedColumn, ...]
+    """In the order of the tables."""
+    threshold: float
+    """Probability from which a column is taken for the best of its candidates."""
+    decisions: tuple[Decision, ...] = ()
+    """What was decided before."""
+
+    def to_arrow(self) -> pa.Table:
+        """Return one line a candidate: table and header, rank from 1, the target, and its score."""
+        lines = [
+            (*_name(each.column), rank, pair.second.header, pair.score)
+            for each in self.columns
+            for rank, pair in enumerate(each.candidates, 1)
+        ]
+        return _make_table(lines, **_COLUMN, rank=pa.int64(), target=pa.string(), score=pa.float64())
+
+    def as_dict(self) -> dict[str, object]:
+        """Return everything as plain lists and dictionaries, ready for JSON."""
+        return asdict(self)
+
+    def as_mapping(self) -> dict[str, dict[str, dict[str, str]]]:
+        """Return the target of every column that has a likely one, in the form of `navi prepare --attributes`."""
+        best = (each.candidates[0] for each in self.columns if each.candidates)
+        return _make_mapping({pair.first: pair.second.header for pair in best if pair.score >= self.threshold})
+
+    def list_decisions(self) -> pa.Table:
+        """Return what was decided, and the best candidate of every other column: what `--decisions` takes."""
+        best = tuple(each.candidates[0] for each in self.columns if each.candidates)
+        return Matches(clusters=(), pairs=best, decisions=self.decisions).list_decisions()
+
+
+_COLUMN = {"table": pa.string(), "header": pa.string()}
+
+
+def _name(column: ColumnRef) -> tuple[str, str]:
+    return column.table, column.header
+
+
+def _make_table(lines: Sequence[Sequence[object]], **types: pa.DataType) -> pa.Table:
+    return pa.table({
+        name: pa.array([line[place] for line in lines], kind) for place, (name, kind) in enumerate(types.items())
+    })  # fmt: skip
+
+
+def _make_mapping(names: Mapping[ColumnRef, str]) -> dict[str, dict[str, dict[str, str]]]:
+    tables: dict[str, dict[str, str]] = {}
+    for column in sorted(names):
+        tables.setdefault(column.table, {})[column.header] = names[column]
+    return {"tables": tables}
+
+
+def read_decisions(file: str | Path) -> tuple[Decision, ...]:
+    """Return what a table says of pairs of columns; a line without an answer says nothing."""
+    table = read_table(file)
+    missing = [name for name in DECISION_COLUMNS if name not in table.headers]
+    if missing:
+        raise TableError(f"{file} has no column '{missing[0]}'. Decisions have {', '.join(DECISION_COLUMNS)}.")
+    decisions = []
+    lines = zip(table.row_number.tolist(), table.text.select(DECISION_COLUMNS).to_pylist(), strict=True)
+    for number, (first_table, first, second_table, second, same) in ((n, line.values()) for n, line in lines):
+        if not same:
+            continue
+        if same.strip().lower() not in ANSWERS:
+            raise TableError(f"{file}:{number}: same must be yes, no or empty, got '{same}'.")
+        decisions.append(
+            Decision(
+                first=ColumnRef(first_table, first),
+                second=ColumnRef(second_table, second),
+                same=ANSWERS[same.strip().lower()],
+            )
+        )
+    return tuple(decisions)
+
+
+def match_tables(
+    navi: Navi,
+    frames: Any,
+    *,
+    threshold: float = 0.5,
+    one_to_one: bool = False,
+    decisions: Sequence[Decision] = (),
+    explain: bool = False,
+) -> Matches:
     """Return the columns of several tables in clusters that mean the same; see `Navi.match`."""
-    if not 0.0 < threshold < 1.0:
-        raise ConfigError(f"threshold must lie between 0 and 1, got {threshold}.")
-    profiles = profile_tables(navi, frames)
-    return match_profiles(profiles, PairScorer.load(navi.folder), threshold=threshold, one_to_one=one_to_one)
-
-
-def profile_tables(navi: Navi, frames: Any) -> ColumnProfiles:
-    """Return the profile of every column of at least two tables, those without a single value among them."""
+    _check_threshold(threshold)
     tables = read_tables(frames, navi.read_config, keep_empty=True)
     if len(tables) < 2:
         raise ConfigError(f"Matching takes at least two tables, got {len(tables)}.")
+    return match_profiles(
+        profile_tables(navi, tables),
+        PairScorer.load(navi.folder),
+        threshold=threshold,
+        one_to_one=one_to_one,
+        decisions=decisions,
+        tables=tables if explain else None,
+    )
+
+
+def match_schema(
+    navi: Navi,
+    frames: Any,
+    to: Any,
+    *,
+    top: int = 5,
+    threshold: float = 0.5,
+    decisions: Sequence[Decision] = (),
+    explain: bool = False,
+) -> SchemaMatches:
+    """Return, for each column of some tables, its likeliest partners in a target schema; see `Navi.match`."""
+    _check_threshold(threshold)
+    if top < 1:
+        raise ConfigError(f"top must be at least 1, got {top}.")
+    tables = read_tables(frames, navi.read_config, keep_empty=True)
+    target, descriptions = _read_schema(navi, to, taken=tables)
+    every = {**tables, target.name: target}
+    profiles, scorer = profile_tables(navi, every), PairScorer.load(navi.folder)
+    is_target = np.array(profiles.tables) == target.name
+    ours, theirs = np.flatnonzero(~is_target), np.flatnonzero(is_target)
+    if descriptions:
+        profiles = _add_descriptions(navi, profiles, theirs, descriptions)
+    word, explainer = _Word.read(decisions, profiles), _make_explainer(scorer, profiles, every if explain else None)
+    scored = _score(scorer, profiles, word, explainer, ours, theirs)
+    ranked = []
+    for place, column in enumerate(ours.tolist()):
+        best = np.lexsort((theirs, -scored.logit[place]))[:top].tolist()
+        pairs = tuple(scored.describe(place, at) for at in best)
+        ranked.append(RankedColumn(column=_refer(profiles, column), candidates=pairs))
+    return SchemaMatches(columns=tuple(ranked), threshold=threshold, decisions=tuple(decisions))
+
+
+def _check_threshold(threshold: float) -> None:
+    if not 0.0 < threshold < 1.0:
+        raise ConfigError(f"threshold must lie between 0 and 1, got {threshold}.")
+
+
+def _read_schema(navi: Navi, to: Any, taken: Mapping[str, object]) -> tuple[Table, dict[str, str]]:
+    """Return a target schema as a table, and what its names mean; a list of names is a table without rows.
+
+    A list of names is one of texts, a mapping of names to descriptions, or a table with a column of names and, at most,
+    one of descriptions.
+    """
+    if isinstance(to, list | tuple) and to and all(isinstance(each, str) for each in to):
+        name, names = SCHEMA, dict.fromkeys(to, "")
+    elif isinstance(to, Mapping) and to and all(isinstance(each, str | None) for each in to.values()):
+        name, names = SCHEMA, {str(key): text or "" for key, text in to.items()}
+    else:
+        tables = read_tables(to, navi.read_config, keep_empty=True)
+        if len(tables) > 1:
+            raise TableError(f"A target schema is one table, got {len(tables)}: {', '.join(tables)}.")
+        table = next(iter(tables.values()))
+        name, names = table.name, _read_names(table)
+        if not names:
+            return replace(table, name=_choose_name(name, taken)), {}
+    chosen = _choose_name(name, taken)
+    frame = pa.table({header: pa.array([], pa.string()) for header in names})
+    table = read_tables({chosen: frame}, navi.read_config, keep_empty=True)[chosen]
+    return table, {header: text for header, text in names.items() if text}
+
+
+def _choose_name(name: str, taken: Mapping[str, object]) -> str:
+    return f"{name} ({SCHEMA})" if name in taken else name
+
+
+def _read_names(table: Table) -> dict[str, str]:
+    """Return the names that a table lists, with their descriptions; nothing where the table is a schema itself."""
+    name, *rest = table.headers or ("",)
+    described = len(rest) == 1 and rest[0].lower() in SCHEMA_DESCRIPTIONS
+    if name.lower() not in SCHEMA_NAMES or (rest and not described) or not table.num_rows:
+        return {}
+    texts = table.text.to_pydict()
+    descriptions = texts[rest[0]] if rest else [None] * table.num_rows
+    return {key: text or "" for key, text in zip(texts[name], descriptions, strict=True) if key}
+
+
+def _add_descriptions(
+    navi: Navi, profiles: ColumnProfiles, columns: Ints, descriptions: Mapping[str, str]
+) -> ColumnProfiles:
+    """Return the profiles with what the headers of some columns mean added to what the model makes of them."""
+    described = [k for k in columns.tolist() if profiles.headers[k] in descriptions]
+    texts = [descriptions[profiles.headers[k]] for k in described]
+    added = embed_texts(navi.runner, TextTokenizer(navi.tokenizer), texts)
+    vectors = {name: vector.copy() for name, vector in profiles.vectors.items()}
+    for name in ("header", "column"):
+        both = vectors[name][described] + added
+        vectors[name][described] = both / np.maximum(np.linalg.norm(both, axis=1, keepdims=True), 1e-9)
+    return replace(profiles, vectors=vectors)
+
+
+def profile_tables(navi: Navi, frames: Any) -> ColumnProfiles:
+    """Return the profile of every column of some tables, those without a single value among them."""
+    tables = read_tables(frames, navi.read_config, keep_empty=True)
     tokenizer, parts, found = TextTokenizer(navi.tokenizer), [], set()
     # Columns are read one by one: no row is too long, however wide the table.
     encoder = RowEncoder(navi.tokenizer, replace(navi.prepare_config, max_tokens=NO_LIMIT))
@@ -150,20 +391,167 @@ def profile_tables(navi: Navi, frames: Any) -> ColumnProfiles:
 
 
 def match_profiles(
-    profiles: ColumnProfiles, scorer: PairScorer, *, threshold: float = 0.5, one_to_one: bool = False
+    profiles: ColumnProfiles,
+    scorer: PairScorer,
+    *,
+    threshold: float = 0.5,
+    one_to_one: bool = False,
+    decisions: Sequence[Decision] = (),
+    tables: Mapping[str, Table] | None = None,
 ) -> Matches:
-    """Return profiled columns in clusters that mean the same."""
-    scores = scorer.score(profiles, profiles, Background([profiles]))
-    logit = np.clip(scorer.compete(scores.total, profiles.tables), -LIMIT, LIMIT)
-    shifted = logit - np.float32(np.log(threshold / (1 - threshold)))
+    """Return profiled columns in clusters that mean the same; pairs are explained where their tables are given."""
+    every, word = np.arange(len(profiles)), _Word.read(decisions, profiles)
+    scored = _score(scorer, profiles, word, _make_explainer(scorer, profiles, tables), every, every)
+    shifted = scored.logit - np.float32(np.log(threshold / (1 - threshold)))
     table = np.unique(profiles.tables, return_inverse=True)[1]
-    inside = table[:, None] == table[None, :]
+    inside: Flags = table[:, None] == table[None, :]
     if one_to_one:
         shifted = np.where(assign_one_to_one(shifted, table), shifted, -LIMIT)
-        labels = cluster_scores(shifted, apart=inside)
-    else:
-        labels = cluster_scores(shifted, apart=inside & ~_are_family(profiles))
-    return _describe(profiles, labels, scores, (1 / (1 + np.exp(-logit))).astype(np.float32))
+    apart = inside if one_to_one else inside & ~_are_family(profiles)
+    labels = cluster_scores(shifted, (apart | word.apart) & ~word.together, word.together)
+    return replace(_describe(labels, scored, inside), decisions=tuple(decisions))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scored:
+    """Pairs of some columns with others."""
+
+    profiles: ColumnProfiles
+    """Of all columns."""
+    first: Ints
+    """(K,) place of each column among the profiles."""
+    second: Ints
+    """(L,) likewise."""
+    scores: PairScores
+    before: Floats
+    """(K, L) what the scores are before they compete, decisions taken as given."""
+    logit: Floats
+    """(K, L) logarithm of the odds that both mean the same, all said."""
+    decided: Flags
+    """(K, L) whether a person's word says so."""
+    explain: Explain | None
+
+    def describe(self, first: int, second: int) -> ColumnPair:
+        """Return a pair, given the places of its columns here."""
+        ours, theirs = int(self.first[first]), int(self.second[second])
+        reasons: tuple[Reason, ...] = ()
+        if self.explain is not None:
+            reasons = (*self._explain_rest(first, second), *self.explain(ours, theirs))
+        return ColumnPair(
+            first=_refer(self.profiles, ours),
+            second=_refer(self.profiles, theirs),
+            score=float(1 / (1 + np.exp(-self.logit[first, second]))),
+            headers=float(self.scores.headers[first, second]),
+            values=float(self.scores.values[first, second]),
+            reasons=reasons,
+        )
+
+    def _explain_rest(self, first: int, second: int) -> list[Reason]:
+        """Return what a person's word and the rivals of two columns say."""
+        speaks: Literal["for", "against"] = "for" if self.logit[first, second] > 0 else "against"
+        if self.decided[first, second]:
+            return [Reason(speaks=speaks, text="it was decided so")]
+        moved = float(self.logit[first, second] - self.before[first, second])
+        tables = np.asarray(self.profiles.tables)
+        beside = np.flatnonzero(tables[self.second] == tables[self.second[second]])
+        above = np.flatnonzero(tables[self.first] == tables[self.first[first]])
+        rivals = [(float(self.logit[first, at]), int(self.second[at])) for at in beside if at != second]
+        rivals += [(float(self.logit[at, second]), int(self.first[at])) for at in above if at != first]
+        best, rival = max(rivals, default=(-np.inf, 0))
+        if best > self.logit[first, second]:
+            return [Reason(speaks="against", text=f"{_refer(self.profiles, rival)} is a likelier partner")]
+        return [Reason(speaks="for", text="no other column of either table comes near")] if moved > 1 else []
+
+
+def _refer(profiles: ColumnProfiles, column: int) -> ColumnRef:
+    return ColumnRef(profiles.tables[column], profiles.headers[column])
+
+
+def _score(
+    scorer: PairScorer, profiles: ColumnProfiles, word: _Word, explain: Explain | None, first: Ints, second: Ints
+) -> _Scored:
+    """Return how likely each pair of some columns with others is to mean the same, decisions taken as given.
+
+    Columns that were decided to be the same count as one: what speaks for one of them speaks for all. A pair that was
+    decided on competes with the others as such: that takes a rival away from them, or gives them one.
+    """
+    ours, theirs = (profiles if len(each) == len(profiles) else profiles.take(each) for each in (first, second))
+    scores = scorer.score(ours, theirs, Background([profiles]))
+    total = word.average(scores.total, first, second)
+    same, apart = word.together[np.ix_(first, second)], word.apart[np.ix_(first, second)]
+    decided = np.where(same, LIMIT, np.where(apart, -LIMIT, total)).astype(np.float32)
+    logit = np.clip(scorer.compete(decided, ours.tables, theirs.tables), -LIMIT, LIMIT)
+    logit = np.where(same, LIMIT, np.where(apart, -LIMIT, logit)).astype(np.float32)
+    return _Scored(
+        profiles=profiles,
+        first=first,
+        second=second,
+        scores=scores,
+        before=decided,
+        logit=logit,
+        decided=same | apart,
+        explain=explain,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Word:
+    """What was decided of K columns, and what follows from it."""
+
+    group: Ints
+    """(K,) columns of one group are the same."""
+    together: Flags
+    """(K, K) whether two columns are in one group."""
+    apart: Flags
+    """(K, K) whether their groups are decided not to be the same."""
+
+    @classmethod
+    def read(cls, decisions: Sequence[Decision], profiles: ColumnProfiles) -> _Word:
+        """Return what decisions say; a column that is not there, and a contradiction, are errors."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        columns = list(zip(profiles.tables, profiles.headers, strict=True))
+        place = {column: k for k, column in enumerate(columns)}
+        links: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
+        for each in decisions:
+            for column in (each.first, each.second):
+                if _name(column) not in place:
+                    known = [header for table, header in columns if table == column.table]
+                    if not known:
+                        raise TableError(f"A decision names the table '{column.table}', which is not matched here.")
+                    find_headers(known, [column.header], column.table)
+            links[each.same].append((place[_name(each.first)], place[_name(each.second)]))
+        size = (len(columns), len(columns))
+        same, other = (np.array(links[answer], np.int64).reshape(-1, 2) for answer in (True, False))
+        graph = csr_array((np.ones(len(same)), (same[:, 0], same[:, 1])), shape=size)
+        group = connected_components(graph, directed=False)[1].astype(np.int64)
+        together: Flags = (group[:, None] == group[None, :]) & ~np.eye(len(columns), dtype=np.bool_)
+        apart = np.zeros(size, np.bool_)
+        for first, second in group[other].tolist():
+            if first == second:
+                names = " and ".join(str(_refer(profiles, k)) for k in np.flatnonzero(group == first).tolist())
+                raise ConfigError(f"Decisions contradict each other: {names} are the same, and not the same.")
+            apart |= np.outer(group == first, group == second)
+        return cls(group=group, together=together, apart=apart | apart.T)
+
+    def average(self, score: Floats, first: Ints, second: Ints) -> Floats:
+        """Return the mean score of all pairs of a group of the first with a group of the second, for each pair."""
+        for axis, columns in enumerate((first, second)):
+            numbers, place, counts = np.unique(self.group[columns], return_inverse=True, return_counts=True)
+            if len(numbers) < len(columns):
+                sums = np.zeros((len(numbers), score.shape[1 - axis]), np.float32)
+                np.add.at(sums, place, np.moveaxis(score, axis, 0))
+                score = np.moveaxis((sums / counts[:, None]).astype(np.float32)[place], 0, axis)
+        return score
+
+
+def _make_explainer(scorer: PairScorer, profiles: ColumnProfiles, tables: Mapping[str, Table] | None) -> Explain | None:
+    if tables is None:
+        return None
+    from navi.verbs.explain import Explainer
+
+    return Explainer(scorer, profiles, tables).explain
 
 
 def _are_family(profiles: ColumnProfiles) -> Flags:
@@ -187,11 +575,12 @@ def assign_one_to_one(score: Floats, group: Ints) -> Flags:
     return joined | joined.T
 
 
-def cluster_scores(score: Floats, apart: Flags | None = None) -> Ints:
+def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | None = None) -> Ints:
     """Return the cluster of each member: the two with the best average score merge until none is left above 0: (K,).
 
     `score` (K, K) is symmetric, above 0 where two members belong together. Members that `apart` (K, K) names never meet
-    in a cluster. The number of clusters is what the scores make it.
+    in a cluster; those of a group that `together` names are in one from the beginning. The number of clusters is what
+    the scores make it.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
@@ -201,36 +590,38 @@ def cluster_scores(score: Floats, apart: Flags | None = None) -> Ints:
     top = float(np.abs(score).max()) + 1.0
     # So far apart that no average comes above 0.
     score = score if apart is None else np.where(apart, -top * len(score) ** 2, score)
+    score = score if together is None else np.where(together, top, score)
     tree = linkage(squareform(top - score.astype(np.float64), checks=False), "average")
     labels: Ints = fcluster(tree, np.nextafter(top, 0.0), "distance").astype(np.int64)
     return labels
 
 
-def _describe(profiles: ColumnProfiles, labels: Ints, scores: PairScores, probability: Floats) -> Matches:
+def _describe(labels: Ints, scored: _Scored, inside: Flags) -> Matches:
     """Return the clusters of columns, given the label of each."""
-    columns = [ColumnRef(table, header) for table, header in zip(profiles.tables, profiles.headers, strict=True)]
+    columns = [_refer(scored.profiles, k) for k in range(len(scored.profiles))]
     groups = [sorted(np.flatnonzero(labels == label).tolist(), key=columns.__getitem__) for label in np.unique(labels)]
     groups.sort(key=lambda group: (-len(group), [columns[k] for k in group]))
     names = name_clusters([[columns[k].header for k in group] for group in groups])
     clusters, pairs = [], []
+    nearest: dict[frozenset[int], ColumnPair] = {}
+    outside = np.where(inside, -np.inf, scored.logit)
     for name, group in zip(names, groups, strict=True):
         listed = [
-            ColumnPair(
-                first=columns[first],
-                second=columns[second],
-                score=float(probability[first, second]),
-                headers=float(scores.headers[first, second]),
-                values=float(scores.values[first, second]),
-            )
+            scored.describe(first, second)
             for place, first in enumerate(sorted(group))
             for second in sorted(group)[place + 1 :]
-            if columns[first].table != columns[second].table
+            if not inside[first, second]
         ]
         score = float(np.mean([pair.score for pair in listed])) if listed else 1.0
         clusters.append(ColumnCluster(name=name, columns=tuple(columns[k] for k in group), score=score))
         pairs += listed
-    pairs.sort(key=lambda pair: (-pair.score, pair.first, pair.second))
-    return Matches(clusters=tuple(clusters), pairs=tuple(pairs))
+        if len(group) == 1 and np.isfinite(outside[group[0]]).any():
+            best = int(outside[group[0]].argmax())
+            nearest.setdefault(frozenset((group[0], best)), scored.describe(group[0], best))
+    lists = [
+        sorted(each, key=lambda pair: (-pair.score, pair.first, pair.second)) for each in (pairs, nearest.values())
+    ]
+    return Matches(clusters=tuple(clusters), pairs=tuple(lists[0]), nearest=tuple(lists[1]))
 
 
 def name_clusters(clusters: Sequence[Sequence[str]]) -> list[str]:

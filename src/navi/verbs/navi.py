@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from navi.verbs.calibration import Calibration
     from navi.verbs.impute import Fills
     from navi.verbs.link import Pairs
-    from navi.verbs.match import Matches
+    from navi.verbs.match import Decision, Matches, SchemaMatches
     from navi.verbs.name import Names
     from navi.verbs.search import Neighbours
 
@@ -220,16 +220,58 @@ class Navi:
 
         return name_columns(self, frame, columns, top=top, rows=rows, free=free)
 
-    def match(self, frames: Any, *, threshold: float = 0.5, one_to_one: bool = False) -> Matches:
+    @overload
+    def match(
+        self,
+        frames: Any,
+        *,
+        to: None = None,
+        threshold: float = 0.5,
+        one_to_one: bool = False,
+        decisions: Sequence[Decision] = (),
+        explain: bool = False,
+    ) -> Matches: ...
+
+    @overload
+    def match(
+        self,
+        frames: Any,
+        *,
+        to: Any,
+        top: int = 5,
+        threshold: float = 0.5,
+        decisions: Sequence[Decision] = (),
+        explain: bool = False,
+    ) -> SchemaMatches: ...
+
+    def match(
+        self,
+        frames: Any,
+        *,
+        to: Any = None,
+        top: int = 5,
+        threshold: float = 0.5,
+        one_to_one: bool = False,
+        decisions: Sequence[Decision] = (),
+        explain: bool = False,
+    ) -> Matches | SchemaMatches:
         """Return the columns of several tables, `{name: frame}` or a list, in clusters that mean the same.
 
-        `threshold` is the probability from which columns match. With `one_to_one` a cluster has at most one column of
-        each table. A column whose header says nothing (`col_3`) is matched by its values, one without values by its
-        header.
-        """
-        from navi.verbs.match import match_tables
+        `threshold` is the probability from which columns match. A cluster has at most one column of each table; the
+        members of a list (`star1`, `star2`) may share one, but for `one_to_one`. A column whose header says nothing
+        (`col_3`) is matched by its values, one without values by its header. `decisions` are taken as given, and move
+        the others. With `explain` pairs say what spoke for and against them.
 
-        return match_tables(self, frames, threshold=threshold, one_to_one=one_to_one)
+        With `to`, each column has its `top` candidates in a target schema instead: a table, a list of names, or a
+        mapping of names to descriptions.
+        """
+        from navi.verbs.match import match_schema, match_tables
+
+        if to is None:
+            return match_tables(
+                self, frames, threshold=threshold, one_to_one=one_to_one, decisions=decisions, explain=explain
+            )
+        return match_schema(self, frames, to, top=top, threshold=threshold, decisions=decisions, explain=explain)
 
     def search(
         self, frames: Any, like: Mapping[str, Any] | str | tuple[str, int], k: int = 10, *, method: str = "auto"

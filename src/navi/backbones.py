@@ -58,9 +58,12 @@ def load_tokenizer(name: str | Path) -> Tokenizer:
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise ModelError(f"No tokenizer.json in {folder}. A backbone must bring a fast (Rust) tokenizer.")
-    tokenizer: Tokenizer = Tokenizer.from_file(str(file))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
+    try:
+        tokenizer: Tokenizer = Tokenizer.from_file(str(file))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+    except Exception as error:  # the library raises nothing narrower
+        raise ModelError(f"Cannot read {file}: {error}. Take the one that came with the model.") from error
     return tokenizer
 
 

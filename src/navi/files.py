@@ -1,85 +1,152 @@
-"""The one way to write: beside the target, onto the disk, then under its name, so that nobody ever sees half of it.
+"""The one way to write: aside, onto the disk, then under its name, so that nobody ever sees half of it.
 
-A killed process leaves its unfinished file or folder behind, under a name that ends with its process number. The next
-writer of the same target removes it, and puts a folder back that was moved away but not yet replaced.
+What is being written lies in a folder `.navi-PROCESS@HOST-…` beside its target, which its writer has locked. A killed
+writer's lock ends with it: the next one to write in the same place removes what it left, and puts a folder back that
+was moved away but not yet replaced.
 """
 
 from __future__ import annotations
 
-import glob
+import ctypes
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
+import socket
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from navi.errors import NaviError
+from navi.errors import ConfigError, NaviError
 
 try:
     import fcntl
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-_PART, _OLD = ".part-", ".old-"
+ASIDE = ".navi-"
+"""How the names begin of all that is there for a time only."""
+LOCK_FILE = f"{ASIDE}lock"
+MAX_JSON_BYTES = 1 << 28
+"""Size from which a JSON file of ours is taken for something else."""
+SAMPLED_BYTES, NUM_SAMPLES = 1 << 22, 64
+"""Bytes of a larger file that `digest_sample` reads, and in how many pieces."""
+_OWNER = re.compile(r"(\d+)@(.*)")
+_CHECKSUM = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n}\n\Z')
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
+_AT_WORKING_FOLDER, _EXCHANGE = -100, 2  # what Linux calls AT_FDCWD and RENAME_EXCHANGE
 
 
 @contextmanager
-def write_file(target: Path) -> Iterator[Path]:
-    """Give a path beside `target` to write to, and rename it to the target when the block ends well."""
-    remove_leftovers(target)
-    aside = target.with_name(f"{target.name}{_PART}{os.getpid()}")
-    try:
-        yield aside
-        sync(aside)
-        aside.replace(target)
+def write_file(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
+    """Give a path of the target's name to write to, and put the file in its place when the block ends well."""
+    with _writing(target) as aside:
+        yield aside / target.name
+        sync(aside / target.name)
+        if overwrite or not _link(aside / target.name, target):
+            (aside / target.name).replace(target)
         sync(target.parent)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 @contextmanager
-def write_folder(target: Path) -> Iterator[Path]:
-    """Give a new folder beside `target`, and put it in the target's place when the block ends well.
+def write_folder(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
+    """Give a new folder, and put it in the target's place, at one stroke, when the block ends well.
 
-    Whether a folder that is there already may be replaced, the caller decides before.
+    Whether a folder that is there already may be replaced, the caller decides before; one that comes meanwhile is a
+    FileExistsError without `overwrite`.
     """
-    remove_leftovers(target)
-    aside = target.with_name(f"{target.name}{_PART}{os.getpid()}")
-    aside.mkdir(parents=True)
-    try:
-        with _hold(aside):
-            yield aside
-            for path in (*aside.rglob("*"), aside):
-                sync(path)
-            _replace(target, aside)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _writing(target) as aside:
+        new = aside / target.name
+        new.mkdir()
+        yield new
+        for path in (*new.rglob("*"), new):
+            sync(path)
+        if not os.path.lexists(target) or not overwrite:
+            _rename(new, target)
+        elif not _exchange(new, target):
+            (aside / "old").mkdir()
+            target.rename(aside / "old" / target.name)
+            new.rename(target)
+        sync(target.parent)
 
 
-def write_json(file: Path, content: Any) -> None:
-    """Write a JSON file whole."""
+def write_json(file: Path, content: Any, *, checksum: bool = False) -> None:
+    """Write a JSON file whole; with a checksum of it in its last line, `read_json` sees every change."""
+    text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    if checksum:
+        text = f'{text[:-3]},\n "checksum": "{hashlib.sha256(text.encode()).hexdigest()}"\n}}\n'
     with write_file(file) as aside:
-        aside.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        aside.write_text(text, encoding="utf-8")
 
 
 def read_json(file: Path, error: type[NaviError], remedy: str) -> dict[str, Any]:
     """Return the object in a JSON file, or raise `error` with what is wrong and the `remedy`."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        if (size := file.stat().st_size) > MAX_JSON_BYTES:
+            raise error(f"Cannot read {file}: it has {size} bytes, more than the {MAX_JSON_BYTES} allowed. {remedy}")
+        raw = file.read_bytes()
+        found = json.loads(raw.decode())
     except (OSError, ValueError, RecursionError) as reason:
+        if isinstance(reason, error):
+            raise
         raise error(f"Cannot read {file}: {reason}. {remedy}") from reason
     if not isinstance(found, dict):
         raise error(f"Cannot read {file}: expected an object, found {type(found).__name__}. {remedy}")
+    if "checksum" in found:
+        written = _CHECKSUM.search(raw)
+        if not written or hashlib.sha256(raw[: written.start()] + b"\n}\n").hexdigest() != written[1].decode():
+            raise error(f"{file} is not as it was written: its checksum does not fit. {remedy}")
+        del found["checksum"]
     return found
+
+
+def append_line(file: Path, line: str) -> None:
+    """Add a line to a file that several processes may add to; what a killed one left of a line is taken away."""
+    with file.open("ab+") as opened:
+        if fcntl is not None:
+            with suppress(OSError):  # not every file system locks
+                fcntl.flock(opened, fcntl.LOCK_EX)
+        opened.seek(0)
+        content = opened.read()
+        opened.truncate(content.rfind(b"\n") + 1)
+        opened.write(line.encode() + b"\n")
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def check_target(target: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
+    """Refuse, before any work, to write where something is that nobody asked to replace, and over what is read."""
+    for path in inputs:
+        if target.exists() and path.exists() and target.samefile(path):
+            raise ConfigError(f"Cannot write {target}: it is what is read. Give another name.")
+    if target.is_dir():
+        raise ConfigError(f"Cannot write {target}: it is a folder. Give the name of a file.")
+    if os.path.lexists(target) and not overwrite:
+        raise ConfigError(f"{target} exists. Replace it with --overwrite, or give another name.")
 
 
 def digest_file(file: Path) -> str:
     """Return the SHA-256 of a file's content."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def digest_sample(file: Path) -> str:
+    """Return the SHA-256 of a small file, and of pieces all over a large one, its beginning and end among them."""
+    size, piece = file.stat().st_size, SAMPLED_BYTES // NUM_SAMPLES
+    if size <= SAMPLED_BYTES:
+        return digest_file(file)
+    digest = hashlib.sha256()
+    with file.open("rb") as content:
+        for number in range(NUM_SAMPLES):
+            content.seek((size - piece) * number // (NUM_SAMPLES - 1))
+            digest.update(content.read(piece))
+    return digest.hexdigest()
 
 
 def sync(path: Path) -> None:
@@ -91,60 +158,151 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def remove_leftovers(target: Path) -> None:
-    """Clear away what killed writers of this target have left beside it; put back what one had only moved away."""
-    for mark in (_OLD, _PART):
-        beginning = f"{target.name}{mark}"
-        for path in sorted(target.parent.glob(f"{glob.escape(beginning)}*")):
-            if not path.name.removeprefix(beginning).isdecimal() or _is_in_use(path, beginning):
-                continue
-            if mark == _OLD and not target.exists():
-                path.rename(target)
-            elif path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                with suppress(OSError):
-                    path.unlink()
-
-
-def _is_in_use(path: Path, beginning: str) -> bool:
-    process = int(path.name.removeprefix(beginning))
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        pass
-    except (PermissionError, OverflowError):
-        return True
-    else:
-        if process != os.getpid():
-            return True
-    if not path.is_dir():
-        return False
-    with _hold(path) as held:
-        return not held
-
-
 @contextmanager
-def _hold(folder: Path) -> Iterator[bool]:
-    """Lock a folder, and say whether that was possible.
-
-    A lock ends with its process, and is seen from other containers too, where the number of a process says nothing.
-    """
-    descriptor, held = os.open(folder, os.O_RDONLY), fcntl is None
+def lock(target: Path, *, inside: bool = False) -> Iterator[None]:
+    """Keep a place for this process, by a file beside or inside it; another process at work there is a clear error."""
+    file = target / LOCK_FILE if inside else target.with_name(f"{LOCK_FILE}-{target.name}")
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        owner = os.read(descriptor, 300).decode(errors="replace")
+        if not _hold(descriptor, owner):
+            os.close(descriptor)
+            who = _OWNER.fullmatch(owner)
+            by = f"process {who[1]} on {who[2]}" if who else "another process"
+            raise ConfigError(f"{target} is being written by {by}. Wait until it has ended, or give another place.")
+        if _is_at(descriptor, file):
+            break
+        os.close(descriptor)  # its owner has just ended and removed it
     try:
-        with suppress(OSError):
-            if fcntl is not None:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                held = True
-        yield held
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, _name_owner().encode(), 0)
+        yield
     finally:
+        with suppress(OSError):
+            file.unlink()
         os.close(descriptor)
 
 
-def _replace(target: Path, folder: Path) -> None:
-    old = target.with_name(f"{target.name}{_OLD}{os.getpid()}")
-    if target.exists():
-        target.rename(old)
-    folder.rename(target)
-    sync(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+def was_locked(folder: Path) -> bool:
+    """Return whether a process works in a folder, or was killed while it did."""
+    return (folder / LOCK_FILE).is_file()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Clear away what killed writers have left in a folder; put back what one had only moved away."""
+    for left in (*folder.glob(f"{ASIDE}*@*"), *folder.glob(f"{LOCK_FILE}-*")):
+        with suppress(OSError):  # others may clear away, too
+            descriptor = os.open(left, os.O_RDONLY)
+            try:
+                is_aside = left.is_dir()
+                owner = left.name.removeprefix(ASIDE).rpartition("-")[0] if is_aside else left.read_text()
+                if not _hold(descriptor, owner):
+                    continue
+                for old in (left / "old").glob("*"):
+                    if not os.path.lexists(folder / old.name):
+                        old.rename(folder / old.name)
+                shutil.rmtree(left, ignore_errors=True) if is_aside else left.unlink()
+            finally:
+                os.close(descriptor)
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[Path]:
+    """Give a locked folder beside a target, and remove it afterwards; errors name the target."""
+    aside = None
+    try:
+        remove_leftovers(target.parent)
+        aside, descriptor = _make_aside(target.parent)
+        try:
+            yield aside
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+            os.close(descriptor)
+    except OSError as error:
+        # Inputs are read in the block, too: what went wrong with them is not the target's.
+        ours = aside is None or error.filename is None or str(error.filename).startswith(str(aside))
+        if error.errno is None or not ours or (aside is not None and error.errno not in _FULL):
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(target)) from error
+
+
+def _make_aside(parent: Path) -> tuple[Path, int]:
+    while True:
+        aside = Path(tempfile.mkdtemp(prefix=f"{ASIDE}{_name_owner()}-", dir=parent))
+        try:
+            descriptor = os.open(aside, os.O_RDONLY)
+        except FileNotFoundError:  # someone who clears away was quicker than the lock
+            continue
+        if _hold(descriptor, "") and _is_at(descriptor, aside):
+            return aside, descriptor
+        os.close(descriptor)
+
+
+def _name_owner() -> str:
+    return f"{os.getpid()}@{re.sub(r'[^A-Za-z0-9.]', '_', socket.gethostname())[:60]}"
+
+
+def _hold(descriptor: int, owner: str) -> bool:
+    """Lock what is open, and return whether nobody else has.
+
+    A lock ends with its process, and is seen from other containers too. Where a file system has none, the owner's
+    process number tells, if it is of this host.
+    """
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    process, _, host = owner.partition("@")
+    if not process.isdecimal() or owner == _name_owner():
+        return True
+    if host != _name_owner().partition("@")[2]:
+        return False
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    return False
+
+
+def _link(file: Path, target: Path) -> bool:
+    """Give a file a second name that nothing has yet; false where a file system has no second names."""
+    try:
+        os.link(file, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        return False
+    return True
+
+
+def _rename(folder: Path, target: Path) -> None:
+    """Rename a folder to what nothing is called, or an empty folder."""
+    try:
+        folder.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change places at one stroke; false where the system cannot."""
+    exchange: Any = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
+    if exchange is None:
+        return False
+    here = _AT_WORKING_FOLDER
+    return bool(exchange(here, os.fsencode(one), here, os.fsencode(other), _EXCHANGE) == 0)

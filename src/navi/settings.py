@@ -1,12 +1,13 @@
-"""Settings from a TOML file or a dictionary, put over a configuration with every key and type checked."""
+"""Settings from a TOML file or a dictionary, and the content of JSON files, with every key and type checked."""
 
 from __future__ import annotations
 
 import tomllib
 import types
 import typing
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -53,6 +54,20 @@ def override(base: Config, settings: dict[str, Any], where: str = "") -> Config:
     return cast("Config", replaced)
 
 
+def construct(kind: type[Config], content: Any, **given: Any) -> Config:
+    """Return a dataclass made of what JSON holds and of what is `given`, with every key and type checked."""
+    assert is_dataclass(kind)
+    if not isinstance(content, dict):
+        raise ConfigError(f"expected an object, found {str(content)[:60]!r}")
+    hints, known = typing.get_type_hints(kind), [item for item in fields(kind) if item.name not in given]
+    if unknown := sorted(content.keys() - {item.name for item in known}):
+        raise ConfigError(f"'{unknown[0]}' is not known")
+    for item in known:
+        if item.name not in content and item.default is MISSING and item.default_factory is MISSING:
+            raise ConfigError(f"it has no '{item.name}'")
+    return kind(**given, **{name: _convert(name, value, hints[name]) for name, value in content.items()})
+
+
 def _explain_unknown(full_name: str, key: str, where: str, known: list[str]) -> str:
     near = get_close_matches(str(key), known, n=1, cutoff=0.5)
     hint = f"Did you mean '{where}{near[0]}'?" if near else f"Known here are {', '.join(known)}."
@@ -74,13 +89,51 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
 
 def _fits(value: Any, kind: Any) -> bool:
     origin, members = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return True
     if origin in (types.UnionType, typing.Union):
         return any(_fits(value, member) for member in members)
     if origin is Literal:
         return value in members
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(entry, members[0]) for entry in value)
+    if origin in (tuple, list):
+        return isinstance(value, origin) and all(_fits(entry, members[0]) for entry in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(entry, members[1]) for entry in value.values())
     return type(value) is kind
+
+
+def find_misfit(content: Any, kind: Any, name: str = "it") -> str | None:
+    """Return where JSON is not of a type, a `TypedDict` with all within it or any other; None if it is.
+
+    >>> class Size(typing.TypedDict):
+    ...     rows: int
+    >>> find_misfit({"tables": [{"rows": 3}, {"rows": "3"}]}, typing.TypedDict("Sizes", {"tables": list[Size]}))
+    "tables[1].rows must be a whole number, found '3'"
+    """
+    origin, members = typing.get_origin(kind), typing.get_args(kind)
+    entries: list[tuple[str, Any, Any]] = []
+    if typing.is_typeddict(kind) and isinstance(content, dict):
+        if missing := sorted(kind.__required_keys__ - content.keys()):
+            return f"{name} has no {missing[0]}"
+        before = "" if name == "it" else f"{name}."
+        entries = [(f"{before}{key}", content[key], each) for key, each in _hints(kind).items() if key in content]
+    elif origin is list and isinstance(content, list):
+        entries = [(f"{name}[{place}]", entry, members[0]) for place, entry in enumerate(content)]
+    elif origin is dict and isinstance(content, dict):
+        entries = [(f"{name}[{key!r}]", entry, members[1]) for key, entry in content.items()]
+    elif typing.is_typeddict(kind) or not (_fits(content, kind) or (_is_whole(content) and _fits(0.0, kind))):
+        return f"{name} must be {_describe(kind)}, found {str(content)[:60]!r}"
+    return next((found for key, entry, each in entries if (found := find_misfit(entry, each, key))), None)
+
+
+def _is_whole(content: Any) -> bool:
+    """Return whether a number serves as a float, too."""
+    return type(content) is int and abs(content) < 1 << 53
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _describe(kind: Any) -> str:
@@ -89,6 +142,8 @@ def _describe(kind: Any) -> str:
         return " or ".join(_describe(member) for member in members)
     if origin is Literal:
         return "one of " + ", ".join(repr(choice) for choice in members)
-    if origin is tuple:
+    if origin in (tuple, list):
         return f"a list of {_describe(members[0])}"
+    if origin is dict or typing.is_typeddict(kind):
+        return "an object"
     return _NAMES.get(kind, str(kind))

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from navi.backbones import load_tokenizer
 from navi.batches import Layout, Masks, SpecialTokens
 from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ModelError
@@ -160,8 +159,8 @@ class NaviTableEncoder(TableEncoder):
         cls, path: str | Path, *, name: str = "navi", device: str | None = None, precision: str | None = None
     ) -> Self:
         """Open a model directory that `navi pretrain` wrote."""
-        special = SpecialTokens.of(load_tokenizer(path))
-        runner = Runner(open_model(Path(path)), special, devices=parse_devices(device), precision=precision)
+        model, tokenizer = open_model(Path(path))
+        runner = Runner(model, SpecialTokens.of(tokenizer), devices=parse_devices(device), precision=precision)
         return cls(runner, name=name)
 
     def embed(

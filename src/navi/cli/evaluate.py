@@ -67,7 +67,7 @@ def evaluate(
     from navi_paper import MODELS, EvaluationConfig
     from navi_paper import evaluate as evaluate_models
 
-    screen, opened = Screen(quiet=quiet, as_json=as_json), Corpus.open(corpus)
+    screen, opened = Screen(quiet=quiet, as_json=as_json), Corpus.open(corpus, verify=True)
     amounts = {key: value for key, value in (("rows", rows), ("runs", runs)) if value is not None}
     settings = make_pretrain_config(
         str(opened.config.backbone), preset=None, ablation=None, file=config, flags={"training.max_steps": max_steps}

@@ -126,10 +126,10 @@ def open_or_prepare(source: Path, out: Path, meter: Meter, *, resume: bool, over
 
     is_model = (source / "config.json").is_file()
     if not source.is_dir() or is_model or (source / MANIFEST_FILE).is_file():
-        return Corpus.open(source)
+        return Corpus.open(source, verify=True)
     made = out.with_name(f"{out.name}-corpus")
     if resume and (made / MANIFEST_FILE).is_file():
-        return Corpus.open(made)
+        return Corpus.open(made, verify=True)
     return prepare([source], made, progress=follow_preparing(meter), overwrite=overwrite)
 
 

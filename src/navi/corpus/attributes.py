@@ -77,7 +77,7 @@ def load_attributes(mapping: str | Path | AttributeMapping | None) -> AttributeM
         content = json.loads(Path(mapping).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"Cannot read the attribute mapping {mapping}: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"The attribute mapping {mapping} is not JSON in UTF-8: {error}.") from error
     return parse_attributes(content, str(mapping))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from navi.backbones import load_tokenizer
 from navi.corpus.arrays import ROLES, SPLITS, Encoded, read_arrays
 from navi.corpus.prepareconfig import PrepareConfig
-from navi.errors import CorpusError
-from navi.files import read_json
+from navi.errors import ConfigError, CorpusError
+from navi.files import digest_file, digest_sample, read_json, remove_leftovers
+from navi.settings import find_misfit
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -26,6 +27,51 @@ FORMAT_VERSION = 2
 MOSTLY_EMPTY, MANY_UNKNOWN, MANY_CUT = 0.1, 0.3, 0.5
 """Below this fill, above this share of [UNK] and above this share of cut cells a column is in trouble."""
 LONGEST_EXAMPLE = 60
+_AGAIN = "Prepare the corpus again."
+
+
+class FileEntry(TypedDict, total=False):
+    """A file of a corpus: its size and digests."""
+
+    bytes: int
+    sha256: str
+    sample: str
+    """What `digest_sample` gives; corpora of earlier versions have none."""
+
+
+class TableEntry(TypedDict):
+    """A table of a corpus, and what was left out of it."""
+
+    name: str
+    path: str
+    read: int
+    kept: int
+    tokens: int
+    splits: dict[str, int]
+    dropped: dict[str, int]
+    cells: dict[str, int]
+    notes: list[str]
+    places: dict[str, list[str]]
+
+
+class SkippedEntry(TypedDict):
+    """A file that is no table."""
+
+    path: str
+    reason: str
+
+
+class Manifest(TypedDict):
+    """What `corpus.json` holds."""
+
+    format_version: int
+    fingerprint: str
+    settings: dict[str, Any]
+    totals: dict[str, int]
+    notes: list[str]
+    skipped: list[SkippedEntry]
+    files: dict[str, FileEntry]
+    tables: list[TableEntry]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,24 +90,26 @@ class Corpus(Encoded):
     """Stands for the content of all files: equal exactly where these are."""
 
     @classmethod
-    def open(cls, path: str | Path) -> Corpus:
-        """Open a corpus directory; its arrays are memory-mapped, so this takes no time and no memory."""
+    def open(cls, path: str | Path, *, verify: bool = False) -> Corpus:
+        """Open a corpus directory; its arrays are memory-mapped, so this takes little time and no memory.
+
+        Small files are compared with their digests, and pieces of large ones; with `verify`, all bytes of all of them.
+        """
         folder = Path(path)
         manifest = _read_manifest(folder)
         for name, entry in manifest["files"].items():
-            file, size = folder / name, entry["bytes"]
-            if not file.is_file():
-                raise CorpusError(f"The corpus lacks {file}. Prepare it again.")
-            if (found := file.stat().st_size) != size:
-                raise CorpusError(
-                    f"{file} has {found} bytes where {size} were written: it is damaged. Prepare it again."
-                )
+            _check_file(folder / name, entry, verify=verify)
         tables = [table["name"] for table in manifest["tables"] if table["kept"]]
+        try:
+            encoded = Encoded.from_arrays(tables, read_arrays(folder / ARRAYS_FOLDER))
+            config = PrepareConfig.from_settings(manifest["settings"])
+        except (KeyError, TypeError, ConfigError) as error:
+            raise CorpusError(f"Cannot read the corpus in {folder}: {error}. {_AGAIN}") from error
         return cls(
-            **vars(Encoded.from_arrays(tables, read_arrays(folder / ARRAYS_FOLDER))),
+            **vars(encoded),
             path=folder,
-            manifest=manifest,
-            config=PrepareConfig.from_settings(manifest["settings"]),
+            manifest=cast("dict[str, Any]", manifest),
+            config=config,
             tokenizer=load_tokenizer(folder),
             fingerprint=manifest["fingerprint"],
         )
@@ -73,8 +121,21 @@ class Corpus(Encoded):
         return np.flatnonzero(self.row_split == SPLITS.index(split))
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def _check_file(file: Path, entry: FileEntry, *, verify: bool) -> None:
+    """Raise unless a file is as it was written."""
+    if not file.is_file():
+        raise CorpusError(f"The corpus lacks {file}. {_AGAIN}")
+    if (found := file.stat().st_size) != (size := entry.get("bytes", found)):
+        raise CorpusError(f"{file} has {found} bytes where {size} were written: it is damaged. {_AGAIN}")
+    name, digest = ("sha256", digest_file) if verify else ("sample", digest_sample)
+    if name in entry and digest(file) != entry[name]:  # type: ignore[literal-required]
+        raise CorpusError(f"{file} is not as it was written: its checksum does not fit. {_AGAIN}")
+
+
+def _read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a corpus directory, or say why it is none that can be read."""
+    if not folder.exists():
+        remove_leftovers(folder.parent)  # a run that was to replace it may have been killed on the way
     if not folder.is_dir():
         raise CorpusError(f"No corpus at {folder}: no such directory. `navi prepare PATHS… -o {folder}` makes one.")
     if not (folder / MANIFEST_FILE).is_file():
@@ -83,7 +144,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise CorpusError(
             f"{folder} is not a corpus: it has no {MANIFEST_FILE}{hint}. `navi prepare PATHS… -o CORPUS` makes one."
         )
-    manifest = read_json(folder / MANIFEST_FILE, CorpusError, "Prepare the corpus again.")
+    manifest = read_json(folder / MANIFEST_FILE, CorpusError, _AGAIN)
     if "format_version" not in manifest:
         raise CorpusError(f"Cannot read {folder / MANIFEST_FILE}: it has no format version. Prepare the corpus again.")
     if (version := manifest["format_version"]) != FORMAT_VERSION:
@@ -91,7 +152,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} has format version {version}, this is NAVI {VERSION} and reads {FORMAT_VERSION}. "
             "Prepare the corpus again, or use the version that made it."
         )
-    return manifest
+    if misfit := find_misfit(manifest, Manifest):
+        raise CorpusError(f"Cannot read {folder / MANIFEST_FILE}: {misfit}. {_AGAIN}")
+    return cast("Manifest", manifest)
 
 
 def inspect_corpus(corpus: Corpus) -> dict[str, Any]:

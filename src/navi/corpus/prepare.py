@@ -36,7 +36,7 @@ from navi.corpus.encode import EncodedChunk, Merger, RowEncoder
 from navi.corpus.hashing import Hashes, hash_text, hash_texts, mix
 from navi.corpus.prepareconfig import PrepareConfig
 from navi.errors import ConfigError, CorpusError, MissingExtraError, TableError
-from navi.files import digest_file, sync, write_folder, write_json
+from navi.files import digest_file, digest_sample, lock, remove_leftovers, sync, write_folder, write_json
 from navi.tables import ReadReport, Source, find_sources, read_chunks
 from navi.version import VERSION
 
@@ -119,11 +119,13 @@ def prepare(
     `overwrite` is set. The same tables and settings give the same bytes, whatever the number of workers.
     """
     config, target, report = config or PrepareConfig(), Path(out), progress or (lambda event: None)
+    remove_leftovers(target.parent)
     _check_target(target, overwrite)
     sources, skipped = _find_tables(paths)
     tokenizer = load_tokenizer(config.backbone)
     try:
-        with write_folder(target) as folder:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with lock(target), write_folder(target, overwrite=overwrite) as folder:
             (folder / TOKENIZER_FILE).write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
             drafts = _draft_sources(sources, folder, config, report)
             select_tables(drafts, config)
@@ -136,9 +138,10 @@ def prepare(
                 entries = _merge(tables, merger, config, report)
                 encoded = merger.finish()
             shutil.rmtree(folder / _SCRATCH)
-            write_json(folder / MANIFEST_FILE, _make_manifest(folder, encoded, entries, skipped, config, report))
+            manifest = _make_manifest(folder, encoded, entries, skipped, config, report)
+            write_json(folder / MANIFEST_FILE, manifest, checksum=True)
     except OSError as error:
-        raise CorpusError(f"Cannot write to {target.parent}: {error.strerror or error}.") from error
+        raise CorpusError(f"Cannot write {error.filename or target}: {error.strerror or error}.") from error
     return Corpus.open(target)
 
 
@@ -462,9 +465,10 @@ def _make_manifest(
     files: dict[str, dict[str, Any]] = {}
     for path in paths:
         sync(path)
-        files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest_file(path)}
+        digests = {"sha256": digest_file(path), "sample": digest_sample(path)}
+        files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, **digests}
         report(ProgressEvent(stage="write", done=len(files), total=len(paths), rows=encoded.arrays.num_rows))
-    digests = "\n".join(f"{name} {entry['sha256']}" for name, entry in files.items())
+    content = "\n".join(f"{name} {entry['sha256']}" for name, entry in files.items())
     arrays, headers = encoded.arrays, encoded.headers.to_pylist()
     columns: dict[str, set[str]] = {name: set() for name in encoded.tables}
     for table, header in zip(arrays.column_table, arrays.column_header, strict=True):
@@ -472,7 +476,7 @@ def _make_manifest(
     return {
         "format_version": FORMAT_VERSION,
         "navi_version": VERSION,
-        "fingerprint": hashlib.sha256(digests.encode()).hexdigest(),
+        "fingerprint": hashlib.sha256(content.encode()).hexdigest(),
         "tokenizer": files[TOKENIZER_FILE]["sha256"],
         "settings": config.as_settings(),
         "totals": {

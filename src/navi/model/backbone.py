@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, get_type_hints
 
 import torch
 from safetensors import SafetensorError
@@ -12,13 +11,141 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_backbone
-from navi.errors import ModelError
+from navi.errors import ConfigError, ModelError
+from navi.files import read_json
 from navi.model.base import unpack_weights
-from navi.model.encoder import NaviConfig, NaviModel
+from navi.model.encoder import FORMAT_VERSION, NaviConfig, NaviModel
+from navi.settings import find_misfit
+from navi.version import VERSION
 
 NEW_PARAMETERS = ("projection.", "unknown_attribute", "attribute_scale")
 """Prefixes of the parameters that no backbone brings; they start cold and learn at a rate of their own."""
 HEAD, WORDS = "head.", "embeddings.word_embeddings.weight"
+COPY_AGAIN = "Copy the model again."
+
+
+class BertShape(TypedDict, total=False):
+    """The entries of a BERT's config.json that are taken over; all others are left where they are."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    max_position_embeddings: int
+    type_vocab_size: int
+    pad_token_id: int | None
+    hidden_act: str
+    hidden_dropout_prob: float
+    layer_norm_eps: float
+    initializer_range: float
+
+
+LARGEST = {
+    "vocab_size": 1 << 22,
+    "hidden_size": 1 << 14,
+    "num_hidden_layers": 128,
+    "num_attention_heads": 256,
+    "intermediate_size": 1 << 16,
+    "max_position_embeddings": 1 << 20,
+    "type_vocab_size": 64,
+}
+"""The largest model that is taken for one."""
+HARMLESS: dict[str, tuple[Any, ...]] = {
+    "auto_map": (),
+    "quantization_config": (),
+    "custom_pipelines": (),
+    "attn_implementation": ("eager", "sdpa"),
+    "_attn_implementation": ("eager", "sdpa"),
+    "experts_implementation": ("eager",),
+    "position_embedding_type": ("absolute",),
+    "is_decoder": (False,),
+    "add_cross_attention": (False,),
+}
+"""Entries that would have transformers fetch or run code, or that make another model, and what they may be."""
+
+
+def load_navi(folder: Path) -> NaviModel:
+    """Return the NAVI model in a folder, on the CPU: every tensor there by name, of its shape, and finite."""
+    config = read_config(folder)
+    if config["model_type"] != NaviConfig.model_type:
+        raise ModelError(
+            f"{folder} holds a '{config['model_type']}' model, not a NAVI model. It may serve as a backbone: "
+            f"navi pretrain CORPUS -o MODEL --from {folder}."
+        )
+    model = _make_empty(config, folder)
+    weights = _read_weights(folder)
+    _check_weights(weights, model, folder)
+    model.load_state_dict(weights, strict=False, assign=True)
+    model.tie_weights()
+    for name, buffer in model.named_buffers():  # those that no file holds
+        module, _, last = name.rpartition(".")
+        made = torch.arange(buffer.shape[1]).expand(1, -1) if last == "position_ids" else torch.zeros(buffer.shape)
+        setattr(model.get_submodule(module), last, made.to(buffer.dtype))
+    return model
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return the checked entries of a config.json that a NAVI model is made of, and its `model_type`."""
+    file = folder / "config.json"
+    found = read_json(file, ModelError, "A model's folder holds config.json, tokenizer.json and weights.")
+    kind = found.get("model_type")
+    if kind not in ("bert", NaviConfig.model_type):
+        raise ModelError(f"The backbone in {folder} is of type '{kind}'. Expected a BERT-architecture checkpoint.")
+    if kind == NaviConfig.model_type:
+        _check_version(folder, found.get("format_version", 1))
+    for key, allowed in HARMLESS.items():
+        if (entry := found.get(key)) is not None and entry not in allowed:
+            raise ModelError(f"{file} has {key} = {entry!r}, which is never followed. Remove it if you trust the rest.")
+    known = get_type_hints(BertShape) | get_type_hints(NaviConfig.__init__)
+    kept = {key: entry for key, entry in found.items() if key in known and key != "kwargs"}
+    misfits = (misfit for key, entry in kept.items() if (misfit := find_misfit(entry, known[key], key)))
+    if misfit := next(misfits, None) or _find_excess(kept):
+        raise ModelError(f"Cannot read {file}: {misfit}. {COPY_AGAIN}")
+    return {**kept, "model_type": kind}
+
+
+def _check_version(folder: Path, version: Any) -> None:
+    if version == FORMAT_VERSION and type(version) is int:
+        return
+    is_newer = isinstance(version, int) and version > FORMAT_VERSION
+    remedy = "Update navi-tables: pip install -U navi-tables." if is_newer else "Pretrain it again: navi pretrain …"
+    raise ModelError(
+        f"The model in {folder} has format version {version}, this is NAVI {VERSION} and reads {FORMAT_VERSION}. "
+        f"{remedy.replace('…', 'CORPUS -o MODEL.')}"
+    )
+
+
+def _find_excess(config: dict[str, Any]) -> str | None:
+    """Return what is out of range in a configuration, or None."""
+    from transformers.activations import ACT2FN
+
+    for key, most in LARGEST.items():
+        if not 1 <= config.get(key, 1) <= most:
+            return f"{key} must lie between 1 and {most}, found {config[key]}"
+    for key in ("hidden_dropout_prob", "projection_dropout", "layer_norm_eps", "initializer_range"):
+        if not 0 <= config.get(key, 0) <= 1:
+            return f"{key} must lie between 0 and 1, found {config[key]}"
+    if config.get("hidden_act", "gelu") not in ACT2FN:
+        return f"hidden_act is {config['hidden_act']!r}, which is not known"
+    if config.get("hidden_size", 768) % config.get("num_attention_heads", 12):
+        return "hidden_size is not a multiple of num_attention_heads"
+    if not 0 <= (config.get("pad_token_id") or 0) < config.get("vocab_size", 1 << 22):
+        return f"pad_token_id is {config['pad_token_id']}, beyond vocab_size"
+    layers, num_layers = config.get("attribute_layers") or [], config.get("num_hidden_layers", 12)
+    if len(layers) > max(2, num_layers) or not all(0 <= layer < num_layers for layer in layers):
+        return f"attribute_layers must be some of the {num_layers} layers, found {str(layers)[:60]}"
+    return None
+
+
+def _make_empty(config: dict[str, Any], folder: Path) -> NaviModel:
+    """Return the model of a configuration without any weights: it takes no memory, whatever sizes are declared."""
+    entries = {key: entry for key, entry in config.items() if key != "model_type"}
+    try:
+        with torch.device("meta"):
+            return NaviModel(NaviConfig(**entries))
+    except (ConfigError, ValueError, TypeError) as error:
+        raise ModelError(f"Cannot read {folder / 'config.json'}: {error} {COPY_AGAIN}") from error
 
 
 def load_backbone(name: str | Path, **settings: Any) -> NaviModel:
@@ -29,21 +156,17 @@ def load_backbone(name: str | Path, **settings: Any) -> NaviModel:
     unpickled and no code of the backbone is run.
     """
     folder = find_backbone(name)
-    config, is_navi = _read_config(folder, settings)
-    model = NaviModel(config)
+    config = read_config(folder) | settings
+    is_navi = config["model_type"] == NaviConfig.model_type
+    empty = _make_empty(config, folder)
     weights = _read_weights(folder)
     if not is_navi:
-        weights = _rename(weights, config)
+        weights = _rename(weights, empty.config)
     elif WORDS in weights:  # shared ones are stored once
         weights.setdefault(f"attribute_encoder.{WORDS}", weights[WORDS])
-    _check_shapes(weights, model.state_dict(), folder)
+    _check_weights(weights, empty, folder, optional=() if is_navi else (*NEW_PARAMETERS, HEAD))
+    model = NaviModel(empty.config)
     missing, _ = model.load_state_dict(weights, strict=False)
-    lost = [key for key in missing if not key.startswith((*NEW_PARAMETERS, HEAD)) and "position_ids" not in key]
-    if lost:
-        raise ModelError(
-            f"The backbone in {folder} lacks {len(lost)} weights, {lost[0]} among them. "
-            "Expected a BERT-architecture checkpoint."
-        )
     model.config.cold_head = any(key.startswith(HEAD) and "decoder" not in key for key in missing)
     model.config.cold_start = not is_navi
     model.tie_weights()
@@ -61,20 +184,6 @@ def is_new(name: str, config: NaviConfig) -> bool:
     return name.startswith((*new, HEAD) if config.cold_head else new)
 
 
-def _read_config(folder: Path, settings: dict[str, Any]) -> tuple[NaviConfig, bool]:
-    """Return the configuration with settings put over it, and whether it is a NAVI model's."""
-    file = folder / "config.json"
-    try:
-        found = json.loads(file.read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise ModelError(f"Cannot read {file}: {error}. A backbone folder holds config.json and weights.") from error
-    kind = found.get("model_type")
-    if kind not in ("bert", NaviConfig.model_type):
-        raise ModelError(f"The backbone in {folder} is of type '{kind}'. Expected a BERT-architecture checkpoint.")
-    kept = {key: entry for key, entry in found.items() if key not in ("architectures", "model_type", "_name_or_path")}
-    return NaviConfig(**{**kept, **settings}), kind != "bert"
-
-
 def _read_weights(folder: Path) -> dict[str, Tensor]:
     if (folder / MANIFEST_FILE).is_file():
         return unpack_weights(folder)
@@ -82,18 +191,35 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
     if not file.is_file():
         raise ModelError(f"No {WEIGHTS_FILE} in {folder}. Pickled weights are never loaded; convert them first.")
     try:
-        return {name: tensor.float() for name, tensor in load_file(file).items()}
-    except SafetensorError as error:
-        raise ModelError(f"Cannot read {file}: {error}.") from error
+        weights = load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"Cannot read {file}: {error}. {COPY_AGAIN}") from error
+    if strange := [name for name, tensor in weights.items() if not tensor.is_floating_point() and "_ids" not in name]:
+        raise ModelError(f"{file} holds {strange[0]} as whole numbers, which are no weights. {COPY_AGAIN}")
+    return {name: tensor.float() for name, tensor in weights.items()}
 
 
-def _check_shapes(weights: dict[str, Tensor], expected: dict[str, Tensor], folder: Path) -> None:
+def _check_weights(
+    weights: dict[str, Tensor], model: NaviModel, folder: Path, *, optional: tuple[str, ...] = ()
+) -> None:
+    """Raise unless weights are those of a model: none missing, none left over, each of its shape and finite."""
+    parameters, known = dict(model.named_parameters()), model.state_dict()
+    missing = [name for name in parameters if name not in weights and not name.startswith(optional)]
+    if missing:
+        raise ModelError(
+            f"The weights in {folder} are not whole: {len(missing)} tensors are missing, {missing[0]} among them. "
+            "Expected those of its config.json, of a NAVI model or a BERT."
+        )
     for name, tensor in weights.items():
-        if name in expected and tensor.shape != expected[name].shape:
+        if name not in known:
+            raise ModelError(f"{folder} has a tensor {name} that its config.json has no place for. {COPY_AGAIN}")
+        if tensor.shape != known[name].shape:
             raise ModelError(
-                f"The backbone in {folder} has {name} of shape {tuple(tensor.shape)}, but its config.json asks "
-                f"for {tuple(expected[name].shape)}. Take both from the same checkpoint."
+                f"The model in {folder} has {name} of shape {tuple(tensor.shape)}, but its config.json asks "
+                f"for {tuple(known[name].shape)}. Take both from the same checkpoint."
             )
+        if not tensor.sum().isfinite():
+            raise ModelError(f"The tensor {name} in {folder} holds what is no number (NaN or infinite). {COPY_AGAIN}")
 
 
 def _rename(weights: dict[str, Tensor], config: NaviConfig) -> dict[str, Tensor]:

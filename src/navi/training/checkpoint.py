@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,29 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from navi.errors import ConfigError, TrainingError
-from navi.files import read_json, sync, write_folder, write_json
+from navi.files import ASIDE, digest_file, lock, read_json, sync, was_locked, write_folder, write_json
+from navi.settings import construct
 from navi.training.config import PretrainConfig
 
 CHECKPOINTS, RECORD_FILE = "checkpoints", "pretrain.json"
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 APPENDED = ("metrics.jsonl", "samples.txt", "events")
 """What a run adds to while it goes."""
+EXPORTED = (
+    "config.json",
+    "tokenizer.json",
+    "README.md",
+    "headers.arrow",
+    "values.arrow",
+    "columns.arrow",
+    "curves.png",
+)
+"""What stands beside the weights of a finished run."""
 FORMAT = 2
 """Version of the files of a checkpoint; one of another version is refused."""
 HARMLESS = ("workers", "checkpoint_steps", "checkpoint_minutes", "keep_checkpoints", "max_bad_steps", "curves")
 """Settings of `TrainingConfig` that change no result and may differ when a run is resumed."""
-_DELETE = "Delete it to go on from the one before."
+_DELETE, _START_AGAIN = "Delete it to go on from the one before.", "Start again (--overwrite)."
 
 
 @dataclass(kw_only=True)
@@ -107,13 +118,23 @@ def save_checkpoint(
             moments = optimizer.state_dict()["state"]
             save_file({f"{i}/{name}": x for i, each in moments.items() for name, x in each.items()}, aside / OPTIMIZER)
             sync(aside / OPTIMIZER)
-            write_json(aside / STATE, {"format": FORMAT, "state": asdict(state), "identity": asdict(identity)})
-    kept = list_checkpoints(out)[-keep:]
-    for other in place.parent.iterdir():
+            digests = {name: digest_file(aside / name) for name in (WEIGHTS, OPTIMIZER)}
+            content = {"format": FORMAT, "state": asdict(state), "identity": asdict(identity), "sha256": digests}
+            write_json(aside / STATE, content, checksum=True)
+    remove_checkpoints(out, keep=keep)
+
+
+def remove_checkpoints(out: Path, *, keep: int = 0) -> None:
+    """Remove all checkpoints but the newest `keep`, and all that is left of others."""
+    kept = list_checkpoints(out)[-keep:] if keep else []
+    for other in (out / CHECKPOINTS).glob("*"):
         if other not in kept:
             # Without its state a half-deleted one is no checkpoint.
-            (other / STATE).unlink(missing_ok=True)
+            with suppress(OSError):
+                (other / STATE).unlink()
             shutil.rmtree(other, ignore_errors=True)
+    if not kept:
+        shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
 
 
 def save_weights(model: nn.Module, file: Path) -> None:
@@ -138,14 +159,18 @@ def load_state(place: Path) -> tuple[RunState, RunIdentity]:
             "version that wrote it, or start again (--overwrite)."
         )
     try:
-        return RunState(**found["state"]), RunIdentity(**found["identity"])
-    except (KeyError, TypeError) as error:
-        raise TrainingError(f"The checkpoint {place} is damaged: {error!r}. {_DELETE}") from error
+        return construct(RunState, found.get("state")), construct(RunIdentity, found.get("identity"))
+    except ConfigError as error:
+        raise TrainingError(f"The checkpoint {place} is damaged: {error}. {_DELETE}") from error
 
 
 def load_tensors(place: Path, model: nn.Module, optimizer: AdamW) -> None:
     """Put a checkpoint's weights and optimiser state into place."""
+    digests = read_json(place / STATE, TrainingError, _DELETE).get("sha256")
     try:
+        for name, digest in digests.items() if isinstance(digests, dict) else ():
+            if digest_file(place / name) != digest:
+                raise TrainingError(f"The checkpoint {place} is damaged: {name} is not as it was written. {_DELETE}")
         weights, moments = load_file(place / WEIGHTS), load_file(place / OPTIMIZER)
     except (OSError, SafetensorError) as error:
         raise TrainingError(f"The checkpoint {place} is damaged: {error}. {_DELETE}") from error
@@ -153,18 +178,25 @@ def load_tensors(place: Path, model: nn.Module, optimizer: AdamW) -> None:
     if set(parameters) != set(weights):
         different = sorted(set(parameters) ^ set(weights))
         raise TrainingError(f"The checkpoint {place} is of another model: {different[0]} is not in both. {_DELETE}")
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
     state: dict[int, dict[str, Tensor]] = {}
-    for full_name, tensor in moments.items():
-        number, name = full_name.split("/")
-        state.setdefault(int(number), {})[name] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    try:
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(weights[name])
+        for full_name, tensor in moments.items():
+            number, name = full_name.split("/")
+            state.setdefault(int(number), {})[name] = tensor
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    except (RuntimeError, ValueError) as error:
+        raise TrainingError(f"The checkpoint {place} is of another model: {error}. {_DELETE}") from error
 
 
-def open_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
-    """Make sure that a run can write to `out` and harms nothing there; clear away what it is to write over."""
+@contextmanager
+def open_folder(out: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
+    """Keep `out` for a run that can write to it and harms nothing there; clear away what it is to write over.
+
+    The lock says of a run that was killed before its first checkpoint that the folder is a run's.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
@@ -174,25 +206,27 @@ def open_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
             f"Cannot write to {out}: {error.strerror}. Give a directory that can be written to."
         ) from error
     checkpoints, finished = list_checkpoints(out), (out / RECORD_FILE).is_file()
-    if not checkpoints and not finished:
+    if not checkpoints and not finished and not was_locked(out):
         # Some files of others might have names that a run writes to.
-        others = sorted({path.name for path in out.iterdir()} - {CHECKPOINTS, "curves.png", *APPENDED})
-        if others:
+        names = {path.name for path in out.iterdir() if not path.name.startswith(ASIDE)}
+        if others := sorted(names - {CHECKPOINTS, "curves.png", *APPENDED}):
             raise ConfigError(
                 f"{out} holds files that are not a run's, {others[0]} among them. Give a new or an empty directory."
             )
-    if resume:
-        return
-    if not overwrite and (checkpoints or finished):
+    if not resume and not overwrite and (checkpoints or finished):
         state = f"a run that stands at {checkpoints[-1].name}" if checkpoints else "a finished model"
         raise ConfigError(
             f"{out} holds {state}. Resume it (--resume), overwrite it (--overwrite), or give another directory."
         )
-    for name in (RECORD_FILE, CHECKPOINTS, *APPENDED):
-        if (out / name).is_dir():
-            shutil.rmtree(out / name)
-        else:
-            (out / name).unlink(missing_ok=True)
+    with lock(out, inside=True):
+        if not resume:
+            remove_checkpoints(out)
+            for name in (RECORD_FILE, WEIGHTS, *EXPORTED, *APPENDED):
+                if (out / name).is_dir():
+                    shutil.rmtree(out / name)
+                else:
+                    (out / name).unlink(missing_ok=True)
+        yield
 
 
 def recall_config(out: Path) -> PretrainConfig | None:
@@ -202,8 +236,10 @@ def recall_config(out: Path) -> PretrainConfig | None:
         return PretrainConfig.from_dict(load_state(checkpoints[-1])[1].config)
     if not (out / RECORD_FILE).is_file():
         return None
-    record = read_json(out / RECORD_FILE, TrainingError, "Start again (--overwrite).")
-    return PretrainConfig.from_dict(record["config"])
+    record = read_json(out / RECORD_FILE, TrainingError, _START_AGAIN)
+    if not isinstance(config := record.get("config"), dict):
+        raise TrainingError(f"Cannot read {out / RECORD_FILE}: it has no settings. {_START_AGAIN}")
+    return PretrainConfig.from_dict(config)
 
 
 @contextmanager

@@ -12,8 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_licence
-from navi.errors import ModelError
-from navi.files import read_json, write_json
+from navi.errors import ConfigError, ModelError
+from navi.files import digest_file, read_json, sync, write_json
+from navi.settings import construct
 from navi.training.checkpoint import RECORD_FILE, save_weights
 from navi.version import VERSION
 
@@ -31,6 +32,8 @@ _HEADERS = pa.schema(
     {"header": pa.string(), "attribute": pa.string(), "rows": pa.int64(), "tables": pa.list_(pa.string())}
 )
 _VALUES = pa.schema({"attribute": pa.string(), "value": pa.string(), "count": pa.int64()})
+DIGESTED = (WEIGHTS_FILE, "config.json", TOKENIZER_FILE, HEADERS_FILE, VALUES_FILE, "columns.arrow")
+"""Files of a model directory whose digests its record has."""
 MAX_DISTINCT = 2000
 """Attributes with more distinct training values than this are open: their values are not listed."""
 MAX_VALUES, MAX_COLUMNS = 100_000, 1500
@@ -97,15 +100,21 @@ class TrainingResult:
         """Write the record into the model directory; it says that the run is done."""
         record = asdict(self)
         del record["path"]
-        write_json(self.path / RECORD_FILE, record)
+        files = [file for file in sorted(self.path.iterdir()) if file.is_file() and file.name in DIGESTED]
+        for file in files:
+            sync(file)
+        digests = {file.name: digest_file(file) for file in files}
+        write_json(self.path / RECORD_FILE, {**record, "sha256": digests}, checksum=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Return the record of a model directory."""
         file, remedy = Path(path) / RECORD_FILE, "A model directory holds the record of its run."
+        record = read_json(file, ModelError, remedy)
+        record.pop("sha256", None)
         try:
-            return cls(path=Path(path), **read_json(file, ModelError, remedy))
-        except TypeError as error:
+            return construct(cls, record, path=Path(path))
+        except ConfigError as error:
             raise ModelError(f"Cannot read {file}: {error}. {remedy}") from error
 
 

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -41,14 +41,17 @@ def pretrain(
     """
     folder, settings, source = Path(out), config or PretrainConfig(), open_corpus(corpus)
     accelerator = make_accelerator()
-    if accelerator.is_main_process:
-        open_folder(folder, resume=resume, overwrite=overwrite)
-    accelerator.wait_for_everyone()
-    checkpoints = list_checkpoints(folder) if resume else []
-    if resume and not checkpoints and (folder / RECORD_FILE).is_file():
-        return _recall(folder, source, settings)
-    devices = list(range(torch.cuda.device_count()))
-    with torch.random.fork_rng(devices), keep_freed_memory(accelerator.device), listen_for_signals() as find_signal:
+    with ExitStack() as stack:
+        if accelerator.is_main_process:
+            stack.enter_context(open_folder(folder, resume=resume, overwrite=overwrite))
+        accelerator.wait_for_everyone()
+        checkpoints = list_checkpoints(folder) if resume else []
+        if resume and not checkpoints and (folder / RECORD_FILE).is_file():
+            return _recall(folder, source, settings)
+        devices = list(range(torch.cuda.device_count()))
+        stack.enter_context(torch.random.fork_rng(devices))
+        stack.enter_context(keep_freed_memory(accelerator.device))
+        find_signal = stack.enter_context(listen_for_signals())
         trainer = Trainer(source, folder, settings, accelerator, find_signal, progress)
         trainer.begin(checkpoints[-1] if checkpoints else None)
         return trainer.finish()
@@ -60,7 +63,7 @@ def open_corpus(corpus: Corpus | str | Path) -> Corpus:
         return corpus
     from navi.corpus import Corpus
 
-    return Corpus.open(corpus)
+    return Corpus.open(corpus, verify=True)
 
 
 def _recall(folder: Path, corpus: Corpus, config: PretrainConfig) -> TrainingResult:

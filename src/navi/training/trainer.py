@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +25,7 @@ from navi.training.checkpoint import (
     RunState,
     load_state,
     load_tensors,
+    remove_checkpoints,
     save_checkpoint,
     writing,
 )
@@ -123,7 +123,7 @@ class Trainer:
             with writing(self.out):
                 self.log.draw()
                 export_run(self.stepper.model, self.special, self.corpus, result)
-            shutil.rmtree(self.out / CHECKPOINTS, ignore_errors=True)
+            remove_checkpoints(self.out)
         self.accelerator.wait_for_everyone()
         return result
 

@@ -3,57 +3,42 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
 
-from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE
+from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, load_tokenizer
 from navi.corpus import PrepareConfig
 from navi.errors import ConfigError, ModelError
-from navi.files import digest_file, read_json
-from navi.model import NaviConfig, NaviModel
-from navi.model.base import list_files, unpack_weights
-from navi.model.encoder import FORMAT_VERSION
-from navi.version import VERSION
+from navi.files import digest_file, read_json, was_locked
+from navi.model import NaviModel
+from navi.model.backbone import COPY_AGAIN, load_navi, read_config
+from navi.model.base import list_files
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 CONFIG_FILE, TOKENIZER_FILE, RECORD_FILE, CORPUS_FILE = "config.json", "tokenizer.json", "pretrain.json", "corpus.json"
-COPY_AGAIN = "Copy the model again."
 Devices = str | torch.device | Sequence[str | torch.device] | None
 """One device, several (`cuda:0,cuda:1` or a list), or None for the best there is."""
 EXPECTED_DEVICES = "Expected cpu, cuda, cuda:0 or several, such as cuda:0,cuda:1."
 
 
-def open_model(folder: Path) -> NaviModel:
-    """Return the model of a model directory, on the CPU, ready for inference."""
+def open_model(folder: Path) -> tuple[NaviModel, Tokenizer]:
+    """Return the model of a model directory, on the CPU, ready for inference, and its tokenizer."""
     check_folder(folder)
-    try:
-        with without_bars():
-            if (folder / MANIFEST_FILE).is_file():
-                config = NaviConfig.from_pretrained(folder)
-                model = NaviModel.from_pretrained(None, config=config, state_dict=unpack_weights(folder))
-            else:
-                model = NaviModel.from_pretrained(folder)
-    except (OSError, SafetensorError, RuntimeError) as error:
-        raise ModelError(f"Cannot load the model in {folder}: {error}. Pretrain it again, or copy it whole.") from error
-    return cast("NaviModel", model.eval())
-
-
-@contextmanager
-def without_bars() -> Iterator[None]:
-    """Keep transformers from drawing progress bars of its own."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
+    for name, digest in _read_record(folder).get("sha256", {}).items():
+        if (folder / name).is_file() and digest_file(folder / name) != digest:
+            raise ModelError(f"{folder / name} is not as it was written: its checksum does not fit. {COPY_AGAIN}")
+    model, tokenizer = load_navi(folder).eval(), load_tokenizer(folder)
+    if (last := max(tokenizer.get_vocab().values(), default=0)) >= model.config.vocab_size:
+        raise ModelError(
+            f"The tokenizer in {folder} has a token {last}, but its config.json and weights know "
+            f"{model.config.vocab_size}. {COPY_AGAIN}"
+        )
+    return model, tokenizer
 
 
 def check_folder(folder: Path) -> None:
@@ -66,14 +51,15 @@ def check_folder(folder: Path) -> None:
         raise ModelError(
             f"{folder} is a corpus, not a model. Learn one from it first: navi pretrain {folder} -o MODEL."
         )
-    if (folder / "checkpoints").is_dir() and not (folder / RECORD_FILE).is_file():
+    is_begun = (folder / "checkpoints").is_dir() or was_locked(folder)
+    if is_begun and not (folder / RECORD_FILE).is_file():
         raise ModelError(
             f"{folder} holds a run that is not finished. Finish it first: navi pretrain CORPUS -o {folder} --resume."
         )
     for name in list_model_files(folder):
         if not (folder / name).is_file():
             raise ModelError(f"{folder} is not a model: it has no {name}. Give a directory that `navi pretrain` wrote.")
-    _check_config(folder, read_json(folder / CONFIG_FILE, ModelError, COPY_AGAIN))
+    read_config(folder)
 
 
 def list_model_files(folder: Path) -> tuple[str, ...]:
@@ -81,23 +67,6 @@ def list_model_files(folder: Path) -> tuple[str, ...]:
     if (folder / MANIFEST_FILE).is_file():
         return (MANIFEST_FILE, *list_files(folder))
     return (CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
-
-
-def _check_config(folder: Path, config: dict[str, Any]) -> None:
-    if config.get("model_type") != "navi":
-        raise ModelError(
-            f"{folder} holds a '{config.get('model_type')}' model, not a NAVI model. It may serve as a backbone: "
-            f"navi pretrain CORPUS -o MODEL --from {folder}."
-        )
-    version = config.get("format_version", 1)
-    if version != FORMAT_VERSION:
-        remedy = "Pretrain it again: navi pretrain CORPUS -o MODEL."
-        if version > FORMAT_VERSION:
-            remedy = "Update navi-tables: pip install -U navi-tables."
-        raise ModelError(
-            f"The model in {folder} has format version {version}, this is NAVI {VERSION} and reads {FORMAT_VERSION}. "
-            f"{remedy}"
-        )
 
 
 def fingerprint_model(folder: Path) -> str:
@@ -110,14 +79,23 @@ def fingerprint_model(folder: Path) -> str:
 
 def find_prepare_config(folder: Path) -> PrepareConfig:
     """Return the settings that the model's own corpus was prepared with, where the record says, else the defaults."""
-    file = folder / RECORD_FILE
-    settings = read_json(file, ModelError, COPY_AGAIN).get("corpus", {}).get("settings") if file.is_file() else None
+    settings = _read_record(folder).get("corpus", {}).get("settings")
     if settings is None:
         return PrepareConfig(backbone=str(folder))
     try:
         return PrepareConfig.from_settings({**settings, "backbone": str(folder)})
     except (KeyError, TypeError, ConfigError) as error:
-        raise ModelError(f"Cannot read the corpus's settings in {file}: {error}.") from error
+        raise ModelError(f"Cannot read the corpus's settings in {folder / RECORD_FILE}: {error}.") from error
+
+
+def _read_record(folder: Path) -> dict[str, Any]:
+    """Return the record of a model's training, where it has one; what is read of it is of the right type."""
+    file = folder / RECORD_FILE
+    record = read_json(file, ModelError, COPY_AGAIN) if file.is_file() else {}
+    for name in ("corpus", "sha256"):
+        if not isinstance(record.get(name, {}), dict):
+            raise ModelError(f"Cannot read {file}: {name} must be an object, found {str(record[name])[:60]!r}.")
+    return record
 
 
 def parse_devices(device: Devices) -> list[torch.device]:

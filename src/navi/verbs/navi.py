@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import pyarrow as pa
 
-from navi.backbones import find_model, load_tokenizer
+from navi.backbones import find_model
 from navi.batches import SpecialTokens
 from navi.corpus import Encoded, PrepareConfig, RowEncoder
 from navi.model import Runner
@@ -57,7 +57,7 @@ class Navi:
         CPU and bfloat16 on a GPU if it is not given; int8 is quicker on a CPU, and near float32 but not the same.
         """
         folder, devices = find_model(path), parse_devices(device)
-        model, tokenizer = open_model(folder), load_tokenizer(folder)
+        model, tokenizer = open_model(folder)
         special = SpecialTokens.of(tokenizer)
         runner = Runner(model, special, devices=devices, precision=precision, tokens_per_batch=tokens_per_batch)
         return cls(runner, tokenizer, folder, find_prepare_config(folder))

@@ -6,11 +6,11 @@ import codecs
 import csv
 import datetime as dt
 import gzip
-import importlib
 import io
 import json
 import pickle
 import re
+import time
 import tracemalloc
 import zipfile
 
@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.errors import ConfigError, MissingExtraError, TableError
+from navi.errors import ConfigError, TableError
 from navi.tables import ReadConfig, ReadReport, Source, find_sources, read_chunks, to_arrow
 
 ROWS = [{"title": "Heat", "year": "1995"}, {"title": "Ran", "year": "1985"}]
@@ -361,7 +361,7 @@ TEXTS_READ = {
     "headers that repeat or are missing": (
         "a.csv", "name, name ,,column_3\n1,2,3,4\n",
         [{"name": "1", "name (2)": "2", "column_3": "3", "column_3 (2)": "4"}],
-        [TOLD.format("name", "name (2)"), TOLD.format("column_3", "column_3 (2)")],
+        ["columns without a name: column_3", TOLD.format("name", "name (2)"), TOLD.format("column_3", "column_3 (2)")],
     ),
     "commas": ("a.csv", "a,b\n1,2\n", [{"a": "1", "b": "2"}], []),
     "decimal commas": ("a.csv", "a;b\n1,5;2,5\n", [{"a": "1,5", "b": "2,5"}], ["delimiter ';'"]),
@@ -486,7 +486,7 @@ LOSSES = {
         "a.json", f'[{DEEP}, {{"a": 1}}]', [{"a": "1"}], {"nested too deeply": 1}, ["1: value 1"],
     ),
     "text behind an array": (
-        "a.json", '[{"a": 1}]\n{"a": 2}', [{"a": "1"}], {"broken row": 1}, ["2: text after the end of the array"],
+        "a.json", '[{"a": 1}]\n{"a": 2}', [{"a": "1"}, {"a": "2"}], {}, ["2: text after the end of the array"],
     ),
     "half of a surrogate pair": (
         "a.jsonl", '{"a": "x\\ud800", "b\\udfff": "\\ud83d\\ude00"}\n', [{"a": "x\ufffd", "b\ufffd": "😀"}],
@@ -500,6 +500,41 @@ LOSSES = {
     "an open bracket, where lines show its end": (
         "a.json", '[\n  {"a": 1},\n  {"a": [2},\n  {"a": 3}\n]', [{"a": "1"}, {"a": "3"}],
         {"broken row": 1}, ["3: value 2: Expecting ',' delimiter"],
+    ),
+    "several values in a line": (
+        "a.jsonl", '{"a": 1}\n{"a": 2}{"a": 3} {"a": 4}\n', [{"a": "1"}], {"broken row": 3},
+        ["2: text after the value, at column 9"],
+    ),
+    "an array that is closed too early": (
+        "a.json", '[{"a": 1}, {"a": 2}], {"a": 3}, {"a": 4}]', [{"a": "1"}, {"a": "2"}, {"a": "3"}, {"a": "4"}], {},
+        ["1: text after the end of the array"],
+    ),
+    "an open bracket on one line": (
+        "a.json", '[{"a": 1}, {"a": [2}, {"a": 3}, {"a": 4}]', [{"a": "1"}, {"a": "3"}, {"a": "4"}],
+        {"broken row": 1}, ["1: value 2: Expecting ',' delimiter"],
+    ),
+    "a bracket too few on one line": (
+        "a.json", '[{"a": 1, {"a": 2}, {"a": 3}]', [{"a": "2"}, {"a": "3"}],
+        {"broken row": 1}, ["1: value 1: Expecting property name enclosed in double quotes"],
+    ),
+    "a quote too many on one line": (
+        "a.json", '[{"a": "x"y"}, {"a": "z"}, {"a": "w"}]', [{"a": "z"}, {"a": "w"}],
+        {"broken row": 1}, ["1: value 1: Expecting ',' delimiter"],
+    ),
+    "a quote too few on one line": (
+        "a.json", '[{"a": "x}, {"a": "z"}, {"a": "w"}]', [{"a": "z"}, {"a": "w"}],
+        {"broken row": 1}, ["1: value 1: Expecting ',' delimiter"],
+    ),
+    "a title above the header": (
+        "a.csv", "Films of 1985,,\n\ntitle,year,land\nRan,1985,jp\nBrazil,1985,uk\n",
+        [{"title": "Ran", "year": "1985", "land": "jp"}, {"title": "Brazil", "year": "1985", "land": "uk"}], {},
+        ["1: 'Films of 1985'; the header is in row 3"],
+    ),
+    "remarks above the header": (
+        "a.csv", "Source;World Bank\nUpdated;2024-01-02\n\nland;code;1990;1991;1992\nPeru;PER;1;2;3\nChad;TCD;4;5;6\n",
+        [{"land": "Peru", "code": "PER", "1990": "1", "1991": "2", "1992": "3"},
+         {"land": "Chad", "code": "TCD", "1990": "4", "1991": "5", "1992": "6"}], {},
+        ["1: 'Source | World Bank'; the header is in row 4", "2: 'Updated | 2024-01-02'; the header is in row 4"],
     ),
     "an open array": (
         "a.json", '[{"a": 1},\n{"a": "tw', [{"a": "1"}], {"broken row": 1},
@@ -518,6 +553,29 @@ def test_what_is_lost_is_counted_and_listed_and_the_rest_stays(write, name, cont
     reason, (first, *_) = next(iter(report.places.items()))
     with pytest.raises(TableError, match=re.escape(f"{':'.join(first.split(':')[:2])}: {reason}")):
         read(path, strict=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",title\nr1,Heat\nr2,Ran\n",
+        "title\nHeat,1995,us\nRan,1985,jp\n",
+        "a,b\n1,2,3,4\n5,6,7,8\n",
+        "name,,\nHeat,1995,us\nRan,1985,jp\n",
+    ],
+)
+def test_a_first_row_with_few_names_is_the_header_where_no_other_row_looks_like_one(path, text):
+    path.write_text(text)
+    rows, report = read(path)
+    assert len(rows) == 2
+    assert "above the header" not in report.places
+
+
+def test_the_row_of_the_header_may_be_given(path):
+    path.write_text("one,two,three\nreal,header,row\n1,2,3\n")
+    assert read(path, header_row=2)[0] == [{"real": "1", "header": "2", "row": "3"}]
+    path.write_text("Films,,\ntitle,year,land\nRan,1985,jp\n")
+    assert read(path, header_row=1)[0][0] == {"Films": "title", "column_2": "year", "column_3": "land"}
 
 
 def test_bytes_that_a_given_encoding_has_not_are_replaced_and_counted(write):
@@ -554,6 +612,24 @@ def test_a_stray_quote_far_from_the_end_costs_its_line_alone(path):
     rows, report = read(path)
     assert len(rows) == 39_999
     assert report.dropped == {"quote never closed": 1}
+
+
+def test_a_long_cell_is_one_cell_and_its_lines_are_no_rows(path):
+    text = "a line of a long text\n" * 20_000
+    path.write_text(f'a,b\n1,"{text}"\n2,x\n')
+    rows, report = read(path)
+    assert rows == [{"a": "1", "b": text.strip()}, {"a": "2", "b": "x"}]
+    assert report.dropped == {}
+
+
+def test_rows_that_an_open_quote_swallows_before_damage_are_read(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    lines = [f"{number},text {number},x" for number in range(200)]
+    lines[5] = '5,"open,x'
+    path.write_bytes(gzip.compress(("a,b,c\n" + "\n".join(lines) + "\nhalf").encode())[:-6])
+    rows, report = read(path)
+    assert len(rows) == 199
+    assert report.dropped == {"quote never closed": 1, "cut off by damage": 1}
 
 
 @pytest.mark.parametrize("tail", ["half a ro", '1,"an open cell\nthat goes on\n', '1,"an open cell\nthat goes o'])
@@ -649,6 +725,78 @@ def test_json_written_by_the_standard_library_reads_back_equal(tmp_path_factory,
     assert read(path, chunk_rows=chunk_rows) == (rows, ReadReport(read=len(rows)))
 
 
+# What no table has, and a hostile file may.
+
+
+HOSTILE = {
+    "a cell": ("a.csv", b"a,b\n1," + b"x" * 1001, r"a\.csv:2: a cell has more than 1,000 characters"),
+    "a quoted cell": ("a.csv", b'a,b\n1,"' + b"x\n" * 600 + b'"', r"a\.csv:2: a cell has more than 1,000 characters"),
+    "a cell of JSON": ("a.jsonl", b'{"a": "' + b"x" * 1001 + b'"}', r"a\.jsonl:1: a cell has more than 1,000"),
+    "a line": ("a.csv", b"a,b\n1" + b",x" * 5_001, r"a\.csv:2: a line has more than 10,000 characters"),
+    "a row": ("a.csv", b"a,b\n1" + b',"x\n"' * 5_001, r"a\.csv:2: a row has more than 10,000 characters"),
+    "a value": ("a.json", b'[{"a": "' + b"x" * 50_000, r"a\.json:1: a value has more than 10,000 characters"),
+    "columns": ("a.csv", b"a," * 100 + b"b\n" + b"1," * 100 + b"2\n", r"a\.csv: it has more than 100 columns"),
+    "members": ("a.json", b'[{"a": [' + b"1," * 100 + b"1]}]", r"a\.json:1: a row has more than 100 cells"),
+    "nested columns": ("a.parquet", make_parquet(pa.table({"a": [[1] * 101]})), "101 columns, the most are 100"),
+    "gzip": ("a.csv.gz", gzip.compress(b"a,b\n" + b"\n" * 200_000), "decompresses to more than 20 times its size"),
+    "Parquet": (
+        "a.parquet", make_parquet(pa.table({"a": ["x" * 50] * 4000})), "its cells take more than 100,000 bytes",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def small_limits(monkeypatch):
+    """Limits that a small file is beyond."""
+    limits = {"MAX_CELL": 1000, "MAX_LINE": 10_000, "MAX_COLUMNS": 100, "MAX_CONTENT": 100_000, "MAX_RATIO": 20}
+    for module in ("binary", "chunk", "delimited", "excel", "flattening", "jsontext", "sources", "textreader"):
+        for name, limit in limits.items():
+            monkeypatch.setattr(f"navi.tables.{module}.{name}", limit, raising=False)
+    before = csv.field_size_limit(limits["MAX_CELL"])
+    yield
+    csv.field_size_limit(before)
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize(("name", "content", "message"), HOSTILE.values(), ids=HOSTILE)
+def test_what_is_out_of_all_proportion_is_one_clear_error(write, name, content, message):
+    path = write(name, content)
+    with pytest.raises(TableError, match=message):
+        read(path, max_family=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "num_dropped"),
+    [
+        ("a.json", b"[" + b'{"a": tru},' * 70_000 + b'{"a": 1}]', 70_000),
+        ("a.json", b"[" + b'{"a": [},' * 70_000 + b'{"a": 1}]', 70_000),
+        ("a.json", b"[" + b'{"a": "x"y"},' * 50_000 + b'{"a": 1}]', 50_000),
+        ("a.json", b'[{"a": 1}, {"' + b"a" * (1 << 25), 1),
+        ("a.json", b'[{"a": 1}' + b', {"a": {' * 50_000, None),
+        ("a.jsonl", b'{"a": 1}\n' + b'{"a": tru}\n' * 70_000, 70_000),
+        ("a.csv", b"a,b\n1,x\n" + b'2,"y\n' * 70_000, 70_000),
+        ("a.csv", ",".join(f"c{number}" for number in range(60_000)).encode() + b"\n" + b"1\n" * 100_000, 0),
+        ("a.jsonl", b'{"a": [' + b"true," * 2_000_000 + b"true]}", 0),
+        ("a.jsonl", b'{"a": ' + b'{"b": ' * 990 + b"1" + b"}" * 991, 1),
+    ],
+)
+def test_reading_takes_time_in_proportion_to_the_file_whatever_is_in_it(write, name, content, num_dropped):
+    path, begin = write(name, content), time.process_time()
+    _, report = read(path)
+    assert time.process_time() - begin < 20
+    assert num_dropped is None or report.dropped.total() == num_dropped
+
+
+def test_a_batch_of_nulls_is_no_longer_than_its_bytes(write):
+    _, report = read(write("a.arrows", make_arrow(pa.ipc.new_stream, pa.table({"a": pa.nulls(10**7)}))))
+    assert report.dropped == {"cut off by damage": 10**7}
+
+
+def test_details_of_places_are_short(write):
+    report = read(write("a.jsonl", '{"' + "h" * 100_000 + '": "x\\ud800", "' + "h" * 100_000 + '": 1}\n'))[1]
+    assert max(map(len, [*report.notes, *(place for places in report.places.values() for place in places)])) < 500
+
+
 # Parquet, Feather and Arrow.
 
 TABLE = pa.table(
@@ -689,7 +837,8 @@ def test_columns_of_one_name_are_told_apart(tmp_path, name):
     (tmp_path / name).write_bytes(data)
     rows, report = read(tmp_path / name)
     assert rows == [{"a": "1", "a (2)": "2", "column_3": "3"}]
-    assert report.notes == ["header 'a' appears more than once: told apart as 'a (2)'"]
+    told = "header 'a' appears more than once: told apart as 'a (2)'"
+    assert report.notes == ["columns without a name: column_3", told]
 
 
 def test_whole_floats_are_recognised_over_all_row_groups(tmp_path):
@@ -790,11 +939,148 @@ def test_cells_of_a_workbook_are_written_as_text(workbook, chunk_rows):
     assert report.read == 2
 
 
-def test_the_first_sheet_that_is_not_empty_is_read_and_the_others_are_named(workbook):
+def test_each_sheet_with_anything_in_it_is_a_table_and_one_may_be_chosen(workbook, tmp_path):
     write_workbook(workbook, [], [["a"], [1]], [["b"], [2]])
+    assert find_names(workbook) == ["movies/Sheet2", "movies/Sheet3"]
+    assert read(f"{workbook}#Sheet3")[0] == [{"b": "2"}]
+    assert find_names(f"{workbook}#Sheet3") == ["movies"]
+    touch(tmp_path, "other.csv")
+    write_workbook(tmp_path / "single.xlsx", [["c"], [3]])
+    assert find_names(tmp_path) == ["movies/Sheet2", "movies/Sheet3", "other", "single"]
+    assert find_names(f"{tmp_path}#Sheet3") == ["movies", "other"]
+    with pytest.raises(TableError, match=r"movies\.xlsx has no sheet 'x' with .* Expected one of Sheet2, Sheet3"):
+        find_sources([f"{workbook}#x"])
+    with pytest.raises(TableError, match=r"No workbook in .* has a sheet 'x'"):
+        find_sources([f"{tmp_path}#x"])
+
+
+def test_a_title_above_the_header_of_a_sheet_is_found_and_said(workbook):
+    write_workbook(workbook, [["Films"], [], ["title", "year", "land"], ["Ran", 1985, "jp"], ["Heat", 1995, "us"]])
     rows, report = read(workbook)
-    assert rows == [{"a": "1"}]
-    assert report.notes == ["sheet 'Sheet2' is read, not read: 'Sheet1', 'Sheet3'"]
+    assert rows[0] == {"title": "Ran", "year": "1985", "land": "jp"}
+    assert report.places == {"above the header": [f"{workbook}:1: 'Films'; the header is in row 3"]}
+
+
+def test_a_table_that_begins_in_another_column_has_no_columns_before_it(workbook):
+    write_workbook(workbook, [[None, "title", "year"], [None, "Ran", 1985]])
+    rows, report = read(workbook)
+    assert rows == [{"title": "Ran", "year": "1985"}]
+    assert report.headers == ["title", "year"]
+
+
+def change_part(workbook, part, old, new):
+    """Write a workbook again, with a text of one part replaced."""
+    with zipfile.ZipFile(workbook) as whole:
+        parts = {name: whole.read(name) for name in whole.namelist()}
+    assert old in parts[part]
+    parts[part] = parts[part].replace(old, new)
+    with zipfile.ZipFile(workbook, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+
+
+RELATION = '<Relationships><Relationship Id="r1" Type="x/officeDocument" Target="xl/workbook.xml"/></Relationships>'
+PARTS = {
+    "_rels/.rels": RELATION,
+    "xl/workbook.xml": """<x:workbook xmlns:x="a" xmlns:r="b"><x:workbookPr date1904="1"/>
+        <x:sheets><x:sheet name="Films" sheetId="1" r:id="r9"/><x:sheet name="Chart" sheetId="2" r:id="r8"/></x:sheets>
+        </x:workbook>""",
+    "xl/_rels/workbook.xml.rels": """<Relationships>
+        <Relationship Id="r9" Type="x/worksheet" Target="worksheets/sheet1.xml"/>
+        <Relationship Id="r8" Type="x/chartsheet" Target="chartsheets/sheet1.xml"/>
+        <Relationship Id="r7" Type="x/sharedStrings" Target="/xl/sharedStrings.xml"/>
+        <Relationship Id="r6" Type="x/styles" Target="styles.xml"/></Relationships>""",
+    "xl/sharedStrings.xml": """<x:sst xmlns:x="a"><x:si><t>title</t></x:si><x:si><x:t>seen</x:t></x:si>
+        <x:si><x:r><x:t>R</x:t></x:r><x:r><x:t>an_x000A_乱</x:t></x:r><x:rPh><x:t>ラン</x:t></x:rPh></x:si></x:sst>""",
+    "xl/styles.xml": """<styleSheet><numFmts><numFmt numFmtId="164" formatCode="[Red]yyyy\\-mm;@"/>
+        <numFmt numFmtId="165" formatCode="0.0&quot; days&quot;"/></numFmts>
+        <cellStyleXfs><xf numFmtId="14"/></cellStyleXfs>
+        <cellXfs><xf numFmtId="0"/><xf numFmtId="164"/><xf numFmtId="165"/><xf numFmtId="46"/><xf numFmtId="20"/>
+        </cellXfs></styleSheet>""",
+    "xl/worksheets/sheet1.xml": """<x:worksheet xmlns:x="a"><x:sheetData>
+        <x:row><x:c t="s"><x:v>0</x:v></x:c><x:c t="s"><x:v>1</x:v></x:c></x:row>
+        <x:row r="3"><x:c r="A3" t="s"><x:v>2</x:v></x:c><x:c r="B3" s="1"><x:f>TODAY()</x:f><x:v>1</x:v></x:c></x:row>
+        <x:row><x:c r="A4" s="2"><x:v>1.5</x:v></x:c></x:row>
+        <x:row><x:c s="0"/><x:c s="3"><x:v>1.25</x:v></x:c></x:row>
+        <x:row><x:c t="e"><x:v>#N/A</x:v></x:c><x:c s="4"><x:v>0.25</x:v></x:c></x:row>
+        </x:sheetData></x:worksheet>""",
+}
+
+
+def write_parts(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in PARTS.items():
+            archive.writestr(name, content)
+
+
+def test_a_workbook_is_read_as_the_standard_says(workbook):
+    write_parts(workbook)
+    rows, report = read(workbook)
+    assert rows == [
+        {"title": "Ran\n乱", "seen": "1904-01-02"},
+        {"title": "1.5"},
+        {"seen": "1 day, 6:00:00"},
+        {"title": "#N/A", "seen": "06:00:00"},
+    ]
+    assert report == ReadReport(read=4)
+
+
+def test_what_a_sheet_says_of_its_size_is_not_believed(workbook):
+    write_workbook(workbook, [["a", "b"], *([number, "x"] for number in range(40))])
+    change_part(workbook, "xl/worksheets/sheet1.xml", b'ref="A1:B41"', b'ref="A1:B3"')
+    assert len(read(workbook)[0]) == 40
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cell", "detail"),
+    [
+        (b"<v>7</v>", b"<v>seven</v>", "seven", "'seven' is no number, read as text"),
+        (b"<v>7</v>", b"<v>nan</v>", "nan", "'nan' is no number, read as text"),
+        (b't="n"><v>7</v>', b't="b"><v>7</v>', "7", "'7' is no truth value, read as text"),
+        (b't="n"><v>7</v>', b't="s"><v>99</v>', None, "there is no shared text number '99'"),
+        (b't="n"><v>7</v>', b't="d"><v>soon</v>', "soon", "'soon' is no date"),
+        (b'<c r="B2" t="n"><v>7</v>', b'<c r="B2" s="1" t="n"><v>1e99</v>', "1e99", "1e99 is no date"),
+    ],
+)
+def test_a_cell_that_is_not_what_its_type_says_is_entered(workbook, old, new, cell, detail):
+    write_workbook(workbook, [["a", "b", "c"], ["x", 7, dt.datetime(2020, 1, 2)], ["y", 8, None]])
+    change_part(workbook, "xl/worksheets/sheet1.xml", old, new)
+    rows, report = read(workbook)
+    assert (rows[0].get("b"), rows[1]) == (cell, {"a": "y", "b": "8"})
+    assert report.places == {"not what its type says": [f"{workbook}:2: {detail}"]}
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [
+        ("xl/worksheets/sheet1.xml", b'<row r="2"', b'<row r="99999999999999999999"'),
+        ("xl/worksheets/sheet1.xml", b'r="B2"', b'r="ZZZ2"'),
+        ("xl/worksheets/sheet1.xml", b'r="B2"', b'r="A2"'),
+        ("xl/worksheets/sheet1.xml", b'<row r="2"', b'<row r="x"'),
+    ],
+)
+def test_places_that_cannot_be_are_not_believed(workbook, part, old, new):
+    write_workbook(workbook, [["a", "b"], ["x", 7]])
+    change_part(workbook, part, old, new)
+    assert read(workbook)[0] == [{"a": "x", "b": "7"}]
+
+
+def test_a_workbook_that_declares_entities_is_refused(workbook):
+    write_workbook(workbook, [["a"], ["x"]])
+    change_part(workbook, "xl/workbook.xml", b"<workbook", b'<!DOCTYPE x [<!ENTITY a "b">]><workbook')
+    with pytest.raises(TableError, match="its XML declares entities, which no workbook does"):
+        read(workbook)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_a_cell_of_a_workbook_may_not_be_endless(workbook):
+    write_parts(workbook)
+    change_part(workbook, "xl/sharedStrings.xml", b"<t>title</t>", b"<t>" + b"x" * 1001 + b"</t>")
+    with pytest.raises(TableError, match="a cell of more than 1,000 characters"):
+        read(workbook)
+    change_part(workbook, "xl/sharedStrings.xml", b"<t>xxx", b"<t>" + b"x" * 200_000)
+    with pytest.raises(TableError, match="bytes that claim to hold 2"):
+        read(workbook)
 
 
 def test_cells_beyond_the_header_of_a_sheet_are_counted(workbook):
@@ -814,17 +1100,6 @@ def test_a_workbook_without_anything_is_empty(workbook):
     rows, report = read(workbook)
     assert rows == []
     assert report.places == {"empty file": [f"{workbook}: no sheet has anything in it"]}
-
-
-def test_a_missing_extra_is_named(workbook, monkeypatch):
-    write_workbook(workbook, [["a"], [1]])
-
-    def refuse(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(importlib, "import_module", refuse)
-    with pytest.raises(MissingExtraError, match=r"movies\.xlsx needs an extra: pip install 'navi-tables\[excel\]'"):
-        read(workbook)
 
 
 def test_of_a_damaged_sheet_the_rows_before_the_damage_stay(workbook, tmp_path):

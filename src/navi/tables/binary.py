@@ -1,29 +1,24 @@
-"""Parquet, Feather, Arrow and Excel files, read batch by batch up to where they are damaged."""
+"""Parquet, Feather and Arrow files, read batch by batch up to where they are damaged."""
 
 from __future__ import annotations
 
-import importlib
-import zipfile
-import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from typing import IO, Any
-from xml.etree.ElementTree import ParseError
+from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from navi.errors import MissingExtraError, TableError
-from navi.tables.celltext import write_scalar
-from navi.tables.chunk import Chunk, name_columns
-from navi.tables.flattening import Batches, Lost, read_columns, read_rows
-from navi.tables.readreport import BEYOND_HEADER, DAMAGED, EMPTY_FILE, ReadConfig, ReadReport
+from navi.errors import TableError
+from navi.tables.chunk import Chunk
+from navi.tables.flattening import Batches, Lost, read_columns
+from navi.tables.readreport import DAMAGED, ReadConfig, ReadReport
 from navi.tables.textreader import ByteStream
 
 _BATCH_ROWS = 8192
 _ARROW_MAGIC = b"ARROW1"
-_ERRORS = (pa.ArrowException, OSError)
-_EXCEL_ERRORS = (zipfile.BadZipFile, zlib.error, ParseError, EOFError)
+_ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)
+_MAX_ROWS_PER_BYTE = 100_000
+"""Rows that a file may claim for each of its bytes; values that repeat take hardly any."""
 
 
 def read_parquet(stream: ByteStream, config: ReadConfig, report: ReadReport, kept: Batches | None) -> Iterator[Chunk]:
@@ -33,6 +28,9 @@ def read_parquet(stream: ByteStream, config: ReadConfig, report: ReadReport, kep
             file = pq.ParquetFile(binary)
         except _ERRORS as error:
             raise TableError(f"Cannot read {stream.path} as Parquet: {_first_line(error)}.") from error
+        if file.metadata.num_rows > _MAX_ROWS_PER_BYTE * binary.size():
+            claim = f"{binary.size():,} bytes that claim to hold {file.metadata.num_rows:,} rows"
+            raise TableError(f"Cannot read {stream.path}: {claim}.")
 
         def read(names: list[str] | None) -> Iterator[pa.RecordBatch | Lost]:
             for group in range(file.num_row_groups):
@@ -42,7 +40,7 @@ def read_parquet(stream: ByteStream, config: ReadConfig, report: ReadReport, kep
                         left -= batch.num_rows
                         yield batch
                 except _ERRORS as error:
-                    yield left, f"row group {group + 1}: {_first_line(error)}"
+                    yield max(0, left), f"row group {group + 1}: {_first_line(error)}"
 
         yield from read_columns(read, file.schema_arrow, config, report, kept)
 
@@ -63,7 +61,8 @@ def read_arrow(stream: ByteStream, config: ReadConfig, report: ReadReport, kept:
             batches = map(file.get_batch, range(file.num_record_batches)) if file else open_stream()
             try:
                 for number, batch in enumerate(batches, 1):
-                    sound = all(map(_is_sound, batch.columns))
+                    # A column of nulls takes no bytes, however long it says it is.
+                    sound = batch.num_rows <= max(_BATCH_ROWS, 64 * batch.nbytes) and all(map(_is_sound, batch.columns))
                     yield batch if sound else (batch.num_rows, f"batch {number} contradicts itself")
                 if is_file and not file:
                     yield 0, "the file ends too early"
@@ -95,7 +94,7 @@ def _open(stream: ByteStream, report: ReadReport) -> Iterator[pa.NativeFile]:
         with pa.memory_map(str(stream.path)) as mapped:
             yield mapped
         return
-    with stream.spool() as file:
+    with stream.open() as file:
         if stream.damage is not None:
             report.trouble(DAMAGED, stream.damage)
         yield pa.PythonFile(file, "r")
@@ -103,51 +102,3 @@ def _open(stream: ByteStream, report: ReadReport) -> Iterator[pa.NativeFile]:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0].rstrip(".")
-
-
-def read_excel(stream: ByteStream, config: ReadConfig, report: ReadReport, _: Batches | None) -> Iterator[Chunk]:
-    """Read the first sheet that is not empty, its first row being the header; other sheets are named in a note.
-
-    Rows without any value are no rows, like the blank lines of a text.
-    """
-    with stream.spool() as file, closing(_open_workbook(file, stream)) as workbook:
-        for sheet in workbook.worksheets:
-            rows = _read_sheet(sheet, report)
-            first = next(rows, (0, None))[1]
-            if first is not None:
-                others = ", ".join(repr(other.title) for other in workbook.worksheets if other is not sheet)
-                if others:
-                    report.note(f"sheet {sheet.title!r} is read, not read: {others}")
-                headers = report.headers = name_columns([write_scalar(cell) or "" for cell in first], report)
-                pairs = ((number, zip(headers, row, strict=False), 0) for number, row in rows)
-                yield from read_rows(pairs, config, report)
-                return
-        report.trouble(EMPTY_FILE, "no sheet has anything in it")
-
-
-def _open_workbook(file: IO[bytes], stream: ByteStream) -> Any:
-    try:
-        openpyxl = importlib.import_module("openpyxl")
-    except ImportError as error:
-        raise MissingExtraError(f"Reading the Excel file {stream.path}", "excel") from error
-    try:
-        return openpyxl.load_workbook(file, read_only=True, data_only=True)
-    except (*_EXCEL_ERRORS, KeyError, ValueError, OSError) as error:
-        raise TableError(f"Cannot read {stream.path} as an Excel workbook: {error}.") from error
-
-
-def _read_sheet(sheet: Any, report: ReadReport) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield number and cells of the rows that hold anything, up to where the sheet is damaged; the first is the header.
-
-    Cells beyond the header are entered as lost.
-    """
-    number = width = 0
-    try:
-        for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
-            if any(cell is not None for cell in row):
-                width = width or len(row)
-                if lost := sum(cell is not None for cell in row[width:]):
-                    report.change(BEYOND_HEADER, number, f"{len(row)} cells, the header has {width}", lost)
-                yield number, row
-    except _EXCEL_ERRORS as error:
-        report.trouble(DAMAGED, str(error), number + 1)

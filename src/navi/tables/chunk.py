@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.tables.readreport import EMPTY_ROW, NOT_UNICODE, NUL_CHARACTER, ReadReport
+from navi.errors import TableError
+from navi.tables.readreport import ABOVE_HEADER, EMPTY_ROW, MAX_CELL, NOT_UNICODE, NUL_CHARACTER, ReadReport
 
 MAX_CHARACTERS = 1 << 25
 """Characters, or bytes of columns, after which a chunk is full, however few its rows: it bounds the memory."""
+_NUMBER = re.compile(r"[\s$€£%+-]*\d[\d\s.,:/%-]*")
+_YEAR = re.compile(r"(?:1[89]|20)\d\d")
+_LONGEST_NAME = 100
 
 # Shape suffixes: C cells, R rows, H headers.
 
@@ -92,7 +98,11 @@ def make_chunks(
     Cells that are null, empty or white space are left out; rows without any other cell are entered as dropped.
     """
     value_C = _strip(value_C, row_number_R[cell_row_C], report)
-    present_C = np.asarray(pc.fill_null(pc.binary_length(value_C), 0)) > 0
+    size_C = np.asarray(pc.fill_null(pc.binary_length(value_C), 0))
+    if len(size_C) and size_C.max() > MAX_CELL:
+        number = int(row_number_R[cell_row_C[size_C.argmax()]])
+        raise TableError(f"Cannot read {report.source}:{number}: a cell has more than {MAX_CELL:,} characters.")
+    present_C = size_C > 0
     if not present_C.all():
         value_C = value_C.filter(pa.array(present_C))
         cell_row_C, cell_header_C = cell_row_C[present_C], cell_header_C[present_C]
@@ -152,11 +162,50 @@ def clean_header(key: str, unnamed: str = "unnamed") -> str:
 
 
 def name_columns(cells: Iterable[str], report: ReadReport) -> list[str]:
-    """Make headers of the first row: stripped, `column_3` where a name is missing, `title (2)` where it is repeated."""
+    """Make headers of a row: stripped, `column_3` where a name is missing, `title (2)` where it is repeated."""
+    cells = list(cells)
+    unnamed = [f"column_{number}" for number, cell in enumerate(cells, 1) if not clean_header(cell, "")]
+    if unnamed:
+        shown = ", ".join(unnamed[:10]) + (f" and {len(unnamed) - 10} more" if len(unnamed) > 10 else "")
+        report.note(f"columns without a name: {shown}")
     names = [clean_header(cell, f"column_{number}") for number, cell in enumerate(cells, 1)]
     places = np.arange(len(names), dtype=np.int32)
     headers, header_C = make_distinct(names, np.zeros_like(places), places, report)
     return [headers[header] for header in header_C]
+
+
+def find_header(rows: Sequence[Sequence[str]], numbers: Sequence[int], asked: int | None = None) -> int:
+    """Return which of the first rows is the header: the first, or the one behind titles and remarks.
+
+    Those fill at most half of the columns that the rows have, and a row of names, each once, stands behind them.
+    `asked` is the number of the header's row, where that is known.
+
+    >>> find_header([["Films of 1985", "", ""], ["title", "year", "land"], ["Ran", "1985", "jp"]], [1, 3, 4])
+    1
+    """
+    if asked is not None:
+        return min(bisect_left(numbers, asked), len(rows) - 1)
+    filled = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    widths = Counter(map(len, filled[1:]))
+    width = max(widths, key=lambda each: (widths[each], each), default=0)
+    place = next((place for place, cells in enumerate(filled) if 2 * len(cells) > width), 0)
+    names, below = filled[place] if filled else [], filled[place + 1 :]
+    if place == 0 or len(names) < width or not below or len(set(names)) < len(names):
+        return 0
+    years = [name for name in names if _YEAR.fullmatch(name)]
+    odd = [name for name in names if _NUMBER.fullmatch(name) or len(name) > _LONGEST_NAME]
+    # A header may have years in it, but then it has several.
+    is_header = len(odd) == (len(years) if len(years) > 2 else 0)
+    # Two columns are little to go by: there, numbers below names show which row is the header.
+    is_clear = width > 2 or any(_NUMBER.fullmatch(cell) for row in below for cell in row)
+    return place if is_header and is_clear else 0
+
+
+def note_preamble(rows: Iterable[tuple[int, Sequence[str]]], header_row: int, report: ReadReport) -> None:
+    """Enter the rows above the header."""
+    for number, row in rows:
+        text = " | ".join(cell.strip() for cell in row if cell.strip())
+        report.trouble(ABOVE_HEADER, f"{text!r}; the header is in row {header_row}", number)
 
 
 def make_distinct(
@@ -174,22 +223,26 @@ def make_distinct(
             return list(index), header_C
         headers, header_C = list(index), header_C.copy()
         met: Counter[int] = Counter()
+        told: set[int] = set()
         # A row may have a `title (2)` of its own, so that this is done until nothing is repeated.
         for cell in repeated.tolist():
             met[place_C[cell]] += 1
             name = headers[header_C[cell]]
             new = f"{name} ({met[place_C[cell]] + 1})"
-            report.note(f"header {name!r} appears more than once: told apart as {new!r}")
             header_C[cell] = index.setdefault(new, len(index))
+            if header_C[cell] not in told:
+                told.add(header_C[cell])
+                report.note(f"header {name!r} appears more than once: told apart as {new!r}")
 
 
 def to_arrow(chunks: Iterable[Chunk]) -> pa.Table:
     """Make a table of strings, a column for each header in order of first appearance, absent cells null."""
     tables = [pa.table({})]
     for chunk in chunks:
+        order = np.argsort(chunk.cell_header, kind="stable")
+        ends = np.cumsum(np.bincount(chunk.cell_header, minlength=len(chunk.headers)))
         columns = []
-        for header in range(len(chunk.headers)):
-            cells = np.flatnonzero(chunk.cell_header == header)
+        for cells in np.split(order, ends[:-1]) if chunk.headers else ():
             place = np.full(chunk.num_rows, -1, dtype=np.int64)
             place[chunk.cell_row[cells]] = cells
             columns.append(chunk.cell_value.take(pa.array(place, mask=place < 0)))

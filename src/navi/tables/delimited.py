@@ -5,59 +5,96 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from itertools import chain, islice
 
 import numpy as np
 
-from navi.tables.chunk import MAX_CHARACTERS, Chunk, make_chunks, name_columns, to_strings
-from navi.tables.readreport import BEYOND_HEADER, CUT_OFF, MISSING_CELL, UNCLOSED_QUOTE, ReadConfig, ReadReport
+from navi.errors import TableError
+from navi.tables.chunk import (
+    MAX_CHARACTERS,
+    Chunk,
+    find_header,
+    make_chunks,
+    name_columns,
+    note_preamble,
+    to_strings,
+)
+from navi.tables.readreport import (
+    BEYOND_HEADER,
+    CUT_OFF,
+    HEADER_ROWS,
+    MAX_CELL,
+    MAX_LINE,
+    MISSING_CELL,
+    UNCLOSED_QUOTE,
+    ReadConfig,
+    ReadReport,
+)
 from navi.tables.textreader import HEAD_SIZE, TextReader
 
 _DELIMITERS = (",", ";", "\t", "|")
+_LONG_ROW = 1 << 17
+"""Characters after which a row that a quote keeps open is looked at: it may be several rows."""
+# The limit is the whole process's; a cell of the standard 131,072 characters is nothing unusual.
+csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
 
 
 def read_delimited(reader: TextReader, usual: str, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
-    """Read cells between delimiters, the first row being the header; `usual` is the delimiter the suffix promises.
+    """Read cells between delimiters under a header; `usual` is the delimiter the suffix promises.
 
-    Cells beyond the header are lost and counted, cells missing at the end are absent and counted.
+    The header is the first row, or the one behind titles and remarks. Cells beyond it are lost and counted, cells
+    missing at the end are absent and counted.
     """
     delimiter = config.delimiter or detect_delimiter(reader.head(), usual)
     if delimiter != usual:
         report.note(f"delimiter {delimiter!r}")
-    rows = _read_records(reader, delimiter, report)
-    _, header, _ = next(rows, (0, [], 0))
-    if header == ["sep=", ""]:
+    records = _read_records(reader, delimiter, report)
+    first = list(islice(records, HEADER_ROWS))
+    if first and first[0][1] == ["sep=", ""]:
         # A line by which spreadsheets name the delimiter.
-        _, header, _ = next(rows, (0, [], 0))
-    headers = report.headers = name_columns(header, report)
+        del first[0]
+    if not first:
+        return
+    place = find_header([row for _, row, _ in first], [line for line, _, _ in first], config.header_row)
+    note_preamble(((line, row) for line, row, _ in first[:place]), first[place][0], report)
+    headers = report.headers = name_columns(first[place][1], report)
+    width = len(headers)
     lines: list[int] = []
+    widths: list[int] = []
     cells: list[str | None] = []
     size = 0
-    for line, row, length in rows:
+    for line, row, length in chain(first[place + 1 :], records):
+        if len(row) != width:
+            row = _fit(row, width, line, report)
         lines.append(line)
-        cells += row if len(row) == len(headers) else _fit(row, len(headers), line, report)
+        widths.append(len(row))
+        cells += row
         size += length
         if len(lines) >= config.chunk_rows or size > MAX_CHARACTERS:
-            yield from _make_chunks(headers, lines, cells, report)
-            lines, cells, size = [], [], 0
-    yield from _make_chunks(headers, lines, cells, report)
+            yield from _make_chunks(headers, lines, widths, cells, report)
+            lines, widths, cells, size = [], [], [], 0
+    yield from _make_chunks(headers, lines, widths, cells, report)
 
 
 def _fit(row: list[str], width: int, line: int, report: ReadReport) -> list[str]:
-    """Bring a row to the width of the header."""
+    """Return a row that is not as wide as the header without the cells beyond it."""
     detail = f"{len(row)} cells, the header has {width}"
     if len(row) < width:
         report.change(MISSING_CELL, line, detail, width - len(row))
-        return row + [""] * (width - len(row))
+        return row
     lost = sum(bool(cell.strip()) for cell in row[width:])
     if lost:
         report.change(BEYOND_HEADER, line, detail, lost)
     return row[:width]
 
 
-def _make_chunks(headers: list[str], lines: list[int], cells: list[str | None], report: ReadReport) -> Iterator[Chunk]:
-    line_R = np.array(lines, dtype=np.int64)
-    row_C = np.repeat(np.arange(len(lines), dtype=np.int32), len(headers))
-    header_C = np.tile(np.arange(len(headers), dtype=np.int32), len(lines))
+def _make_chunks(
+    headers: list[str], lines: list[int], widths: list[int], cells: list[str | None], report: ReadReport
+) -> Iterator[Chunk]:
+    line_R, width_R = np.array(lines, dtype=np.int64), np.array(widths, dtype=np.int64)
+    row_C = np.repeat(np.arange(len(lines), dtype=np.int32), width_R)
+    begin_R = np.cumsum(width_R) - width_R
+    header_C = (np.arange(len(cells)) - begin_R[row_C]).astype(np.int32)
     yield from make_chunks(headers, row_C, header_C, to_strings(cells, line_R[row_C], report), line_R, report)
 
 
@@ -76,7 +113,7 @@ def is_delimited(head: str) -> bool:
 
 
 def _score(head: str, delimiter: str) -> tuple[float, int]:
-    """Return the share of the first rows that are as wide as the header, in tenths, and that width.
+    """Return the share of the rows at the beginning that are as wide as the header, in tenths, and that width.
 
     The share is 0 where the header has one cell alone, and 0.1 where nothing follows it.
     """
@@ -85,9 +122,11 @@ def _score(head: str, delimiter: str) -> tuple[float, int]:
         # The head may end within a line.
         lines.pop()
     try:
-        widths = [len(cells) for cells in csv.reader(lines, delimiter=delimiter) if cells]
+        rows = [cells for cells in csv.reader(lines, delimiter=delimiter) if cells]
     except csv.Error:
         return 0.0, 0
+    place = find_header(rows[:HEADER_ROWS], range(HEADER_ROWS))
+    widths = [len(cells) for cells in rows[place:]]
     if not widths or widths[0] < 2:
         return 0.0, 1
     if len(widths) == 1:
@@ -102,29 +141,50 @@ def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Ite
     reading goes on behind it.
     """
     lines = (line for _, text in reader.read_lines() for line in io.StringIO(text, newline=""))
-    number = 1
+    number, width, size = 1, 0, 0
     held: list[str] = []
     again: list[str] = []
 
     def feed() -> Iterator[str]:
         """Yield the lines not yet read, holding those of the present row."""
+        nonlocal size
         while line := again.pop() if again else next(lines, ""):
             held.append(line)
+            if len(held) > 1:
+                before = size or len(held[0])
+                size = before + len(line)
+                if before <= _LONG_ROW < size and _look_like_rows(held, delimiter, width):
+                    raise csv.Error(f"{len(held) - 1} rows and more would be one cell")
+                if size > MAX_LINE:
+                    raise TableError(
+                        f"Cannot read {reader.stream.path}:{number}: a row has more than {MAX_LINE:,} characters."
+                    )
             yield line
 
     while True:
         try:
             for cells in csv.reader(feed(), delimiter=delimiter, strict=True):
                 if len(cells) > 1 or not held[0].isspace():
-                    yield number, cells, len(held[0]) if len(held) == 1 else sum(map(len, held))
+                    yield number, cells, size or len(held[0])
+                    width = len(cells)
                 number += len(held)
                 held.clear()
+                size = 0
             return
         except csv.Error as error:
+            if "field larger" in str(error):
+                raise TableError(
+                    f"Cannot read {reader.stream.path}:{number}: a cell has more than {MAX_CELL:,} characters, or a "
+                    "quote is never closed."
+                ) from error
             alone = _parse_alone(held, delimiter)
             if alone is not None:
                 yield number, alone, len(held[0])
-            elif reader.stream.damage is not None and "end of data" in str(error):
+            elif (
+                reader.stream.damage is not None
+                and "end of data" in str(error)
+                and not _look_like_rows(held, delimiter, width)
+            ):
                 # The damage to the file explains the open quote: there is nothing behind it to go on with.
                 if not report.dropped[CUT_OFF]:
                     report.drop(CUT_OFF, number)
@@ -133,7 +193,13 @@ def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Ite
                 report.drop(UNCLOSED_QUOTE, number, str(error))
             again += held[:0:-1]
             held.clear()
+            size = 0
             number += 1
+
+
+def _look_like_rows(held: list[str], delimiter: str, width: int) -> bool:
+    """Return whether most lines that a quote keeps open have as many cells as the rows before it."""
+    return width > 1 and sum(line.count(delimiter) == width - 1 for line in held[1:]) > 0.9 * (len(held) - 1)
 
 
 def _parse_alone(held: list[str], delimiter: str) -> list[str] | None:

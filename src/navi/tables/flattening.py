@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from navi.errors import TableError
 from navi.tables.celltext import is_whole, to_array, write_scalar, write_text
 from navi.tables.chunk import MAX_CHARACTERS, Chunk, make_chunks, make_distinct, name_columns, to_strings
-from navi.tables.readreport import CUT_OFF, DAMAGED, TOO_DEEP, ReadConfig, ReadReport
+from navi.tables.readreport import CUT_OFF, DAMAGED, MAX_COLUMNS, MAX_HEADER, TOO_DEEP, ReadConfig, ReadReport
 
 _NESTED = (dict, list, tuple, np.ndarray)
 Batches = list[tuple[int, pa.RecordBatch]]
@@ -61,6 +62,8 @@ class FlatRows:
             del keys[start:], values[start:]
             report.drop(TOO_DEEP, number)
         else:
+            if len(keys) - start > MAX_COLUMNS:
+                raise TableError(f"Cannot read {report.source}:{number}: a row has more than {MAX_COLUMNS:,} cells.")
             self.ends.append(len(keys))
             self.numbers.append(number)
 
@@ -68,6 +71,8 @@ class FlatRows:
         if type(value) is str or not isinstance(value, _NESTED):
             self.keys.append(key)
             self.values.append(value)
+        elif len(key) > MAX_HEADER:
+            raise RecursionError
         elif isinstance(value, (dict, Pairs)):
             for name, member in value.items() if isinstance(value, dict) else value:
                 self._flatten(f"{key}.{name}", member, number, limit, report)
@@ -78,7 +83,7 @@ class FlatRows:
                 start = len(self.keys)
                 for member in value[limit:]:
                     self._flatten(key, member, number, None, report)
-                lost = sum(bool((write_scalar(scalar) or "").strip()) for scalar in self.values[start:])
+                lost = sum(map(_is_cell, self.values[start:]))
                 del self.keys[start:], self.values[start:]
                 report.lose_members(number, key, len(value), limit, lost)
 
@@ -105,6 +110,13 @@ class FlatRows:
         value_C = to_strings(self.values, number_C, report)
         headers, header_C = make_distinct(list(index), row_C, key_C, report)
         yield from make_chunks(headers, row_C, header_C, value_C, number_R, report)
+
+
+def _is_cell(scalar: Any) -> bool:
+    """Return whether a scalar is written as any text."""
+    if isinstance(scalar, str):
+        return bool(scalar.strip())
+    return isinstance(scalar, bool | int) or bool((write_scalar(scalar) or "").strip())
 
 
 def lay_flat(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadReport) -> Iterator[FlatRows]:
@@ -218,7 +230,9 @@ def flatten_column(
         for member_field, member in zip(kind, array.flatten(), strict=True):
             yield from flatten_column(f"{header}.{member_field.name}", member, limit, number_R, report)
     elif pa.types.is_map(kind):
-        for key in pc.unique(array.keys) if array.null_count < len(array) else ():
+        keys = pc.unique(array.keys) if array.null_count < len(array) else ()
+        _check_width(len(keys), header)
+        for key in keys:
             # A key that a map has twice gives two columns of one header, which are told apart later.
             for member in _list_members(pc.map_lookup(array, key, "all"), None):
                 yield from flatten_column(f"{header}.{key.as_py()}", member, limit, number_R, report)
@@ -235,8 +249,17 @@ def flatten_column(
 
 def _list_members(lists: pa.Array, limit: int | None) -> Iterator[pa.Array]:
     """Yield the first member of each row's list, the second, and so on; null where a list has none."""
-    for index in range(pc.max(pc.list_value_length(lists)).as_py() or 0)[:limit]:
+    indexes = range(pc.max(pc.list_value_length(lists)).as_py() or 0)[:limit]
+    _check_width(len(indexes), "a list")
+    for index in indexes:
         yield pc.list_slice(lists, index, index + 1, return_fixed_size_list=True).values
+
+
+def _check_width(num_columns: int, header: str) -> None:
+    if num_columns > MAX_COLUMNS:
+        raise TableError(
+            f"Cannot read {header}: it would become {num_columns:,} columns, the most are {MAX_COLUMNS:,}."
+        )
 
 
 def _count_cells(lists: pa.Array) -> NDArray[np.int64]:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
+from navi.errors import TableError
 from navi.tables.chunk import Chunk
 from navi.tables.flattening import NumberedRow, Pairs, lay_flat
-from navi.tables.readreport import BROKEN_ROW, CUT_OFF, DAMAGED, NOT_AN_OBJECT, TOO_DEEP, ReadConfig, ReadReport
+from navi.tables.readreport import (
+    BROKEN_ROW,
+    CUT_OFF,
+    DAMAGED,
+    MAX_LINE,
+    NOT_AN_OBJECT,
+    TOO_DEEP,
+    ReadConfig,
+    ReadReport,
+)
 from navi.tables.textreader import TextReader
 
 _CRAWL_KEYS = frozenset({"row_id", "page_url"})
@@ -21,9 +32,15 @@ _DECODER = json.JSONDecoder(
 # What may stand at the end of a text that was cut: nothing, or a piece of a word, of an escape, of a number.
 _CUT_TOKEN = re.compile(r"\s*(?:-?[A-Za-z]{0,8}|\\?u?[0-9a-fA-F]{0,4}|\.)")
 _SPACE = re.compile(r"[\s,]*")
-_BRACKET = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\]]')
-_DEPTH = {"{": 1, "[": 1, "}": -1, "]": -1}
+# No step back over what was matched: that would take memory for each character of a string that never ends.
+_BRACKET = re.compile(r'"(?:[^"\\\n]++|\\.)*+"|[{}\[\]]')
+_OPENING = {"}": "{", "]": "["}
 _NEXT = re.compile(r"[,{\[\]]")
+_SIBLING = re.compile(r"\}\s*+(?:,\s*+)?(?=\{)")
+"""Where one object ends and another begins."""
+_WINDOW_SIZE = 1 << 14
+_ALLOWANCE = 1 << 20
+"""Characters looked at in vain, in search of the ends of broken values, beside as many as were decoded."""
 
 
 def read_json(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
@@ -68,7 +85,20 @@ def _read_lines(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, o
                 if end == len(line):
                     yield number, value, end
                 else:
-                    report.drop(BROKEN_ROW, number, f"text after the value, at column {end + 1}")
+                    num_rows = 1 + _count_objects(line, end)
+                    report.drop(BROKEN_ROW, number, f"text after the value, at column {end + 1}", num_rows)
+
+
+def _count_objects(line: str, begin: int) -> int:
+    """Return how many more objects stand in a line behind a place."""
+    count, decode = 0, _DECODER.raw_decode
+    while (begin := line.find("{", begin)) >= 0:
+        try:
+            _, begin = decode(line, begin)
+        except (json.JSONDecodeError, RecursionError):
+            return count
+        count += 1
+    return count
 
 
 def is_json(head: str) -> bool:
@@ -80,6 +110,8 @@ def is_json(head: str) -> bool:
 def _is_json_lines(head: str) -> bool:
     """Return whether the rows of a JSON file are lines, as its beginning shows, rather than values over several."""
     lines = [line for line in head.split("\n") if line.strip()]
+    if not lines:
+        return True
     if head.lstrip().startswith("["):
         return len(lines) > 1 and lines[1].startswith("[") and _decodes(lines[0])
     if any(line.startswith("{") and _decodes(line) for line in lines):
@@ -113,52 +145,81 @@ def _is_incomplete(error: json.JSONDecodeError) -> bool:
 def _read_values(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, object, int]]:
     """Yield number, value and length of the values of one array, or of values that follow each other without one."""
     window = _Window(reader)
-    array = window.peek() == "["
-    window.position += array
-    number = 0
-    while (character := window.peek()) and not (array and character == "]"):
+    is_array = is_open = window.peek() == "["
+    window.position += is_array
+    number = num_ends = 0
+    while character := window.peek():
+        if is_array and character == "]":
+            window.position, is_open, num_ends = window.position + 1, False, num_ends + 1
+            continue
+        if is_array and not is_open:
+            report.trouble(DAMAGED, "text after the end of the array", window.line)
+            is_open = True
+            if character == "[":
+                window.position += 1
+                continue
         number += 1
         try:
             value, size = window.decode()
         except RecursionError:
             report.drop(TOO_DEEP, window.line, f"value {number}")
-            window.skip()
+            window.skip(window.position)
         except json.JSONDecodeError as error:
             is_cut = reader.stream.damage is not None and _is_incomplete(error)
             detail = f"value {number}" if is_cut else f"value {number}: {error.msg}"
             report.drop(CUT_OFF if is_cut else BROKEN_ROW, window.line, detail)
-            window.skip()
+            window.skip(error.pos)
         else:
             yield number, value, size
-    if array and not window.peek() and reader.stream.damage is None:
+    if is_array and not num_ends and reader.stream.damage is None:
         report.trouble(DAMAGED, "the array is never closed", window.line)
-    window.position += 1
-    if array and window.peek():
-        report.drop(BROKEN_ROW, window.line, "text after the end of the array")
 
 
 class _Window:
-    """A part of the text, with the place that is read next; it grows as needed."""
+    """A part of the text, with the place that is read next; it grows as needed, and stays small as long as it can."""
 
     def __init__(self, reader: TextReader) -> None:
+        self._path = reader.stream.path
         self._pieces = reader.read_pieces()
-        self._line = 1
+        self._ahead: list[str] = []
+        """What was read but is not in the window, the next piece last."""
+        self._line, self._counted = 1, 0
+        """The line of a place of the window."""
         self._indent = ""
+        self._allowance = _ALLOWANCE
         self.text = ""
         self.position = 0
 
     @property
     def line(self) -> int:
         """Line of the place that is read next."""
-        return self._line + self.text.count("\n", 0, self.position)
+        self._line += self.text.count("\n", self._counted, self.position)
+        self._counted = self.position
+        return self._line
 
     def grow(self) -> bool:
         """Drop the text that was read and double what is left; say whether there was more."""
-        self._line, self.text, self.position = self.line, self.text[self.position :], 0
-        size = len(self.text)
-        while len(self.text) <= 2 * size and (piece := next(self._pieces, "")):
-            self.text += piece
-        return len(self.text) > size
+        parts = [self.text[self.position :]]
+        size = total = len(parts[0])
+        if size > MAX_LINE:
+            raise TableError(f"Cannot read {self._path}:{self.line}: a value has more than {MAX_LINE:,} characters.")
+        while total <= 2 * size and (piece := self._take_piece()):
+            parts.append(piece)
+            total += len(piece)
+        self._line, self._counted = self.line, 0
+        self.text, self.position = "".join(parts), 0
+        return total > size
+
+    def _take_piece(self) -> str:
+        if not self._ahead:
+            self._put_back(next(self._pieces, ""))
+        return self._ahead.pop() if self._ahead else ""
+
+    def _put_back(self, text: str) -> None:
+        last = len(text) - len(text) % _WINDOW_SIZE
+        self._ahead += [
+            piece for begin in range(last, -1, -_WINDOW_SIZE) if (piece := text[begin : begin + _WINDOW_SIZE])
+        ]
 
     def peek(self) -> str:
         """Move to the next character that is no space or comma, and return it; nothing at the end of the text."""
@@ -179,25 +240,71 @@ class _Window:
             except json.JSONDecodeError as error:
                 if not (_is_incomplete(error) and self.grow()):
                     raise
-            else:
-                size, self.position = end - self.position, end
-                return value, size
+                continue
+            # What no bracket or quote closes may go on.
+            if end == len(self.text) and self.text[end - 1] not in '}]"' and self.grow():
+                continue
+            size, self.position = end - self.position, end
+            self._allowance += size
+            if len(self.text) - end > 2 * _WINDOW_SIZE:
+                self._put_back(self.text[end:])
+                self.text = self.text[:end]
+            return value, size
 
-    def skip(self) -> None:
-        """Move behind a value that cannot be decoded: where its brackets close, or a line begins as its line did."""
+    def skip(self, wrong: int) -> None:
+        """Move behind a value that cannot be decoded from a place on: where its brackets close, or another begins."""
         if self.text[self.position] not in "{[":
-            after = _NEXT.search(self.text, self.position + 1)
-            self.position = after.start() if after else len(self.text)
+            self.position += 1
+            while not (after := _NEXT.search(self.text, self.position)):
+                self.position = len(self.text)
+                if not self.grow():
+                    return
+            self.position = after.start()
             return
-        sibling = f"\n{self._indent}{{"
-        while True:
-            begin = self.text.find(sibling, self.position)
-            end, depth = begin + len(sibling) - 1 if begin >= 0 else -1, 0
-            for token in _BRACKET.finditer(self.text, self.position, end if begin >= 0 else len(self.text)):
-                depth += _DEPTH.get(token.group(), 0)
-                if depth == 0:
-                    end = token.end()
-                    break
-            if end >= 0 or not self.grow():
-                self.position = end if end >= 0 else len(self.text)
+        while (end := self._find_end(wrong)) is None:
+            # Each look goes over all that the window holds.
+            self._allowance -= len(self.text) - self.position
+            wrong -= self.position
+            if self._allowance < 0 or len(self.text) > MAX_LINE // 4 or not self.grow():
+                self._skip_to_sibling(wrong if self.position == 0 else wrong + self.position)
                 return
+        self.position = end
+
+    def _find_end(self, wrong: int) -> int | None:
+        """Return where the value that is read next ends, though it is wrong at a place; None if not in this window."""
+        begin = self.text.find(f"\n{self._indent}{{", self.position)
+        stop = begin + len(self._indent) + 1 if begin >= 0 else len(self.text)
+        stack: list[str] = []
+        inside: Counter[str] = Counter()
+        for token in _BRACKET.finditer(self.text, self.position, stop):
+            text = token.group()
+            if text[0] == '"':
+                # A quote too many, or one that is missing, turns what is between the strings into strings.
+                if sibling := _SIBLING.search(text):
+                    return token.start() + sibling.start() + 1
+            elif text in "{[":
+                if text == "{" and len(stack) == 1 and token.start() == wrong:
+                    return wrong
+                stack.append(text)
+                inside[text] += 1
+            elif inside[_OPENING[text]]:
+                while (last := stack.pop()) != _OPENING[text]:
+                    inside[last] -= 1
+                inside[last] -= 1
+                if not stack:
+                    return token.end()
+            elif text == "]":
+                return token.start()
+        return stop if begin >= 0 else None
+
+    def _skip_to_sibling(self, wrong: int) -> None:
+        """Move to the next place behind `wrong` where one object ends and another begins."""
+        self.position = max(self.position + 1, min(wrong, len(self.text)))
+        while not (sibling := _SIBLING.search(self.text, self.position)):
+            last = self.text.rfind("}", self.position)
+            is_space = last >= 0 and not self.text[last + 1 :].strip(" \t\r\n,")
+            self.position = last if is_space else len(self.text)
+            if not self.grow():
+                self.position = len(self.text)
+                return
+        self.position = sibling.end()

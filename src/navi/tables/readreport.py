@@ -12,8 +12,8 @@ from navi.errors import ConfigError, TableError
 BROKEN_ROW = "broken row"  # its text cannot be parsed
 NOT_AN_OBJECT = "not an object"  # a JSON value, but no object with headers and values
 CUT_OFF = "cut off by damage"  # the last before a truncated or damaged file ends
-UNCLOSED_QUOTE = "quote never closed"  # a cell begins with a quote that nothing closes, or is too long to be a cell
-TOO_DEEP = "nested too deeply"  # deeper than Python can follow
+UNCLOSED_QUOTE = "quote never closed"  # a cell begins with a quote that nothing closes, or that swallows rows
+TOO_DEEP = "nested too deeply"  # deeper than Python can follow, or than a header can name
 EMPTY_ROW = "row without any cell"
 
 # Why cells were lost or changed.
@@ -24,14 +24,31 @@ BINARY_CELL = "binary value"  # bytes that are no text
 WRONG_ENCODING = "another encoding"  # the line is not in the file's encoding; counted once a line
 NUL_CHARACTER = "NUL character"  # taken out
 NOT_UNICODE = "half of a surrogate pair"  # a character that exists only as half of a pair, replaced
+NOT_READABLE = "not what its type says"  # a number, date or reference of a sheet that is none; its text stays
 
 # What is wrong with a whole file.
 DAMAGED = "damaged file"  # truncated or corrupt; what was good before that is read
 EMPTY_FILE = "empty file"
 MISLABELLED = "not what its suffix says"  # its content shows another format, and it is read as that
+ABOVE_HEADER = "above the header"  # titles and remarks before the table begins, not read
 
-MAX_PLACES = 1000
-"""Most places listed for one reason; counts stay complete."""
+MAX_PLACES, MAX_DETAIL = 1000, 300
+"""Most places listed for one reason, and characters of each; counts stay complete."""
+
+# What is refused with an error, because no table has it and a hostile file may.
+MAX_CELL = 1 << 24
+"""Characters of a cell."""
+MAX_LINE = 1 << 26
+"""Characters of a line, of a row, or of a value in JSON."""
+MAX_HEADER = 1 << 12
+"""Characters of a header that is put together from nested names."""
+MAX_COLUMNS = 1 << 16
+"""Columns of a table."""
+MAX_CONTENT, MAX_RATIO = 1 << 28, 500
+"""Bytes that any file may become when it is decompressed, and how many times its own size a larger one may."""
+
+HEADER_ROWS = 50
+"""First rows among which the header is sought."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +63,8 @@ class ReadConfig:
     """Encoding of text files; None detects it."""
     delimiter: str | None = None
     """Character between the cells of a CSV file; None detects it."""
+    header_row: int | None = None
+    """Line of a CSV file, or row of a sheet, that holds the header; None finds it behind titles and remarks."""
     strict: bool = False
     """Whether the first loss is an error; what `max_family` leaves out is a choice and no loss in this sense."""
 
@@ -54,6 +73,8 @@ class ReadConfig:
             raise ConfigError(f"chunk_rows must be at least 1, got {self.chunk_rows}.")
         if self.max_family is not None and self.max_family < 1:
             raise ConfigError(f"max_family must be at least 1, or None to keep all, got {self.max_family}.")
+        if self.header_row is not None and self.header_row < 1:
+            raise ConfigError(f"header_row must be at least 1, or None to find it, got {self.header_row}.")
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             raise ConfigError(f"delimiter must be one character, no quote and no line end, got {self.delimiter!r}.")
         try:
@@ -118,13 +139,19 @@ class ReadReport:
 
     def note(self, text: str) -> None:
         """Enter something about the whole source, once."""
+        text = _shorten(text)
         if len(self.notes) < MAX_PLACES and text not in self.notes:
             self.notes.append(text)
 
     def _list(self, reason: str, place: str, detail: str) -> None:
+        detail = _shorten(detail)
         if self.strict and reason != FAMILY_LIMIT:
             described = f"{reason}: {detail}" if detail else reason
             raise TableError(f"{place}: {described}. Mend the source, or read it without strict.")
         places = self.places.setdefault(reason, [])
         if len(places) < MAX_PLACES:
             places.append(f"{place}: {detail}" if detail else place)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}…"

@@ -11,12 +11,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from navi.errors import TableError
-from navi.tables.binary import read_arrow, read_excel, read_parquet
+from navi.tables.binary import read_arrow, read_parquet
 from navi.tables.chunk import Chunk
 from navi.tables.delimited import is_delimited, read_delimited
+from navi.tables.excel import Workbook, read_excel
 from navi.tables.flattening import Batches
 from navi.tables.jsontext import is_json, read_json
-from navi.tables.readreport import DEFAULT, EMPTY_FILE, MISLABELLED, ReadConfig, ReadReport
+from navi.tables.readreport import (
+    DAMAGED,
+    DEFAULT,
+    EMPTY_FILE,
+    MAX_COLUMNS,
+    MAX_CONTENT,
+    MAX_RATIO,
+    MISLABELLED,
+    ReadConfig,
+    ReadReport,
+)
 from navi.tables.textreader import HEAD_SIZE, ByteStream, TextReader, detect_compression
 
 _SUFFIXES = {
@@ -32,11 +43,13 @@ FORMATS = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in su
 """Format of each known suffix."""
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 """Compression of each known second suffix."""
+SHEET_SIGN = "#"
+"""What stands between a path and the sheet of its workbooks that is wanted: `prices.xlsx#2024`."""
 _BINARY = ((b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff", "arrow"), (b"PK\x03\x04", "excel"))
 _FOREIGN = (
     (b"FEA1", "Feather version 1, which nothing writes any more"),
     (b"PARE", "an encrypted Parquet file"),
-    (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save it as .xlsx"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save it as .xlsx, without a password"),
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"%PDF", "a PDF document"),
@@ -49,7 +62,7 @@ _CONTROLS = dict.fromkeys(code for code in range(1, 32) if not chr(code).isspace
 
 @dataclass(frozen=True)
 class Source:
-    """A file that should hold one table."""
+    """A file that should hold one table, or a sheet of a workbook."""
 
     name: str
     """Name of the table, unique among the sources found together."""
@@ -58,6 +71,8 @@ class Source:
     """What the suffix promises: csv, tsv, jsonl, json, parquet, arrow or excel."""
     compression: str | None = None
     """What the second suffix promises: gzip, zstd or None."""
+    sheet: str | None = None
+    """The sheet of a workbook; None is its first."""
 
 
 @dataclass(frozen=True)
@@ -72,23 +87,57 @@ class Sources:
 def find_sources(paths: Sequence[str | Path]) -> Sources:
     """Find the tables among files, folders (with all below them) and glob patterns; sorted, each file once.
 
-    A file named outright must have a known suffix. In folders and patterns other files are skipped, and listed.
+    A file named outright must have a known suffix. In folders and patterns other files are skipped, and listed. Each
+    sheet of a workbook is a table; `prices.xlsx#2024` is one sheet, `folder#2024` that sheet of all workbooks in it.
     """
     known = ", ".join(FORMATS) + ", each also with .gz or .zst"
-    found: dict[Path, Source] = {}
+    found: dict[tuple[Path, str | None], Source] = {}
     skipped: dict[Path, str] = {}
     for path in paths:
-        files = list(_expand(Path(path)))
-        if Path(path).is_file() and files[0][1] is not None:
-            raise TableError(f"Cannot read {path}: {files[0][1]}. Expected one of {known}.")
+        place, sheet = split_sheet(Path(path))
+        files = list(_expand(place))
+        if place.is_file() and files[0][1] is not None:
+            raise TableError(f"Cannot read {place}: {files[0][1]}. Expected one of {known}.")
         tables = [file for file, reason in files if reason is None]
         if not tables:
-            raise TableError(f"No tables in {path}: expected files with one of the suffixes {known}.")
-        for file in tables:
-            stem, suffix, compression = _split_name(file)
-            found.setdefault(file.resolve(), Source(stem, file, FORMATS[suffix], COMPRESSIONS.get(compression)))
+            raise TableError(f"No tables in {place}: expected files with one of the suffixes {known}.")
+        sources = [source for file in tables for source in _list_sheets(file, sheet, place.is_file())]
+        if sheet is not None and all(source.sheet is None for source in sources):
+            raise TableError(f"No workbook in {place} has a sheet {sheet!r}.")
+        for source in sources:
+            found.setdefault((source.path.resolve(), source.sheet), source)
         skipped |= {file: reason for file, reason in files if reason is not None}
     return Sources(tuple(_name_apart(found)), tuple(sorted(skipped.items())))
+
+
+def split_sheet(path: Path) -> tuple[Path, str | None]:
+    """Split `prices.xlsx#2024` into the path and the sheet; a path that exists has no sheet behind it.
+
+    >>> split_sheet(Path("prices.xlsx#2024"))
+    (PosixPath('prices.xlsx'), '2024')
+    """
+    place, sign, sheet = str(path).rpartition(SHEET_SIGN)
+    return (Path(place), sheet) if place and sign and not path.exists() else (path, None)
+
+
+def _list_sheets(file: Path, wanted: str | None, is_named: bool) -> list[Source]:
+    """Return the table of a file, or those of a workbook that are wanted; what cannot be read is found out later."""
+    stem, suffix, compression = _split_name(file)
+    source = Source(stem, file, FORMATS[suffix], COMPRESSIONS.get(compression))
+    if source.format != "excel":
+        return [source]
+    try:
+        with ByteStream(file) as stream, stream.open() as content:
+            sheets = list(Workbook(content, file).sheets)
+    except TableError:
+        return [source]
+    if wanted is not None and wanted not in sheets and is_named:
+        raise TableError(f"{file} has no sheet {wanted!r} with anything in it. Expected one of {', '.join(sheets)}.")
+    if wanted is not None:
+        return [replace(source, sheet=wanted)] if wanted in sheets else []
+    if len(sheets) < 2:
+        return [source]
+    return [replace(source, name=f"{stem}/{sheet}", sheet=sheet) for sheet in sheets]
 
 
 def _expand(path: Path) -> Iterator[tuple[Path, str | None]]:
@@ -136,17 +185,20 @@ def _split_name(file: Path) -> tuple[str, str, str]:
     return stem.name[: len(stem.name) - len(stem.suffix)], stem.suffix.lower(), compression
 
 
-def _name_apart(found: dict[Path, Source]) -> Iterator[Source]:
+def _name_apart(found: dict[tuple[Path, str | None], Source]) -> Iterator[Source]:
     """Yield sources by path, those that share a name with suffixes, if they share a folder, or else with folders."""
-    stems = Counter((path.parent, source.name) for path, source in found.items())
-    names = {path: path.name if stems[path.parent, source.name] > 1 else source.name for path, source in found.items()}
-    for depth in range(1, max((len(path.parts) for path in found), default=0)):
+    stems = Counter((path.parent, source.name) for (path, _), source in found.items())
+    names = {key: source.name for key, source in found.items()}
+    for (path, sheet), name in names.items():
+        if stems[path.parent, name] > 1:
+            names[path, sheet] = path.name + name.removeprefix(_split_name(path)[0])
+    for depth in range(1, max((len(path.parts) for path, _ in found), default=0)):
         counts = Counter(names.values())
-        for path, name in names.items():
+        for (path, sheet), name in names.items():
             if counts[name] > 1 and depth < len(path.parts) - 1:
-                names[path] = f"{path.parts[-1 - depth]}/{name}"
-    for path in sorted(found):
-        yield replace(found[path], name=names[path])
+                names[path, sheet] = f"{path.parts[-1 - depth]}/{name}"
+    for key, source in sorted(found.items(), key=lambda item: item[0][0]):
+        yield replace(source, name=names[key])
 
 
 def read_chunks(
@@ -159,6 +211,22 @@ def read_chunks(
     cells have types of their own, are put into `batches`.
     """
     report.source, report.strict = str(source.path), config.strict
+    most = max(MAX_CONTENT, MAX_RATIO * source.path.stat().st_size) if source.path.exists() else MAX_CONTENT
+    headers: set[str] = set()
+    size = 0
+    for chunk in _read_file(source, report, config, batches):
+        size += chunk.cell_value.nbytes
+        headers.update(chunk.headers)
+        if size > most:
+            raise TableError(
+                f"Cannot read {source.path}: its cells take more than {most:,} bytes, far more than the file."
+            )
+        if len(headers) > MAX_COLUMNS:
+            raise TableError(f"Cannot read {source.path}: it has more than {MAX_COLUMNS:,} columns.")
+        yield chunk
+
+
+def _read_file(source: Source, report: ReadReport, config: ReadConfig, batches: Batches | None) -> Iterator[Chunk]:
     with ByteStream(source.path) as stream:
         if not stream.head and stream.damage:
             raise TableError(f"Cannot read {source.path}: {stream.damage}, and nothing good comes before that.")
@@ -177,8 +245,13 @@ def read_chunks(
             yield from read_delimited(reader, "," if format == "csv" else "\t", config, report)
         elif format == "json":
             yield from read_json(reader, config, report)
+        elif format == "excel":
+            with stream.open() as file:
+                if stream.damage is not None:
+                    report.trouble(DAMAGED, stream.damage)
+                yield from read_excel(Workbook(file, source.path), source.sheet, config, report)
         else:
-            read_binary = {"parquet": read_parquet, "arrow": read_arrow, "excel": read_excel}[format]
+            read_binary = {"parquet": read_parquet, "arrow": read_arrow}[format]
             yield from read_binary(stream, config, report, batches)
 
 

@@ -16,7 +16,15 @@ from typing import IO, Any, Self
 import pyarrow as pa
 
 from navi.errors import TableError
-from navi.tables.readreport import CUT_OFF, DAMAGED, WRONG_ENCODING, ReadReport
+from navi.tables.readreport import (
+    CUT_OFF,
+    DAMAGED,
+    MAX_CONTENT,
+    MAX_LINE,
+    MAX_RATIO,
+    WRONG_ENCODING,
+    ReadReport,
+)
 
 BLOCK_SIZE, _PIECE_SIZE = 1 << 18, 1 << 14
 """Bytes read at a time, of a plain file and of a compressed one."""
@@ -80,8 +88,12 @@ class ByteStream:
         yield from self._blocks
 
     @contextmanager
-    def spool(self) -> Iterator[IO[bytes]]:
-        """Hold all bytes in a temporary file, for formats that are not read in order."""
+    def open(self) -> Iterator[IO[bytes]]:
+        """Give the bytes as a file to be read in any order: a temporary one where this one is compressed."""
+        if self.compression is None:
+            self._file.seek(0)
+            yield self._file
+            return
         with tempfile.TemporaryFile() as file:
             for block in self:
                 file.write(block)
@@ -99,9 +111,15 @@ class ByteStream:
                 if is_gzip
                 else pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd")
             )
+        most = max(MAX_CONTENT, MAX_RATIO * self.path.stat().st_size) if self.compression else None
         try:
             while block := stream.read1(step):
                 size += len(block)
+                if most is not None and size > most:
+                    raise TableError(
+                        f"Cannot read {self.path}: it decompresses to more than {MAX_RATIO} times its size, {most:,} "
+                        "bytes and more. Decompress it yourself, if you trust it."
+                    )
                 yield block
         except (OSError, EOFError, zlib.error) as error:
             if self.compression is None:
@@ -198,7 +216,7 @@ class TextReader:
 
         Lines end at line feeds, or at carriage returns where there are no others.
         """
-        line, rest = 1, [""]
+        line, rest, size = 1, [""], 0
         for text in self.read_pieces():
             # The last character may be the first half of a Windows line end.
             end = text.rfind("\n") + 1 or text.rfind("\r", 0, -1) + 1
@@ -206,8 +224,13 @@ class TextReader:
                 whole = "".join([*rest, text[:end]])
                 yield line, whole
                 line += whole.count("\n")
-                rest = []
+                rest, size = [], 0
             rest.append(text[end:])
+            size += len(rest[-1])
+            if size > MAX_LINE:
+                raise TableError(
+                    f"Cannot read {self.stream.path}:{line}: a line has more than {MAX_LINE:,} characters."
+                )
         if self.stream.damage is None:
             yield line, "".join(rest)
         elif any(rest):

@@ -41,7 +41,7 @@ pretrain(corpus, out, PretrainConfig.from_dict(json.loads(config)), resume="resu
 def start_process() -> Callable[..., multiprocessing.process.BaseProcess]:
     """A starter of runs in processes of their own, forked from one that has the imports done but no threads begun."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["navi.training", "navi.corpus", "accelerate"])
+    context.set_forkserver_preload(["navi.training", "navi.corpus"])
     os.environ["OMP_NUM_THREADS"] = "1"
 
     def start(corpus: Corpus, out: Path, config: PretrainConfig, **options: object):

@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
+from navi.backbones import find_backbone
+from navi.cli.pretrain import summarise_training
 from navi.errors import ConfigError
 from navi.training import (
     ABLATIONS,
@@ -22,6 +26,7 @@ from navi.training import (
     TrainingResult,
     make_preset,
 )
+from navi.training.run import choose_preset
 
 Command = Callable[..., Any]
 
@@ -145,6 +150,9 @@ def test_the_summary_sets_validation_beside_the_majority(toy_corpus, write_toml,
     assert "2 steps on cpu, float32" in shown
     for text in ("before", "most frequent guess", "headers, attribute hidden (blind)"):
         assert text in shown
+    (worth,) = (line for line in shown.splitlines() if line.startswith("Worth it? columns matched "))
+    assert ", headers named " in worth
+    assert ", values filled " in worth
     assert "No better than the most frequent guess yet: " in " ".join(shown.split())
     assert "navi match " in shown
 
@@ -167,8 +175,56 @@ def test_a_stopped_run_goes_on_with_the_settings_it_was_started_with(
     again = json.loads(navi_command(*arguments, "--resume", "--json").stdout)
     assert again == record
     refused = navi_command(*arguments, "--resume", "--epochs", 9, code=1)
-    assert "training.epochs was 2 and is now 9" in refused.stderr
+    assert "training.epochs was None and is now 9" in refused.stderr
     assert "holds a finished model" in navi_command(*arguments, code=2).stderr
+
+
+def test_without_a_gpu_a_run_takes_ten_minutes_unless_a_length_is_named(
+    monkeypatch, toy_corpus, tmp_path, navi_command
+):
+    given: list[PretrainConfig] = []
+
+    def stop(corpus: object, out: Path, config: PretrainConfig, **_: object) -> TrainingResult:
+        given.append(config)
+        raise ConfigError("That is enough.")
+
+    monkeypatch.setattr("navi.training.run.pretrain", stop)
+    monkeypatch.setattr("navi.training.processes.torch.cuda.is_available", lambda: False)
+    for flags in ([], ["--epochs", 3], ["--max-steps", 5], ["--minutes", 2], ["--preset", "paper"]):
+        navi_command("pretrain", toy_corpus.path, "-o", tmp_path / "model", *flags, code=2)
+    lengths = [(each.training.minutes, each.training.epochs, each.training.max_steps) for each in given]
+    assert lengths == [(10.0, None, None), (None, 3, None), (None, None, 5), (2.0, None, None), (None, 2, None)]
+    assert [each.sampler.rows_per_batch for each in given] == [32] * 5
+    assert choose_preset(torch.device("cuda")) == "default"
+
+
+def test_a_stopped_run_can_be_used_without_further_steps(
+    toy_corpus, toy_tables, write_toml, tmp_path, navi_command, monkeypatch
+):
+    def stop(report: StepReport) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    command = ("pretrain", toy_corpus.path, "-o", tmp_path / "model")
+    assert "has no checkpoint to finish" in navi_command(*command, "--finish", code=2).stderr
+    monkeypatch.setattr("navi.cli.pretrain.follow_training", lambda meter: stop)
+    assert "To use it as it is: --finish." in navi_command(*command, "--config", write_toml(), code=143).stderr
+    monkeypatch.undo()
+    checkpoint = load_file(tmp_path / "model" / "checkpoints" / "step-000000001" / "model.safetensors")
+    record = json.loads(navi_command(*command, "--finish", "--json").stdout)
+    assert (record["num_steps"], record["notes"]) == (1, ["Taken as it was after step 1 of 2."])
+    assert [line["step"] for line in record["validation"]] == [0, 1]
+    weights = load_file(tmp_path / "model" / "model.safetensors")
+    assert all(torch.equal(weights[name], tensor) for name, tensor in checkpoint.items())
+    navi_command("embed", toy_tables, "--model", tmp_path / "model", "-o", tmp_path / "rows.parquet", "--quiet")
+    assert json.loads(navi_command(*command, "--finish", "--json").stdout) == record
+
+
+def test_a_record_with_little_in_it_is_shown_as_it_is():
+    record = TrainingResult.load(find_backbone("navi-base"))
+    assert record.corpus["train_rows"] is None
+    shown = [str(line) for line in summarise_training(record)]
+    assert shown[0].startswith("Model ")
+    assert not any("Worth it" in line for line in shown)
 
 
 def test_a_folder_of_tables_is_prepared_and_learned(toy_tables, tmp_path, navi_command):

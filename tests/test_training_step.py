@@ -27,14 +27,14 @@ from navi.model import is_new, load_backbone
 from navi.training import Domain, PretrainConfig, TrainingConfig, make_preset
 from navi.training.export import survey_domain
 from navi.training.log import MetricsLog, Throughput
-from navi.training.plan import RunPlan, group_batches, split_rows
+from navi.training.plan import RunPlan, share_rows, split_rows
+from navi.training.processes import Processes
 from navi.training.step import (
     SUMS,
     HalfCopy,
     Stepper,
     choose_dtype,
     is_out_of_memory,
-    make_accelerator,
     make_optimizer,
     scale_rate,
     take_step,
@@ -69,12 +69,10 @@ def make_plan(
     arrays: SegmentArrays,
     *,
     sampler: SamplerConfig = SAMPLER,
-    process: int = 0,
-    num_processes: int = 1,
     **training: Any,
 ) -> RunPlan:
     config = PretrainConfig(sampler=sampler, training=TrainingConfig(**training))
-    return RunPlan(arrays, np.arange(50), config, process=process, num_processes=num_processes)
+    return RunPlan(arrays, np.arange(50), config)
 
 
 def test_each_epoch_takes_every_row_once_in_an_order_of_its_own(arrays):
@@ -122,31 +120,20 @@ def test_accumulation_puts_several_batches_in_a_step(arrays):
     assert len(two.list_steps(0, 0)[0]) == 2
 
 
-@pytest.mark.parametrize("num_processes", [2, 3])
-def test_processes_share_the_rows_of_a_step(arrays, num_processes):
-    plans = [make_plan(arrays, process=p, num_processes=num_processes) for p in range(num_processes)]
-    steps = [plan.list_steps(0, 0) for plan in plans]
-    assert len({len(listed) for listed in steps}) == 1
-    assert all(parts and all(len(rows) for rows in parts) for listed in steps for parts in listed)
-    taken = np.concatenate([rows for listed in steps for parts in listed for rows in parts])
-    assert sorted(taken) == list(range(50))
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 5))
+def test_processes_share_the_rows_of_a_batch_by_whole_tables(tables, count):
+    row_table, row_tokens = np.array(tables, np.int32), np.arange(len(tables)) + 5
+    shares = share_rows(np.arange(len(tables)), row_table, row_tokens, count)
+    assert len(shares) == count
+    assert sorted(np.concatenate(shares)) == list(range(len(tables)))
+    if len(set(tables)) >= count:
+        assert sum(len(set(row_table[share])) for share in shares) == len(set(tables))
+    assert sum(len(share) > 0 for share in shares) == min(count, len(tables))
 
 
-@pytest.mark.parametrize(("num_rows", "num_processes"), [(2, 3), (0, 1)])
-def test_fewer_rows_than_processes_are_too_few(arrays, num_rows, num_processes):
-    with pytest.raises(TrainingError, match=f"{num_rows} training rows are too few for {num_processes} process"):
-        RunPlan(arrays, np.arange(num_rows), PretrainConfig(), num_processes=num_processes)
-
-
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=9), st.integers(1, 3), st.integers(1, 3))
-def test_grouping_keeps_the_rows_and_leaves_no_process_idle(sizes, accumulation, world):
-    ends = np.cumsum(sizes)
-    if ends[-1] < world:
-        return
-    batches = np.split(np.arange(ends[-1]), ends[:-1])
-    steps = group_batches(batches, accumulation * world, world)
-    assert np.concatenate([rows for step in steps for rows in step]).tolist() == list(range(ends[-1]))
-    assert all(len(step) >= world and all(len(rows) for rows in step) for step in steps)
+def test_no_training_rows_are_too_few(arrays):
+    with pytest.raises(TrainingError, match="There are no training rows"):
+        RunPlan(arrays, np.arange(0), PretrainConfig())
 
 
 @pytest.mark.parametrize("max_tokens", [1, 40, 100, 1000, 10**6])
@@ -414,7 +401,7 @@ print(measure())
 """
 
 
-def test_rates_are_taken_from_mark_to_mark_and_the_time_left_from_all_steps(monkeypatch):
+def test_rates_are_taken_from_mark_to_mark_and_the_time_left_from_all_steps_but_the_first(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr("navi.training.log.monotonic", lambda: clock[0])
     throughput = Throughput(seconds_before=7.0, num_processes=2)
@@ -430,7 +417,7 @@ def test_rates_are_taken_from_mark_to_mark_and_the_time_left_from_all_steps(monk
     throughput.mark()
     assert (throughput.rows_per_second, throughput.tokens_per_second) == (20.0, 400.0)
     assert throughput.seconds == 62.0
-    assert throughput.estimate(10) == 275.0
+    assert throughput.estimate(10) == 550.0
 
 
 def test_what_is_not_a_number_is_null_in_the_metrics(tmp_path):
@@ -619,15 +606,15 @@ def test_steps_bring_the_views_of_columns_together_and_add_to_the_loss(make_step
     assert first["loss"] == pytest.approx(float(rows) + 0.5 * first["views"] + 2 * first["keeping"], rel=1e-5)
 
 
-def test_the_views_of_a_step_follow_from_the_seed_the_step_and_the_process(toy_corpus, make_config, make_stepper):
-    def draw(step: int, process: int = 0, seed: int = 0) -> list[list[int]]:
+def test_the_views_of_a_step_follow_from_the_seed_and_the_step(toy_corpus, make_config, make_stepper):
+    def draw(step: int, seed: int = 0) -> list[list[int]]:
         config = make_config(training={"seed": seed}, views={"columns_per_step": 7})
-        batch = StepViews(toy_corpus, model, config, torch.device("cpu")).draw(step, process)
+        batch = StepViews(toy_corpus, model, config, torch.device("cpu")).draw(step)
         return [batch.texts.token_ids.tolist(), batch.attribute.tolist(), batch.target.flatten().tolist()]
 
     model = make_stepper().model
     assert draw(3) == draw(3)
-    others = [draw(4), draw(3, process=1), draw(3, seed=1)]
+    others = [draw(4), draw(3, seed=1)]
     assert all(other != draw(3) for other in others)
 
 
@@ -659,7 +646,7 @@ def test_a_step_takes_different_views_of_columns_of_whole_tables(toy_corpus, mak
 @pytest.mark.parametrize(("preset", "learned"), [("default", True), ("paper", False)])
 def test_the_paper_learns_no_views(toy_corpus, tiny_backbone, tmp_path, preset, learned):
     config = PretrainConfig.from_dict({"backbone": str(tiny_backbone)}, base=make_preset(preset))
-    stepper = Trainer(toy_corpus, tmp_path, config, make_accelerator(), lambda: 0).stepper
+    stepper = Trainer(toy_corpus, tmp_path, config, Processes()).stepper
     made = stepper.build([ROWS], epoch=0, max_tokens=None, step=0)
     assert (made.views is not None) == learned
 

@@ -108,9 +108,13 @@ class BatchBuilder:
         moved._corpus = (self._corpus.pin() if pin else self._corpus).to(device)
         return moved
 
-    def build(self, rows: Ints, *, epoch: int) -> Batch:
-        """Return the training batch of these rows for this epoch."""
-        return self._build(self._move(rows), make_key(self.seed, epoch), None)
+    def build(self, rows: Ints, *, epoch: int, beside: Ints | None = None) -> Batch:
+        """Return the training batch of these rows for this epoch.
+
+        `beside` are the rows of the larger batch that these are a part of: anchors of its tables compete here too.
+        """
+        others = None if beside is None else self._move(beside)
+        return self._build(self._move(rows), make_key(self.seed, epoch), None, others)
 
     def build_filled(self, rows: Tensor, key: Tensor, capacity: BatchCapacity) -> Batch:
         """Return the batch that `build` returns, filled up to a capacity: nothing waits for the device.
@@ -148,7 +152,9 @@ class BatchBuilder:
         used[self.arrays.segment_attribute[segments]] = True
         return self._number(torch.from_numpy(used).to(self.device), None)
 
-    def _build(self, rows: Tensor, key: int | Tensor, capacity: BatchCapacity | None) -> Batch:
+    def _build(
+        self, rows: Tensor, key: int | Tensor, capacity: BatchCapacity | None, beside: Tensor | None = None
+    ) -> Batch:
         corpus = self._corpus
         sizes = {} if capacity is None else {"num_segments": capacity.segments, "num_tokens": capacity.tokens}
         layout = lay_out(corpus, rows, self.special, **sizes, filled=capacity is not None)
@@ -156,6 +162,8 @@ class BatchBuilder:
         masks, targets = mask_layout(layout, self.masking, key, mask_token, corpus.regular_tokens, max_targets)
         table_R = corpus.row_table[rows.clamp(min=0)].long()
         in_batch = _mark(torch.where(rows >= 0, table_R, table_R[:1]), self._num_tables + 1)
+        if beside is not None:
+            in_batch[corpus.row_table[beside].long()] = True
         attribute_S = used = corpus.segment_attribute[layout.segment_id].long()
         if self.align:
             low_G = torch.where(in_batch[corpus.anchor_table], corpus.anchor_attribute, self._num_attributes)

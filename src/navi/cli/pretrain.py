@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -23,6 +24,7 @@ from navi.cli.console import (
 )
 from navi.cli.options import ConfigFile, Json, Overwrite, Quiet
 from navi.cli.progress import Meter, follow_preparing, follow_training, show_progress
+from navi.errors import TrainingInterrupted
 from navi.settings import read_settings
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ EXAMPLES = {
     "pretrain": (
         "navi pretrain corpus -o model",
         "navi pretrain films/ -o model --minutes 10",
-        "navi pretrain corpus -o model --resume",
+        "navi pretrain films/ -o model --resume",
+        "navi pretrain films/ -o model --finish",
         "navi pretrain corpus -o paper --preset paper --ablation without_alignment",
     )
 }
@@ -52,8 +55,15 @@ MEASURES = {
     "header_accuracy_informed": ("headers, attribute known (informed)", "most_frequent_header"),
     "header_accuracy_blind": ("headers, attribute hidden (blind)", "most_frequent_header"),
     "value_accuracy": ("values", "most_frequent_value"),
+    "column_accuracy": ("columns found again (not learned)", None),
 }
 """Measures of validation, what they are called, and the guess that each is to beat."""
+WORTH = {
+    "column_accuracy": "columns matched",
+    "header_accuracy_blind": "headers named",
+    "value_accuracy": "values filled",
+}
+"""The measures that say whether a model serves better than the one it started from, and what a user calls them."""
 
 
 def pretrain(
@@ -65,16 +75,23 @@ def pretrain(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Directory to write.")],
     preset: Annotated[
-        Literal["default", "paper"] | None, typer.Option(help="Settings by name.", show_default="default")
+        Literal["default", "laptop", "paper"] | None,
+        typer.Option(help="Settings by name.", show_default="laptop without a GPU, else default"),
     ] = None,
     ablation: Annotated[
         Literal["without_attributes", "without_segment_masking", "without_alignment", "random_routing"] | None,
         typer.Option(help="Take one thing away."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Times each row is seen.", show_default="2")] = None,
-    minutes: Annotated[float | None, typer.Option(metavar="N", help="Learn for about N minutes.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Times each row is seen.", show_default="as many as help, up to 10")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(metavar="N", help="Learn for about N minutes.", show_default="10 without a GPU")
+    ] = None,
     max_steps: Annotated[int | None, typer.Option(metavar="N", help="Stop after N steps.")] = None,
-    rows_per_batch: Annotated[int | None, typer.Option(metavar="N", help="Rows a step.", show_default="256")] = None,
+    rows_per_batch: Annotated[
+        int | None, typer.Option(metavar="N", help="Rows a step.", show_default="256, 32 without a GPU")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Decides everything random.", show_default="0")] = None,
     backbone: Start = None,
     precision: Annotated[
@@ -82,24 +99,28 @@ def pretrain(
     ] = None,
     compile_: Annotated[bool | None, typer.Option("--compile/--no-compile", help="Use torch.compile.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run stopped.")] = False,
+    finish: Annotated[bool, typer.Option("--finish", help="Take a stopped run as it is; no further steps.")] = False,
+    values: Annotated[
+        bool, typer.Option("--values/--no-values", help="Keep values of the tables in the model's directory.")
+    ] = True,
     overwrite: Overwrite = False,
     config: ConfigFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Learn an encoder from tables or a corpus; Ctrl-C saves a checkpoint, --resume goes on from it."""
-    from navi.training import pretrain as pretrain_model
+    screen, goes_on = Screen(quiet=quiet, as_json=as_json), resume or finish
+    with stop_before_training(), show_progress(screen) as meter:
+        from navi.training import pretrain as pretrain_model
 
-    screen = Screen(quiet=quiet, as_json=as_json)
-    with show_progress(screen) as meter:
-        opened = open_or_prepare(source, out, meter, resume=resume, overwrite=overwrite)
-        meter.wait("Loading, and measuring the untrained model")
+        opened = open_or_prepare(source, out, meter, resume=goes_on, overwrite=overwrite)
+        meter.wait("Loading, and measuring the model as it is")
         settings = make_pretrain_config(
             choose_start(str(opened.config.backbone), preset),
             preset=preset,
             ablation=ablation,
             file=config,
-            running=out if resume else None,
+            running=out if goes_on else None,
             flags={
                 "training.epochs": epochs,
                 "training.max_steps": max_steps,
@@ -107,30 +128,51 @@ def pretrain(
                 "training.seed": seed,
                 "training.precision": precision,
                 "training.compile": compile_,
+                "training.keep_values": None if values else False,
                 "sampler.rows_per_batch": rows_per_batch,
                 "backbone": backbone,
             },
         )
         result = pretrain_model(
-            opened, out, settings, resume=resume, overwrite=overwrite, progress=follow_training(meter)
+            opened, out, settings, resume=resume, finish=finish, overwrite=overwrite, progress=follow_training(meter)
         )
     screen.answer_json(asdict(result))
     screen.summarise(*summarise_training(result))
+    if not result.config["training"]["keep_values"]:
+        screen.summarise(f"{out} holds no values of your tables; the corpus that it was learned from still does.")
     screen.suggest(f"navi match --model {quote(out)} PATHS…", "find columns that mean the same in your tables")
+
+
+@contextmanager
+def stop_before_training() -> Iterator[None]:
+    """Say how to go on where a signal comes before training listens itself: while the corpus is made, or loaded."""
+    from navi.training.signals import Stopped, stop_on_signals
+
+    with stop_on_signals():
+        try:
+            yield
+        except Stopped as stop:
+            raise TrainingInterrupted(
+                f"Stopped by {stop} before training began; nothing is half-written. To go on: the same with --resume.",
+                stop.number,
+            ) from stop
 
 
 def open_or_prepare(source: Path, out: Path, meter: Meter, *, resume: bool, overwrite: bool) -> Corpus:
     """Return the corpus at a place; of a folder of tables, one made beside the model; none is replaced unasked."""
     from navi.corpus import Corpus, prepare
     from navi.corpus.corpus import MANIFEST_FILE
+    from navi.training.processes import Processes
 
     is_model = (source / "config.json").is_file()
     if not source.is_dir() or is_model or (source / MANIFEST_FILE).is_file():
         return Corpus.open(source, verify=True)
     made = out.with_name(f"{out.name}-corpus")
-    if resume and (made / MANIFEST_FILE).is_file():
-        return Corpus.open(made, verify=True)
-    return prepare([source], made, progress=follow_preparing(meter), overwrite=overwrite)
+    processes = Processes.join()
+    if processes.is_main and not (resume and (made / MANIFEST_FILE).is_file()):
+        prepare([source], made, progress=follow_preparing(meter), overwrite=overwrite)
+    processes.wait()
+    return Corpus.open(made, verify=True)
 
 
 def choose_start(corpus_backbone: str, preset: str | None) -> str:
@@ -156,29 +198,38 @@ def make_pretrain_config(
 ) -> PretrainConfig:
     """Return the settings of `navi pretrain`: a preset, then the file, then flags, given as `section.name`.
 
-    Training starts from `backbone` unless something else says so. A run that is to go on (`running` is its directory)
-    keeps the settings it was started with, where no preset, ablation or file is given.
+    Training starts from `backbone` unless something else says so. Whoever names epochs or steps has no use for the
+    preset's minutes. A run that is to go on (`running` is its directory) keeps the settings it was started with, where
+    no preset, ablation or file is given.
     """
     from navi.training import PretrainConfig, make_preset
     from navi.training.checkpoint import recall_config
+    from navi.training.processes import choose_device
+    from navi.training.run import choose_preset
 
     recorded = recall_config(running) if running and not (preset or ablation or file) else None
-    base = recorded or replace(make_preset(preset or "default", ablation), backbone=backbone)
-    config = PretrainConfig.from_dict({k: v for k, v in read_settings(file).items() if k != "prepare"}, base)
+    base = recorded or replace(make_preset(preset or choose_preset(choose_device()), ablation), backbone=backbone)
+    given = {name: content for name, content in read_settings(file).items() if name != "prepare"}
+    PretrainConfig.from_dict(given, base)  # what is wrong in the file is said before flags are put over it
     for full_name, value in flags.items():
         *section, name = full_name.split(".")
         if value is not None:
-            config = PretrainConfig.from_dict({section[0]: {name: value}} if section else {name: value}, config)
-    return config
+            (given.setdefault(section[0], {}) if section else given)[name] = value
+    length = given.get("training", {})
+    if recorded is None and "minutes" not in length and {"epochs", "max_steps"} & set(length):
+        base = replace(base, training=replace(base.training, minutes=None))
+    return PretrainConfig.from_dict(given, base)
 
 
 def summarise_training(result: TrainingResult) -> list[Any]:
-    """Return what was learned, how long it took, and what else a user should know."""
-    rate = result.train.get("rows_per_second")
+    """Return what was learned, how long it took, whether it was worth it, and what else a user should know."""
+    rate, num_rows = result.train.get("rows_per_second"), result.corpus.get("train_rows")
+    learned = [] if num_rows is None else [count_things(num_rows, "training row")]
+    learned += [format_duration(result.seconds)] if result.seconds else []
+    learned += [f"{format_count(float(rate))} rows/s lately"] if rate else []
     lines: list[Any] = [
         make_heading(f"Model {result.path}: {count_things(result.num_steps, 'step')} on {result.device}"),
-        f"{count_things(result.corpus['train_rows'], 'training row')}, {format_duration(result.seconds)}"
-        + (f", {format_count(float(rate))} rows/s lately." if rate else "."),
+        *([f"{', '.join(learned)}."] if learned else []),
         *(compare_validation(result.validation) if result.validation else []),
     ]
     if result.skipped:
@@ -187,18 +238,34 @@ def summarise_training(result: TrainingResult) -> list[Any]:
 
 
 def compare_validation(lines: list[dict[str, Any]]) -> list[Any]:
-    """Return the validation before and after, beside the most frequent guess, and what to do where that is as good."""
+    """Return the validation before and after, beside the most frequent guess, and whether training was worth it."""
     first, last = lines[0], lines[-1]
     rows, behind = [], []
     for name, (label, guess) in MEASURES.items():
-        show = format_loss if guess is None else format_share
+        show = format_loss if name == "masked_loss" else format_share
         after, beat = last.get(name), first.get(guess) if guess else None
-        rows.append((label, show(first.get(name)), show(after), format_share(beat) if guess else ""))
+        if after is not None:
+            rows.append((label, show(first.get(name)), show(after), format_share(beat) if guess else ""))
         if after is not None and beat is not None and after <= beat:
             behind.append(label)
-    columns = ("validation rows", "before", "after", "most frequent guess")
-    table = make_table(columns, rows, right=columns[1:])
-    if not behind:
-        return [table]
-    advice = f"No better than the most frequent guess yet: {'; '.join(behind)}. Train longer: --max-steps, --epochs."
-    return [table, advice]
+    columns = ("kept out of training", "before", "after", "most frequent guess")
+    shown: list[Any] = [make_table(columns, rows, right=columns[1:])]
+    if len(lines) > 1:
+        shown.append(judge_training(first, last))
+    if behind:
+        shown.append(f"No better than the most frequent guess yet: {'; '.join(behind)}. Train longer: --minutes.")
+    return shown
+
+
+def judge_training(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
+    """Return one line that says what training changed for a user of the model.
+
+    >>> judge_training({"value_accuracy": 0.2}, {"value_accuracy": 0.31})
+    'Worth it? values filled 20.0 % → 31.0 %. Better at all of it, on rows and columns of yours that it did not learn.'
+    """
+    known = {name: label for name, label in WORTH.items() if first.get(name) is not None}
+    changes = [f"{label} {format_share(first[name])} → {format_share(last[name])}" for name, label in known.items()]
+    same = [label for name, label in known.items() if last[name] <= first[name]]
+    verdict = f"No better: {', '.join(same)}; if that matters, stay with what it started from" if same else ""
+    verdict = verdict or "Better at all of it"
+    return f"Worth it? {', '.join(changes)}. {verdict}, on rows and columns of yours that it did not learn."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -39,22 +40,20 @@ class ViewsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsBatch(TensorGroup):
-    """Texts of K columns: the first view of each, the second, then N texts as they are."""
+    """Texts of N columns: the first view of each, the second, then each as it is; N of K where processes share them."""
 
     texts: Sequences
     attribute: Tensor  # (K,) attribute of each column
     target: Tensor  # (N, D) where the model had the texts that are as they are, before training
 
 
-def compute_views_losses(model: NaviModel, batch: ViewsBatch, config: ViewsConfig) -> tuple[Tensor, Tensor]:
-    """Return the loss of views and that of keeping, neither weighed."""
-    vectors = model.embed_texts(batch.texts)
-    num_columns = len(batch.attribute)
-    first_KD, second_KD, kept_ND = torch.split(vectors, [num_columns, num_columns, len(batch.target)])
-    return (
-        views_loss(first_KD, second_KD, batch.attribute, config.temperature),
-        keeping_loss(kept_ND, batch.target),
-    )
+def compute_views_losses(
+    model: NaviModel, batch: ViewsBatch, config: ViewsConfig, gather: Callable[[Tensor], Tensor] = lambda mine: mine
+) -> tuple[Tensor, Tensor]:
+    """Return the loss of views and this part of that of keeping, neither weighed; `gather` makes K vectors of N."""
+    first_ND, second_ND, kept_ND = torch.chunk(model.embed_texts(batch.texts), 3)
+    kept = keeping_loss(kept_ND, batch.target) * (len(kept_ND) / len(batch.attribute))
+    return views_loss(gather(first_ND), gather(second_ND), batch.attribute, config.temperature), kept
 
 
 def views_loss(first_KD: Tensor, second_KD: Tensor, attribute_K: Tensor, temperature: float) -> Tensor:

@@ -23,7 +23,8 @@ from navi.training.config import PretrainConfig
 
 CHECKPOINTS, RECORD_FILE = "checkpoints", "pretrain.json"
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
-APPENDED = ("metrics.jsonl", "samples.txt", "events")
+METRICS_FILE, SAMPLES_FILE, EVENTS_FOLDER = "metrics.jsonl", "samples.txt", "events"
+APPENDED = (METRICS_FILE, SAMPLES_FILE, EVENTS_FOLDER)
 """What a run adds to while it goes."""
 EXPORTED = (
     "config.json",
@@ -35,9 +36,11 @@ EXPORTED = (
     "curves.png",
 )
 """What stands beside the weights of a finished run."""
-FORMAT = 2
+FORMAT = 3
 """Version of the files of a checkpoint; one of another version is refused."""
-HARMLESS = ("workers", "checkpoint_steps", "checkpoint_minutes", "keep_checkpoints", "max_bad_steps", "curves")
+HARMLESS = frozenset(
+    ["workers", "checkpoint_steps", "checkpoint_minutes", "keep_checkpoints", "keep_values", "max_bad_steps", "curves"]
+)
 """Settings of `TrainingConfig` that change no result and may differ when a run is resumed."""
 _DELETE, _START_AGAIN = "Delete it to go on from the one before.", "Start again (--overwrite)."
 
@@ -55,6 +58,10 @@ class RunState:
     """Validations done; one comes before the first step and one after each epoch."""
     num_steps: int | None = None
     """Steps of the run, once it is measured how many its minutes allow."""
+    most_steps: int | None = None
+    """Steps of the run, at most, once an epoch has not lowered the validation loss."""
+    lowest: float | None = None
+    """The lowest validation loss of an epoch up to now."""
     max_tokens: int | None = None
     """Largest part that a step is taken in, once memory ran out."""
     skipped: int = 0
@@ -79,12 +86,10 @@ class RunIdentity:
     """Its settings, as `PretrainConfig.from_dict` takes them."""
     corpus: str
     """Fingerprint of its corpus."""
-    num_processes: int = 1
-    """Processes that share its rows."""
 
     def describe(self) -> dict[str, Any]:
         """Return all that changes the result, flat, by the names that a user knows the settings by."""
-        flat: dict[str, Any] = {"corpus": self.corpus, "number of processes": self.num_processes}
+        flat: dict[str, Any] = {"corpus": self.corpus}
         for section, values in self.config.items():
             named = values if isinstance(values, dict) else {}
             flat |= {f"{section}.{name}": value for name, value in named.items()} or {section: values}

@@ -12,6 +12,8 @@ from navi.losses import AlignmentConfig, ViewsConfig
 from navi.settings import override
 
 PRECISIONS = ("auto", "float32", "bfloat16")
+MAX_EPOCHS = 10
+"""Epochs of a run that goes on as long as they lower the validation loss, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +58,14 @@ class ModelConfig:
 class TrainingConfig:
     """How long, how fast and how safely a run learns."""
 
-    epochs: int = 2
-    """Times that every training row is seen."""
+    epochs: int | None = None
+    """Times that every training row is seen; None for as many as lower the validation loss, at most 10, and one more
+    in which the learning rate falls to 0."""
     max_steps: int | None = None
     """Stop after this many steps, whatever the epochs; None for no such limit."""
     minutes: float | None = None
-    """Stop after about so many minutes of training, whatever the epochs: how many steps these are is measured in the
-    first of them, and the learning rate falls to 0 by the last; None for no such limit."""
+    """Stop after about so many minutes of training, whatever the epochs: how many steps these are is measured while
+    they go by, and the learning rate falls to 0 by the last; None for no such limit."""
     learning_rate: float = 2e-4
     """Highest learning rate of the parameters that come from the backbone (the paper: 3e-5)."""
     new_learning_rate: float = 5e-4
@@ -88,7 +91,7 @@ class TrainingConfig:
     """Threads that make batches ahead of time; 0 makes them in between."""
     checkpoint_steps: int | None = None
     """Save a checkpoint each time this many steps are done; None for no such rhythm."""
-    checkpoint_minutes: float | None = 10.0
+    checkpoint_minutes: float | None = 2.0
     """Save a checkpoint each time this many minutes have passed; None for no such rhythm."""
     keep_checkpoints: int = 2
     """How many checkpoints are kept, the newest, while the run lasts; a finished run needs none."""
@@ -96,6 +99,8 @@ class TrainingConfig:
     """Validation rows looked at before the first step and after each epoch, at most; 0 for no validation."""
     sample_rows: int = 4
     """Validation rows whose guesses are written to samples.txt at each validation."""
+    keep_values: bool = True
+    """Write values of the tables into the model directory: samples, the lists of frequent ones, profiles of columns."""
     max_bad_steps: int = 10
     """Stop when the loss was not finite this many steps in a row."""
     log_every: int = 10
@@ -172,10 +177,15 @@ PRESETS: dict[str, dict[str, Any]] = {
         "sampler": {"rows_per_batch": 32, "tables_per_batch": 4},
         "alignment": {"low_negatives": "table", "same_value_negatives": True, "row_weight": 0.0},
         "views": {"weight": 0.0, "keep_weight": 0.0},
-        "training": {"learning_rate": 3e-5, "new_learning_rate": 3e-5},
+        "training": {"epochs": 2, "learning_rate": 3e-5, "new_learning_rate": 3e-5},
+    },
+    "laptop": {
+        # Many small steps learn more in a few minutes than few large ones.
+        "sampler": {"rows_per_batch": 32, "tables_per_batch": 8},
+        "training": {"minutes": 10.0, "validate_rows": 96},
     },
 }
-"""What each preset sets otherwise than the dataclasses' defaults."""
+"""What each preset sets otherwise than the dataclasses' defaults; `laptop` is what a machine without a GPU takes."""
 
 ABLATIONS: dict[str, dict[str, Any]] = {
     "without_attributes": {"model": {"attribute_embedding": False, "header_attribute": False}},

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_licence
 from navi.errors import ConfigError, ModelError
 from navi.files import digest_file, read_json, sync, write_json
 from navi.settings import construct
-from navi.training.checkpoint import RECORD_FILE, save_weights
+from navi.training.checkpoint import RECORD_FILE, SAMPLES_FILE, save_weights
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -152,8 +153,12 @@ def export_run(model: NaviModel, special: SpecialTokens, corpus: Corpus, result:
     model.config.update({"architectures": [type(model).__name__], "dtype": "float32"})
     model.config.save_pretrained(folder)
     corpus.tokenizer.save(str(folder / TOKENIZER_FILE))
-    survey_domain(corpus).save(folder)
-    survey_columns(model, special, corpus).save(folder)
+    domain, columns = survey_domain(corpus), survey_columns(model, special, corpus)
+    if not result.config["training"]["keep_values"]:
+        domain, columns = replace(domain, values=domain.values.slice(0, 0)), forget_values(columns)
+        (folder / SAMPLES_FILE).unlink(missing_ok=True)
+    domain.save(folder)
+    columns.save(folder)
     (folder / CARD_FILE).write_text(make_card(result), encoding="utf-8")
     result.save()
 
@@ -171,6 +176,20 @@ def survey_columns(model: NaviModel, special: SpecialTokens, corpus: Corpus) -> 
     profiles = profile_columns(runner, TextTokenizer(corpus.tokenizer), corpus, corpus.rows_of("train"))
     most = np.argsort(-profiles.cells, kind="stable")[:MAX_COLUMNS]
     return profiles.take(np.sort(most[profiles.cells[most] > 0]))
+
+
+def forget_values(profiles: ColumnProfiles) -> ColumnProfiles:
+    """Return the profiles with nothing in them that was read from values: headers and what a model makes of them."""
+    empty = csr_array(next(iter(profiles.bags.values())).shape)
+    vectors = {"header": profiles.vectors["header"], "column": profiles.vectors["header"]}
+    return replace(
+        profiles,
+        cells=np.zeros_like(profiles.cells),
+        bags={name: bags if name.startswith("header") else empty for name, bags in profiles.bags.items()},
+        quantiles=np.full_like(profiles.quantiles, np.nan),
+        facts=np.zeros_like(profiles.facts),
+        vectors=vectors | {"value": np.zeros_like(profiles.vectors["value"])},
+    )
 
 
 def make_card(result: TrainingResult) -> str:

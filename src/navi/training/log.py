@@ -12,14 +12,14 @@ from time import monotonic
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 
 from navi.files import sync
-from navi.training.checkpoint import RunState
+from navi.training.checkpoint import EVENTS_FOLDER, METRICS_FILE, SAMPLES_FILE, RunState
+from navi.training.processes import Processes
 from navi.training.step import MEANS, SUMS, StepBatches, make_sums
 
-METRICS_FILE, SAMPLES_FILE, CURVES_FILE, EVENTS_FOLDER = "metrics.jsonl", "samples.txt", "curves.png", "events"
+CURVES_FILE = "curves.png"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,7 @@ class Throughput:
         self._seconds_before, self._start, self._num_processes = seconds_before, monotonic(), num_processes
         self.num_steps = self.num_rows = self._num_tokens = 0
         self.rows_per_second = self.tokens_per_second = 0.0
+        self._first: float | None = None
         self.restart()
 
     @property
@@ -63,6 +64,7 @@ class Throughput:
 
     def add(self, num_rows: int, num_tokens: int) -> None:
         """Count a step."""
+        self._first = self._first or monotonic()  # when the first ended, which is slower than all others
         self.num_steps += 1
         self.num_rows += num_rows
         self._num_tokens += num_tokens
@@ -79,8 +81,10 @@ class Throughput:
         self._mark, self._marked = monotonic(), (self.num_rows, self._num_tokens)
 
     def estimate(self, steps_left: int) -> float | None:
-        """Return the seconds that so many steps will take; None before the first step."""
-        return (monotonic() - self._start) / self.num_steps * steps_left if self.num_steps else None
+        """Return the seconds that so many steps will take, going by those after the first; None before there are."""
+        if self._first is None or self.num_steps < 2:
+            return None
+        return (monotonic() - self._first) / (self.num_steps - 1) * steps_left
 
 
 class SkippedSteps:
@@ -141,13 +145,13 @@ class TrainingLog:
     the others count alike.
     """
 
-    def __init__(self, out: Path, accelerator: Accelerator, state: RunState, *, curves: bool = True) -> None:
-        self._out, self._writes, self._curves = out, bool(accelerator.is_main_process), curves
+    def __init__(self, out: Path, processes: Processes, state: RunState, *, curves: bool = True) -> None:
+        self._out, self._writes, self._curves = out, processes.is_main, curves
         self.metrics = MetricsLog(out, events=curves)
-        self.throughput = Throughput(state.seconds, accelerator.num_processes)
-        self.skipped = SkippedSteps(accelerator.device, state.skipped, state.bad_run)
+        self.throughput = Throughput(state.seconds, processes.count)
+        self.skipped = SkippedSteps(processes.device, state.skipped, state.bad_run)
         self.latest: dict[str, Any] = {}
-        self._sums = make_sums(len(SUMS) + 1, accelerator.device)
+        self._sums = make_sums(len(SUMS) + 1, processes.device)
         if state.window:
             self._sums += torch.tensor(state.window, dtype=self._sums.dtype, device=self._sums.device)
         for name in (METRICS_FILE, SAMPLES_FILE) if self._writes else ():
@@ -213,8 +217,9 @@ class TrainingLog:
         def divide(name: str, count: float) -> float | None:
             return found[name] / count if count else None
 
+        steps = dict.fromkeys(MEANS, taken) | dict.fromkeys(("views", "keeping"), found["steps_with_views"])
         return {
-            **{name: divide(name, taken) for name in MEANS},
+            **{name: divide(name, count) for name, count in steps.items()},
             "header_accuracy": divide("header_hits", found["header_targets"]),
             "value_accuracy": divide("value_hits", found["value_targets"]),
             "rows": int(found["rows"]),

@@ -12,23 +12,19 @@ from numpy.typing import NDArray
 from navi.batches import plan_epoch
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import TrainingError
-from navi.training.config import PretrainConfig
+from navi.training.config import MAX_EPOCHS, PretrainConfig
 
 Ints = NDArray[np.int64]
 Parts = list[Ints]
-"""The rows of each batch that one process takes in one step."""
+"""The rows of each batch of one step."""
 
 
 class RunPlan:
-    """The steps of a whole run, epoch after epoch, for one of `num_processes` processes."""
+    """The steps of a whole run, epoch after epoch, the same for any number of processes."""
 
-    def __init__(
-        self, arrays: SegmentArrays, rows: Ints, config: PretrainConfig, *, process: int = 0, num_processes: int = 1
-    ) -> None:
-        if len(rows) < num_processes:
-            raise TrainingError(
-                f"{len(rows)} training rows are too few for {num_processes} processes. Prepare a corpus with more rows."
-            )
+    def __init__(self, arrays: SegmentArrays, rows: Ints, config: PretrainConfig) -> None:
+        if len(rows) == 0:
+            raise TrainingError("There are no training rows. Prepare a corpus with more rows.")
         training, sampler = config.training, config.sampler
         row_tokens = arrays.count_row_tokens() if sampler.tokens_per_batch is not None else None
 
@@ -36,16 +32,17 @@ class RunPlan:
         def plan(epoch: int) -> list[Parts]:
             seed, tables = training.seed, arrays.row_table
             batches = plan_epoch(rows, tables, sampler, seed=seed, epoch=epoch, row_tokens=row_tokens)
-            steps = group_batches(batches, training.accumulation * num_processes, num_processes)
-            return [step[process::num_processes] for step in steps]
+            return [batches[i : i + training.accumulation] for i in range(0, len(batches), training.accumulation)]
 
         self._plan = plan
         # Only a token budget makes the lengths of epochs differ.
-        lengths = (len(plan(epoch if row_tokens is not None else 0)) for epoch in range(training.epochs))
+        lengths = (len(plan(epoch if row_tokens is not None else 0)) for epoch in range(training.epochs or MAX_EPOCHS))
         self.epoch_ends = tuple(accumulate(lengths))
         """How many steps are done when each epoch ends, `max_steps` not regarded."""
-        self.num_steps = min(self.epoch_ends[-1], training.max_steps or self.epoch_ends[-1])
-        """Steps of the run."""
+        self.most_steps = min(self.epoch_ends[-1], training.max_steps or self.epoch_ends[-1])
+        """Steps that epochs and `max_steps` allow."""
+        self.num_steps = self.most_steps
+        """Steps of the run, once fewer are known to be right."""
 
     @property
     def boundaries(self) -> list[int]:
@@ -57,25 +54,28 @@ class RunPlan:
         return bisect_right(self.epoch_ends, step)
 
     def list_steps(self, epoch: int, first: int) -> list[Parts]:
-        """Return what this process takes in each step of an epoch, from step `first` of the run up to its last."""
+        """Return what each step of an epoch takes, from step `first` of the run up to its last."""
         begin = self.epoch_ends[epoch - 1] if epoch > 0 else 0
         return self._plan(epoch)[first - begin : self.num_steps - begin]
 
 
-def group_batches(batches: Parts, per_step: int, num_processes: int) -> list[Parts]:
-    """Group batches into steps such that every process has at least one batch in each.
+def share_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, count: int) -> Parts:
+    """Return what each of `count` processes takes of a batch: whole tables, of about as many tokens each.
 
-    The last step may have fewer batches than processes; then its batches are cut, and if they have fewer rows than
-    there are processes, they join the step before.
+    A table is cut only where there are fewer than processes; a process without a row has none to take.
     """
-    steps = [batches[i : i + per_step] for i in range(0, len(batches), per_step)]
-    if len(steps) > 1 and sum(map(len, steps[-1])) < num_processes:
-        last = steps.pop()
-        steps[-1] = steps[-1] + last
-    while len(steps[-1]) < num_processes:
-        largest = max(range(len(steps[-1])), key=lambda i: len(steps[-1][i]))
-        steps[-1][largest : largest + 1] = np.array_split(steps[-1][largest], 2)
-    return steps
+    by_table = rows[np.argsort(row_table[rows], kind="stable")]
+    pieces = np.split(by_table, np.flatnonzero(np.diff(row_table[by_table])) + 1)
+    while len(pieces) < min(count, len(rows)):
+        longest = max(range(len(pieces)), key=lambda place: len(pieces[place]))
+        pieces[longest : longest + 1] = np.array_split(pieces[longest], 2)
+    shares: list[Parts] = [[] for _ in range(count)]
+    taken = [0] * count
+    for piece in sorted(pieces, key=lambda piece: -int(row_tokens[piece].sum())):
+        least = taken.index(min(taken))
+        shares[least].append(piece)
+        taken[least] += int(row_tokens[piece].sum())
+    return [np.concatenate(share) if share else rows[:0] for share in shares]
 
 
 def split_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, max_tokens: int) -> Parts:

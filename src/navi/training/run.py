@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from navi.errors import ConfigError, TrainingInterrupted
 from navi.training.checkpoint import RECORD_FILE, RunIdentity, list_checkpoints, open_folder
-from navi.training.config import PretrainConfig
+from navi.training.config import PretrainConfig, make_preset
 from navi.training.export import TrainingResult
-from navi.training.step import make_accelerator
+from navi.training.processes import Processes
+from navi.training.signals import Stopped, StopSignals, stop_on_signals
 from navi.training.trainer import Progress, Trainer
 
 if TYPE_CHECKING:
@@ -30,31 +29,62 @@ def pretrain(
     config: PretrainConfig | None = None,
     *,
     resume: bool = False,
+    finish: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> TrainingResult:
     """Learn a NAVI encoder from a corpus; return what the model directory `out` then records.
 
     With `resume` the run in `out` goes on from its newest complete checkpoint, exactly as if it had never stopped, and
-    a finished one is left as it is; without a checkpoint it begins. SIGTERM and Ctrl-C finish the step, save a
-    checkpoint and raise `TrainingInterrupted`. The global random state is put back afterwards.
+    a finished one is left as it is; without a checkpoint it begins. With `finish` that checkpoint becomes the model,
+    and nothing more is learned. SIGTERM and Ctrl-C save a checkpoint and raise `TrainingInterrupted`. Without a
+    `config`, the preset is `laptop` on a CPU, else `default`. The global random state is put back afterwards.
     """
-    folder, settings, source = Path(out), config or PretrainConfig(), open_corpus(corpus)
-    accelerator = make_accelerator()
+    folder, source, processes = Path(out), open_corpus(corpus), Processes.join()
+    settings = config or make_preset(choose_preset(processes.device))
     with ExitStack() as stack:
-        if accelerator.is_main_process:
-            stack.enter_context(open_folder(folder, resume=resume, overwrite=overwrite))
-        accelerator.wait_for_everyone()
-        checkpoints = list_checkpoints(folder) if resume else []
-        if resume and not checkpoints and (folder / RECORD_FILE).is_file():
+        stack.callback(processes.leave)
+        if processes.is_main:
+            stack.enter_context(open_folder(folder, resume=resume or finish, overwrite=overwrite))
+        processes.wait()
+        checkpoints = list_checkpoints(folder) if resume or finish else []
+        if not checkpoints and (resume or finish) and (folder / RECORD_FILE).is_file():
             return _recall(folder, source, settings)
-        devices = list(range(torch.cuda.device_count()))
-        stack.enter_context(torch.random.fork_rng(devices))
-        stack.enter_context(keep_freed_memory(accelerator.device))
-        find_signal = stack.enter_context(listen_for_signals())
-        trainer = Trainer(source, folder, settings, accelerator, find_signal, progress)
-        trainer.begin(checkpoints[-1] if checkpoints else None)
+        if finish and not checkpoints:
+            raise ConfigError(f"{folder} has no checkpoint to finish. Train it first (--resume begins or goes on).")
+        stack.enter_context(torch.random.fork_rng(list(range(torch.cuda.device_count()))))
+        stack.enter_context(keep_freed_memory(processes.device))
+        signals = stack.enter_context(stop_on_signals())
+        if processes.count > 1:  # several stop where all of them agree
+            stack.enter_context(signals.hold())
+        trainer = _set_up(source, folder, settings, processes, signals, progress)
+        trainer.begin(checkpoints[-1] if checkpoints else None, is_last=finish)
         return trainer.finish()
+
+
+def choose_preset(device: torch.device) -> str:
+    """Return the preset of a machine: a CPU has minutes, not epochs."""
+    return "laptop" if device.type == "cpu" else "default"
+
+
+def _set_up(
+    corpus: Corpus,
+    folder: Path,
+    config: PretrainConfig,
+    processes: Processes,
+    signals: StopSignals,
+    progress: Progress | None,
+) -> Trainer:
+    """Return the trainer; nothing is lost if a signal comes before it is there."""
+    try:
+        trainer = Trainer(corpus, folder, config, processes, signals, progress)
+    except Stopped as stop:
+        raise TrainingInterrupted(
+            f"Stopped by {stop} before the first step; {folder} is as it was. To go on: the same with resume=True "
+            "(--resume).",
+            stop.number,
+        ) from stop
+    return trainer
 
 
 def open_corpus(corpus: Corpus | str | Path) -> Corpus:
@@ -73,31 +103,6 @@ def _recall(folder: Path, corpus: Corpus, config: PretrainConfig) -> TrainingRes
     found = RunIdentity(config=recorded.to_dict(), corpus=result.corpus["fingerprint"])
     RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint).check(found, folder)
     return result
-
-
-@contextmanager
-def listen_for_signals() -> Iterator[Callable[[], int]]:
-    """Give a function that returns the number of the signal that came, SIGTERM or SIGINT, and 0 while none did.
-
-    The same signal a second time acts as it always did. Outside the main thread Python cannot listen, and nothing
-    changes.
-    """
-    listens = threading.current_thread() is threading.main_thread()
-    # A handler that was not set from Python is given as None and cannot be put back by it.
-    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in (signal.SIGINT, signal.SIGTERM)}
-    came: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        signal.signal(number, before[signal.Signals(number)])
-
-    for number in before if listens else ():
-        signal.signal(number, note)
-    try:
-        yield lambda: came[-1] if came else 0
-    finally:
-        for number, handler in before.items() if listens else ():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -9,14 +9,12 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
-from accelerate import Accelerator
-from accelerate.utils import DistributedDataParallelKwargs
 from torch import Tensor, nn
 from torch.optim import AdamW
 
@@ -41,11 +39,12 @@ from navi.losses import (
 from navi.model import NaviModel, is_new
 from navi.randomness import make_key
 from navi.training.config import PretrainConfig, TrainingConfig
-from navi.training.plan import Ints, Parts, split_rows
+from navi.training.plan import Ints, Parts, share_rows, split_rows
+from navi.training.processes import Processes, choose_device
 from navi.training.views import StepViews
 
 MEANS = ("loss", "masked", "low", "high", "bag_of_words", "views", "keeping", "norm")
-COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens")
+COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens", "steps_with_views")
 SUMS = (*MEANS, *COUNTS)
 """What a step adds to a window of metrics, in this order; the first are means."""
 NUM_CAPACITIES = 4
@@ -57,17 +56,22 @@ WARM_UP = 2
 
 
 class Objective(nn.Module):
-    """The encoder and its losses as one module, so that processes exchange gradients of all of it."""
+    """The encoder and its losses as one module."""
 
-    def __init__(self, model: NaviModel, config: PretrainConfig, dtype: torch.dtype) -> None:
+    def __init__(
+        self, model: NaviModel, config: PretrainConfig, dtype: torch.dtype, processes: Processes | None = None
+    ) -> None:
         super().__init__()
         self.model, self.alignment, self.views, self.dtype = model, config.alignment, config.views, dtype
+        self.processes = processes or Processes()
 
     def forward(self, batch: Batch | ViewsBatch, size: StepSize | None = None) -> Losses | tuple[Tensor, Tensor]:
         """Return the losses of one batch of a step; those of views and of keeping for texts of columns."""
         if isinstance(batch, ViewsBatch):
+            sizes = [len(share) for share in np.array_split(np.empty(len(batch.attribute)), self.processes.count)]
             with autocast(batch.attribute.device, self.dtype):
-                return compute_views_losses(self.model, batch, self.views)
+                gather = partial(self.processes.gather, sizes=sizes)
+                return compute_views_losses(self.model, batch, self.views, gather)
         assert size is not None
         device = batch.rows.token_ids.device
         # How many tokens are read is known where the host looks at them, which would hold a GPU up.
@@ -110,29 +114,32 @@ class Stepper:
         builder: BatchBuilder,
         config: PretrainConfig,
         num_steps: int,
-        accelerator: Accelerator | None = None,
+        processes: Processes | None = None,
         views: StepViews | None = None,
     ) -> None:
         self.config, self.views_config, self.views = config.training, config.views, views
         self.alignment, self.num_steps = config.alignment, num_steps
         self.model, self.builder = model, builder
-        self.accelerator = accelerator or make_accelerator()
-        self.device: torch.device = self.accelerator.device
+        self.processes = processes or Processes(device=choose_device())
+        self.device = self.processes.device
         self.dtype = choose_dtype(self.config.precision, self.device)
-        self.objective = self.accelerator.prepare(Objective(model, config, self.dtype))
+        self.objective = Objective(model, config, self.dtype, self.processes).to(self.device)
         self.optimizer = make_optimizer(model, self.config, lambda name: is_new(name, model.config))
         self.recorder: Recorder | None = None
         self.half: HalfCopy | None = None
         is_half = self.device.type == "cuda" and self.dtype != torch.float32
         wanted = is_half if self.config.graphs is None else self.config.graphs
-        # Processes that exchange gradients do so while they run backward, which a recording would leave out.
-        self._may_record = wanted and self.accelerator.num_processes == 1
+        # Processes divide their losses by what all of them count, which a recording cannot wait for.
+        self._may_record = wanted and self.processes.count == 1
         if self._may_record and is_half:
             self.half = HalfCopy(model, self.dtype)
             self.half_objective = Objective(self.half.model, config, torch.float32)
         if self.config.compile:
             for layer in (model if self.half is None else self.half.model).layers:
                 layer.compile(dynamic=True)
+        if self.device.type == "cpu":
+            for layer in model.layers:  # a signal is heard wherever Python runs, which backward alone would not
+                layer.register_full_backward_hook(lambda *_: None)
         self._row_tokens = builder.arrays.count_row_tokens()
 
     def prepare_graphs(self, steps: Sequence[Parts]) -> None:
@@ -147,16 +154,23 @@ class Stepper:
 
     def build(self, parts: Parts, epoch: int, max_tokens: int | None, step: int = 0) -> StepBatches:
         """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""
-        views = None
+        views, processes, tables = None, self.processes, self.builder.arrays.row_table
         if self.views is not None and self.views.is_due(step):
-            views = self.views.draw(step, self.accelerator.process_index)
+            views = self.views.draw(step, processes.rank, processes.count)
         capacity = None
-        if max_tokens is not None:
-            tables = self.builder.arrays.row_table
+        beside: Sequence[Ints | None] = parts if processes.count > 1 else [None] * len(parts)
+        if processes.count > 1:
+            parts = [share_rows(rows, tables, self._row_tokens, processes.count)[processes.rank] for rows in parts]
+        elif max_tokens is not None:
             parts = [part for rows in parts for part in split_rows(rows, tables, self._row_tokens, max_tokens)]
+            beside = [None] * len(parts)
         elif self.recorder is not None and len(parts) == 1:
             capacity = self.recorder.find_capacity(parts[0])
-        batches = [self.builder.build(rows, epoch=epoch) for rows in parts] if capacity is None else []
+        batches = [
+            self.builder.build(rows, epoch=epoch, beside=others)
+            for rows, others in zip(parts, beside, strict=True)
+            if len(rows) and capacity is None
+        ]
         part_tokens = [int(self._row_tokens[rows].sum()) for rows in parts]
         return StepBatches(
             parts=parts,
@@ -180,11 +194,10 @@ class Stepper:
             assert self.recorder is not None
             torch.manual_seed(self._make_seed(step, 0))
             sums += self.recorder(made.parts[0], make_key(self.config.seed, made.epoch), made.capacity)
+        size = made.size if self.processes.count == 1 else self._measure_all(made)
         for number, batch in enumerate(made.batches):
-            last = number == len(made.batches) - 1 and made.views is None
-            with nullcontext() if last else self.accelerator.no_sync(self.objective):
-                torch.manual_seed(self._make_seed(step, number))
-                sums += self._learn(batch.to(self.device), made.size)
+            torch.manual_seed(self._make_seed(step, number))
+            sums += self._learn(batch.to(self.device), size)
         if made.views is not None:
             torch.manual_seed(self._make_seed(step, len(made.parts)))
             sums += self._learn_views(made.views.to(self.device))
@@ -197,20 +210,28 @@ class Stepper:
 
         Where loss or gradient is not finite, weights and optimiser stay as they were.
         """
-        sums[MEANS.index("norm")] = self.accelerator.clip_grad_norm_(self.objective.parameters(), self.config.clip_norm)
-        if self.accelerator.num_processes > 1:
-            sums[: len(MEANS)] /= self.accelerator.num_processes
-            sums = self.accelerator.reduce(sums, reduction="sum")
+        parameters = list(self.model.parameters())
+        self.processes.sum_gradients(parameters)
+        norm = nn.utils.clip_grad_norm_(parameters, self.config.clip_norm)
+        sums[MEANS.index("norm")] = norm / self.processes.count
+        self.processes.sum(sums)
         finite = torch.isfinite(sums).all()
         take_step(self.optimizer, scale_rate(step, self.num_steps, self.config.warmup_share), finite)
         return sums, finite
+
+    def _measure_all(self, made: StepBatches) -> StepSize:
+        """Return what the losses of a step are divided by that several processes take."""
+        size = made.size if made.batches else StepSize(num_targets=0, num_tables=0, num_rows=0)
+        counts = torch.tensor([size.num_targets, size.num_tables, size.num_rows], device=self.device)
+        num_targets, num_tables, num_rows = self.processes.sum(counts).clamp(min=1).unbind()
+        return StepSize(num_targets=num_targets, num_tables=num_tables, num_rows=num_rows)
 
     def _learn(self, batch: Batch, size: StepSize) -> Tensor:
         """Add one batch's gradients; return its `SUMS` as far as the device knows them, the others 0."""
         losses: Losses
         if self.half is None:
             losses = self.objective(batch, size)
-            self.accelerator.backward(losses.total)
+            torch.autograd.backward(losses.total)
         else:  # nothing here waits for the host
             self.half.pull()
             losses = self.half_objective(batch, size)
@@ -229,18 +250,21 @@ class Stepper:
         if self.half is not None:
             self.half.pull()
         alike, kept = (self.objective if self.half is None else self.half_objective)(batch)
-        total = self.views_config.weight * alike + self.views_config.keep_weight * kept
-        self.accelerator.backward(total)
+        weight, keep_weight = self.views_config.weight, self.views_config.keep_weight
+        torch.autograd.backward(weight * alike + keep_weight * kept)
         if self.half is not None:
             self.half.push()
+        alike = alike / self.processes.count  # every process has all of it, and its own part of what is kept
+        found = {"loss": weight * alike + keep_weight * kept, "views": alike, "keeping": kept}
         sums = make_sums(len(SUMS), self.device)
-        for name, loss in (("loss", total), ("views", alike), ("keeping", kept)):
-            sums[SUMS.index(name)] += loss.detach()
+        for name, loss in found.items():
+            sums[SUMS.index(name)] = loss.detach()
+        sums[SUMS.index("steps_with_views")] = 1 / self.processes.count
         return sums
 
     def _make_seed(self, step: int, number: int) -> int:
         """Return a dropout seed that depends on the place in the run alone, so that there is no state to save."""
-        place = number * self.accelerator.num_processes + self.accelerator.process_index
+        place = number * self.processes.count + self.processes.rank
         return make_key(self.config.seed, step, place)
 
 
@@ -363,13 +387,6 @@ def take_step(optimizer: AdamW, scale: float, finite: Tensor) -> None:
         group["lr"] = group["highest_rate"] * scale
     optimizer.found_inf = (~finite).float()  # type: ignore[attr-defined]
     optimizer.step()
-
-
-def make_accelerator() -> Accelerator:
-    """Return the view of devices and processes; precision is `autocast`'s business, not Accelerate's."""
-    # Some settings leave parameters without a use (no gate, no alignment), which processes must expect.
-    unused = DistributedDataParallelKwargs(find_unused_parameters=True)
-    return Accelerator(mixed_precision="no", kwargs_handlers=[unused])
 
 
 def choose_dtype(precision: str, device: torch.device) -> torch.dtype:

@@ -7,16 +7,15 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 
 from navi.backbones import check_vocabulary
 from navi.batches import BatchBuilder, SpecialTokens, prefetch
-from navi.errors import ConfigError, MissingExtraError, TrainingError, TrainingInterrupted
+from navi.errors import MissingExtraError, TrainingError, TrainingInterrupted
 from navi.model import load_backbone
 from navi.randomness import make_key
 from navi.training.checkpoint import (
@@ -33,6 +32,8 @@ from navi.training.config import PretrainConfig
 from navi.training.export import TrainingResult, export_run
 from navi.training.log import StepReport, TrainingLog
 from navi.training.plan import Parts, RunPlan
+from navi.training.processes import Processes
+from navi.training.signals import Stopped, StopSignals
 from navi.training.step import StepBatches, Stepper, is_out_of_memory, release_memory, scale_rate
 from navi.training.validation import Validation
 from navi.training.views import StepViews
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 Progress = Callable[[StepReport], None]
-MEASURED_SHARE, MEASURED_STEPS = 0.05, 3
-"""Share of a run's minutes, and steps, at least, after which it is known how many steps these minutes allow."""
+MEASURED_SECONDS, MEASURED_SHARE, MEASURED_STEPS = 10.0, 0.05, 3
+"""Seconds, or share of a run's minutes if that is less, and steps, after which it is said what these minutes allow."""
 MAX_NAMED = 20
 """Rows of a table that a message names, at most."""
 
@@ -51,7 +52,8 @@ MAX_NAMED = 20
 class Trainer:
     """Takes a run from one of its states to the end, or to where it is interrupted.
 
-    `find_signal` returns the number of a signal that asks for an end, 0 if none came.
+    One process stops where a signal reaches it, and the step that it was taking is taken again; several agree on it
+    after a step.
     """
 
     def __init__(
@@ -59,19 +61,14 @@ class Trainer:
         corpus: Corpus,
         out: Path,
         config: PretrainConfig,
-        accelerator: Accelerator,
-        find_signal: Callable[[], int],
+        processes: Processes,
+        signals: StopSignals | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self.corpus, self.out, self.config, self.accelerator = corpus, out, config, accelerator
-        self.find_signal, self.progress = find_signal, progress
-        process, num_processes = accelerator.process_index, accelerator.num_processes
-        if config.training.minutes is not None and num_processes > 1:
-            raise ConfigError(
-                "A run of several processes takes epochs or max_steps, not minutes: each measures its own."
-            )
+        self.corpus, self.out, self.config, self.processes = corpus, out, config, processes
+        self.signals, self.progress = signals or StopSignals(), progress
         train_rows = corpus.rows_of("train")
-        self.plan = RunPlan(corpus.arrays, train_rows, config, process=process, num_processes=num_processes)
+        self.plan = RunPlan(corpus.arrays, train_rows, config)
         self.special = SpecialTokens.of(corpus.tokenizer)
         check_vocabulary(corpus.tokenizer, config.backbone)
         torch.manual_seed(make_key(config.training.seed))  # for parameters that start cold; steps seed themselves
@@ -85,29 +82,51 @@ class Trainer:
             seed=config.training.seed,
         )
         learned = max(config.views.weight, config.views.keep_weight) > 0
-        views = StepViews(corpus, model, config, accelerator.device) if learned else None
-        self.stepper = Stepper(model, builder, config, self.plan.num_steps, accelerator, views)
+        views = StepViews(corpus, model, config, processes.device) if learned else None
+        self.stepper = Stepper(model, builder, config, self.plan.num_steps, processes, views)
         self.stepper.prepare_graphs(self.plan.list_steps(0, 0))
         self.validation = Validation(corpus, self.special, config)
-        self.identity = RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint, num_processes=num_processes)
+        self.identity = RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint)
 
-    def begin(self, checkpoint: Path | None) -> None:
-        """Stand where a checkpoint stood, or at the beginning."""
+    def begin(self, checkpoint: Path | None, *, is_last: bool = False) -> None:
+        """Stand where a checkpoint stood, or at the beginning; with `is_last` there is no further step."""
         self.state = RunState()
         if checkpoint is not None:
             self.state, found = load_state(checkpoint)
             self.identity.check(found, checkpoint)
             load_tensors(checkpoint, self.stepper.model, self.stepper.optimizer)
-            self._limit(self.state.num_steps or self.plan.num_steps)
+            self.plan.most_steps = self.state.most_steps or self.plan.most_steps
+            self._limit(min(self.state.num_steps or self.plan.most_steps, self.plan.most_steps))
         with writing(self.out):
-            self.log = TrainingLog(self.out, self.accelerator, self.state, curves=self.config.training.curves)
+            self.log = TrainingLog(self.out, self.processes, self.state, curves=self.config.training.curves)
         self._saved_at = self.log.throughput.seconds
         self._warm: tuple[int, float] | None = None
-        if checkpoint is not None:
+        self._measure_at = 0.0
+        if is_last:
+            self._report(f"Taken as it was after step {self.state.step} of {self.plan.num_steps}.")
+            self._limit(self.state.step)
+        elif checkpoint is not None:
             self._report(f"Going on after step {self.state.step} of {self.plan.num_steps}.")
 
     def finish(self) -> TrainingResult:
         """Take all steps that are left, and write the model directory."""
+        try:
+            self._train()
+            result = self._make_result()
+            if self.processes.is_main:
+                with writing(self.out):
+                    self.log.draw()
+                    export_run(self.stepper.model, self.special, self.corpus, result)
+        except Stopped as stop:
+            self._leave(stop.number)
+        with self.signals.hold():
+            if self.processes.is_main:
+                remove_checkpoints(self.out)
+            self.processes.wait()
+        return result
+
+    def _train(self) -> None:
+        """Take all steps that are left."""
         try:
             while self.state.step < self.plan.num_steps:
                 self._validate()
@@ -115,17 +134,9 @@ class Trainer:
                 self._train_epoch()
             self._validate()
         finally:
-            with writing(self.out):
+            with writing(self.out), self.signals.hold():
                 self.log.metrics.close()
-        self.accelerator.wait_for_everyone()
-        result = self._make_result()
-        if self.accelerator.is_main_process:
-            with writing(self.out):
-                self.log.draw()
-                export_run(self.stepper.model, self.special, self.corpus, result)
-            remove_checkpoints(self.out)
-        self.accelerator.wait_for_everyone()
-        return result
+        self.processes.wait()
 
     def _train_epoch(self) -> None:
         """Take the steps that are left of the present epoch, or those before memory runs out."""
@@ -147,34 +158,37 @@ class Trainer:
         sums = self._accumulate(made)
         if sums is None:
             return False
-        sums, finite = self.stepper.update(sums, self.state.step)
-        self.state.step += 1
-        self.log.add(made, sums, finite)
-        self._limit_if_measured()
-        self._log_if_due(made)
-        self._report()
-        if self.state.step not in self.plan.boundaries and self._is_checkpoint_due():
-            self._save()
+        with self.signals.hold():
+            sums, finite = self.stepper.update(sums, self.state.step)
+            self.state.step += 1
+            self.log.add(made, sums, finite)
+            self._limit_if_measured()
+            self._log_if_due(made)
+            self._report()
+            if self.state.step not in self.plan.boundaries and self._is_checkpoint_due():
+                self._save()
         self._stop_if_asked()
         return True
 
     def _limit_if_measured(self) -> None:
-        """Once a run of so many minutes has shown how fast it is, set how many steps it takes."""
+        """Set how many steps the minutes of a run allow: once it has shown how fast it is, and now and then again."""
         minutes, seconds, step = self.config.training.minutes, self.log.throughput.seconds, self.state.step
-        if minutes is None or self.state.num_steps is not None:
+        if minutes is None or not (self.processes.is_main and self._may_agree()):
             return
         self._warm = self._warm or (step, seconds)  # the first step is slower than all others
         taken, spent = step - self._warm[0], seconds - self._warm[1]
-        if taken < MEASURED_STEPS or seconds < MEASURED_SHARE * 60 * minutes:
+        if taken < MEASURED_STEPS or spent < min(MEASURED_SECONDS, MEASURED_SHARE * 60 * minutes):
             return
-        left = max(1, int((60 * minutes - seconds) * taken / spent))
-        self._limit(min(self.plan.num_steps, step + left))
-        self.state.num_steps = self.plan.num_steps
-        seen, rows = self.plan.num_steps * self.config.sampler.rows_per_batch, len(self.corpus.rows_of("train"))
-        times = "once" if seen <= rows else f"{seen / rows:.1f} times"
-        self._report(
-            f"{minutes:g} minutes allow {self.plan.num_steps} steps: about {min(seen, rows)} of {rows} rows, {times}."
-        )
+        if seconds < self._measure_at:
+            return
+        self._measure_at = seconds + MEASURED_SHARE * 60 * minutes
+        left = max(0, int((60 * minutes - seconds) * taken / spent))
+        self._limit(min(self.plan.most_steps, step + left))
+        is_new, self.state.num_steps = self.state.num_steps is None, self.plan.num_steps
+        if is_new:
+            seen, rows = self.plan.num_steps * self.config.sampler.rows_per_batch, len(self.corpus.rows_of("train"))
+            times = "once" if seen <= rows else f"{seen / rows:.1f} times"
+            self._report(f"{minutes:g} minutes will see about {min(seen, rows):,} of {rows:,} rows, {times}.")
 
     def _limit(self, num_steps: int) -> None:
         """End the run after so many steps."""
@@ -200,7 +214,7 @@ class Trainer:
     def _check_halvable(self, made: StepBatches, error: RuntimeError) -> None:
         """Raise if a step that memory ran out in cannot be taken in smaller parts."""
         num_tokens, rows = max(zip(made.part_tokens, made.parts, strict=True), key=lambda part: part[0])
-        if self.accelerator.num_processes > 1:
+        if self.processes.count > 1:
             raise TrainingError(
                 f"Memory ran out at step {self.state.step + 1}, and several processes cannot change their parts on the "
                 "way. Start again with smaller batches (rows_per_batch or tokens_per_batch)."
@@ -238,15 +252,32 @@ class Trainer:
         if state.validations == len(self.plan.boundaries) or self.plan.boundaries[state.validations] != state.step:
             return
         measures = self.validation(self.stepper)
-        if measures and self.accelerator.is_main_process:
+        samples = ""
+        if measures and self.processes.is_main:
             if state.validations == 0:
                 measures |= self.validation.measure_majority()
             samples = self.validation.describe_samples(self.stepper)
-            with writing(self.out):
-                self.log.write_validation(state.step, {"epoch": state.validations, **measures}, samples)
-        state.validations += 1
-        self._save()
-        self.log.throughput.restart()
+        with self.signals.hold():
+            if measures and self.processes.is_main:
+                with writing(self.out):
+                    self.log.write_validation(state.step, {"epoch": state.validations, **measures}, samples)
+            if state.validations > 0:
+                self._limit_if_not_lower(measures.get("masked_loss"))
+            state.validations += 1
+            self._save()
+            self.log.throughput.restart()
+
+    def _limit_if_not_lower(self, loss: float | None) -> None:
+        """Take one more epoch, in which the rate falls to 0, if the last one has not lowered the validation loss."""
+        state, plan = self.state, self.plan
+        if self.config.training.epochs is not None or loss is None:
+            return
+        if state.lowest is not None and loss >= state.lowest and state.step < plan.num_steps:
+            plan.most_steps = state.most_steps = min(plan.most_steps, state.step + plan.epoch_ends[0])
+            self._limit(min(plan.num_steps, plan.most_steps))
+            epoch = plan.find_epoch(state.step - 1) + 1
+            self._report(f"Epoch {epoch} has not lowered the validation loss: one more, at a falling rate.")
+        state.lowest = min(loss, state.lowest or loss)
 
     def _is_checkpoint_due(self) -> bool:
         config = self.config.training
@@ -258,26 +289,37 @@ class Trainer:
     def _save(self) -> None:
         """Save a checkpoint; only the main process writes."""
         self._saved_at = self.log.throughput.seconds
-        if self.accelerator.is_main_process:
+        if self.processes.is_main:
             stepper, keep = self.stepper, self.config.training.keep_checkpoints
             with writing(self.out):
                 self.log.save(self.state)
                 save_checkpoint(self.out, stepper.model, stepper.optimizer, self.state, self.identity, keep=keep)
 
+    def _may_agree(self) -> bool:
+        """Return whether processes may wait for each other here: a GPU only where its sums are fetched anyway."""
+        on_cpu = self.stepper.device.type == "cpu"
+        return self.processes.count == 1 or on_cpu or self.state.step % self.config.training.log_every == 0
+
     def _stop_if_asked(self) -> None:
-        """Save and leave, if a signal asked for it; processes agree on it where they meet for a line of metrics."""
-        number = self.find_signal()
-        if self.accelerator.num_processes > 1:
-            if self.state.step % self.config.training.log_every != 0:
-                return
-            asked = torch.tensor(number, device=self.stepper.device)
-            number = int(self.accelerator.gather(asked).max())
-        if number == 0:
-            return
-        self._save()
+        """Stop if a signal asked for it; several processes agree on that, and on how many steps there are."""
+        if self.processes.count > 1 and self._may_agree():
+            number, num_steps = self.processes.find_most(
+                self.signals.came, self.plan.num_steps if self.processes.is_main else 0
+            )
+            self._limit(num_steps)
+            if number:
+                raise Stopped(number)
+        self.signals.check()
+
+    def _leave(self, number: int) -> NoReturn:
+        """Save where the run stands, and say how it goes on."""
+        with self.signals.hold():
+            self._save()
+            self.processes.wait()
+        used = " To use it as it is: --finish." if 0 < self.state.step < self.plan.num_steps else ""
         raise TrainingInterrupted(
             f"Stopped by {Signals(number).name} after step {self.state.step} of {self.plan.num_steps}; a checkpoint is "
-            f"saved in {self.out / CHECKPOINTS}. Go on with resume=True (--resume).",
+            f"saved in {self.out / CHECKPOINTS}. To go on: the same with resume=True (--resume).{used}",
             number,
         )
 
@@ -286,17 +328,20 @@ class Trainer:
         if note is not None:
             self.state.notes.append(note)
             logger.info(note)
-        if self.progress is None or not self.accelerator.is_main_process:
+        if self.progress is None or not self.processes.is_main:
             return
-        throughput, step = self.log.throughput, self.state.step
+        throughput, step, minutes = self.log.throughput, self.state.step, self.config.training.minutes
+        left = throughput.estimate(self.plan.num_steps - step)
+        if minutes is not None and self.state.num_steps is None:  # as many steps as there are rows, and not as minutes
+            left = max(0.0, 60 * minutes - throughput.seconds)
         self.progress(
             StepReport(
                 step=step,
                 num_steps=self.plan.num_steps,
-                epoch=min(self.plan.find_epoch(max(step - 1, 0)) + 1, self.config.training.epochs),
+                epoch=min(self.plan.find_epoch(max(step - 1, 0)) + 1, len(self.plan.epoch_ends)),
                 rows_per_second=throughput.rows_per_second,
                 tokens_per_second=throughput.tokens_per_second,
-                seconds_left=throughput.estimate(self.plan.num_steps - step),
+                seconds_left=left,
                 metrics=self.log.latest,
                 note=note,
             )

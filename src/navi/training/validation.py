@@ -34,14 +34,14 @@ NO_TOKEN = -1
 
 
 class Validation:
-    """Measures a model on validation rows: masked loss, header accuracy informed and blind, value accuracy."""
+    """Measures a model: masked loss, header and value accuracy on validation rows, and held-out columns found again."""
 
     def __init__(self, corpus: Corpus, special: SpecialTokens, config: PretrainConfig) -> None:
         self._corpus, self._seed, self._workers = corpus, config.training.seed, config.training.workers
         self.rows = choose_rows(corpus.rows_of("validation"), config.training.validate_rows, self._seed)
         self._rows_per_batch = config.sampler.rows_per_batch
         # Rows stand table after table, so that even distances show many tables.
-        shown = min(config.training.sample_rows, len(self.rows))
+        shown = min(config.training.sample_rows, len(self.rows)) if config.training.keep_values else 0
         self._samples = self.rows[np.linspace(0, max(len(self.rows) - 1, 0), shown).astype(np.int64)]
         self._builders = {
             name: BatchBuilder(corpus.arrays, special, masking=masking, align=False, seed=self._seed)
@@ -53,13 +53,15 @@ class Validation:
         if len(self.rows) == 0:
             return {}
         parts = [self.rows[i : i + self._rows_per_batch] for i in range(0, len(self.rows), self._rows_per_batch)]
-        mine = parts[stepper.accelerator.process_index :: stepper.accelerator.num_processes]
+        mine = parts[stepper.processes.rank :: stepper.processes.count]
         sums = {name: self._sum(stepper, builder, mine) for name, builder in self._builders.items()}
+        columns = stepper.views.measure_columns(stepper.model, stepper.device) if stepper.views else {}
         return {
             "masked_loss": _divide(sums["training"], 0),
             "header_accuracy_informed": _divide(sums["informed"], 2),
             "header_accuracy_blind": _divide(sums["blind"], 2),
             "value_accuracy": _divide(sums["informed"], 4),
+            **columns,
         }
 
     def measure_majority(self) -> dict[str, float]:
@@ -103,7 +105,7 @@ class Validation:
         total = torch.zeros(6, device=stepper.device)
         for batch in prefetch(parts, lambda rows: builder.build(rows, epoch=VALIDATION_EPOCH), workers=self._workers):
             total += _measure_or_halve(stepper, builder, batch)
-        summed: list[float] = stepper.accelerator.reduce(total, reduction="sum").tolist()
+        summed: list[float] = stepper.processes.sum(total).tolist()
         return summed
 
 

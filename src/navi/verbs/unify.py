@@ -1,45 +1,379 @@
-"""Tables joined into one under the unified schema that matching found."""
+"""Many tables made one: a specification of its columns, written for a person to edit, and the table that it gives."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
-from typing import Any
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from navi.errors import ConfigError, TableError
+from navi.files import write_file
 from navi.tables import ReadConfig, Table, read_tables, to_arrow
-from navi.verbs.match import Matches
+from navi.verbs.cell_types import ARROW_TYPES, TYPES, CellFormat, CellType, check_format, join_types, learn_cell_format
+from navi.verbs.cell_types import read_cells as read_typed
+from navi.verbs.match import ColumnRef, Matches
+from navi.verbs.result import TabularResult
 
-logger = logging.getLogger(__name__)
+TABLE_COLUMN, ROW_COLUMN, UNREAD_COLUMN = "_table", "_row", "_unread"
+"""Where each row comes from: its table, and its place in it (the line of a text file, else from 1); and the cells that
+are not of their column's type, as they were, where there are any."""
+RESERVED = (TABLE_COLUMN, ROW_COLUMN, UNREAD_COLUMN)
+VERSION = 1
+TITLE = """\
+# How `navi unify` makes one table of many. A person may edit it: names, types, formats, which columns are joined.
+# Run it: navi unify FOLDER --spec THIS -o OUT. `table` may be a pattern, such as "shop_*".
+# Types: text, integer, number, date, datetime, boolean. A date's format is %d.%m.%Y or the like; a number's is how
+# 1234.5 is written, or "duration". `currency` and `unit` of a source hold for cells that name none.
+"""
+SET_APART = "\n\n"
 
-TABLE_COLUMN, ROW_COLUMN = "_table", "_row"
-"""Where each row comes from: its table, and its place in it: the line of a text file, else from 1."""
+
+@dataclass(frozen=True, kw_only=True)
+class SourceColumn:
+    """A column of a table that goes into a unified one, and how its cells are written."""
+
+    table: str
+    """Name of the table, or a pattern of names."""
+    header: str
+    format: str = ""
+    """See `CellFormat`."""
+    currency: str = ""
+    """Currency of the cells that name none, or only a sign such as `$`."""
+    unit: str = ""
+    """Unit of the cells that name none."""
 
 
-def unify(frames: Mapping[str, Any], matches: Matches, config: ReadConfig | None = None) -> pa.Table:
-    """Return the rows of all tables under the clusters' names, with the columns `_table` and `_row` before them.
+@dataclass(frozen=True, kw_only=True)
+class UnifiedColumn:
+    """A column of the unified table."""
 
-    Where several columns of a table are in one cluster, the first that holds something in a row counts, and the log
-    says so. Cells are text as read; a row without any cell is left out.
+    name: str
+    type: CellType = "text"
+    currency_column: str = ""
+    """Name of the column that holds each cell's currency; empty for none."""
+    unit_column: str = ""
+    """Name of the column that holds each cell's unit; empty for none."""
+    original_column: str = ""
+    """Name of the column that holds each cell's text as it was; empty for none."""
+    header_column: str = ""
+    """Name of the column that holds the header that each cell stood under; empty for none."""
+    sources: tuple[SourceColumn, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        beside = (self.currency_column, self.unit_column, self.original_column, self.header_column)
+        return (self.name, *filter(None, beside))
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnifySpec:
+    """How tables become one; the same tables under the same specification give the same bytes."""
+
+    columns: tuple[UnifiedColumn, ...]
+
+    def __post_init__(self) -> None:
+        counts = Counter(name for column in self.columns for name in column.names)
+        for name, count in counts.items():
+            if count > 1 or name in RESERVED:
+                reason = "is kept for where rows come from" if name in RESERVED else f"is given {count} times"
+                raise ConfigError(f"The column name '{name}' {reason}. Give every column a name of its own.")
+        for column in self.columns:
+            if column.type not in TYPES:
+                raise ConfigError(f"'{column.name}' has the type '{column.type}'. Expected one of {', '.join(TYPES)}.")
+            for source in column.sources:
+                if wrong := check_format(column.type, source.format):
+                    where = f"{source.table}/{source.header} in '{column.name}'"
+                    raise ConfigError(f"The format '{source.format}' of {where} will not do: {wrong}.")
+
+    def save(self, file: str | Path) -> None:
+        """Write it as TOML, for a person to edit."""
+        parts = [f"{TITLE}version = {VERSION}"]
+        for column in self.columns:
+            lines = ["[[columns]]", *_write_fields(column, skip="sources"), "sources = ["]
+            lines += [f"    {{ {', '.join(_write_fields(source))} }}," for source in column.sources]
+            parts.append("\n".join([*lines, "]"]))
+        with write_file(Path(file)) as aside:
+            aside.write_text(SET_APART.join(parts) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, file: str | Path) -> UnifySpec:
+        """Return what such a file holds."""
+        try:
+            found = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"Cannot read the specification {file}: {error}.") from error
+        if found.pop("version", None) != VERSION:
+            raise ConfigError(f"{file} is no specification of this version: expected version = {VERSION}.")
+        try:
+            columns = [
+                _make(
+                    UnifiedColumn,
+                    {**column, "sources": tuple(_make(SourceColumn, source) for source in column.get("sources", ()))},
+                )
+                for column in found.pop("columns", ())
+            ]
+            if found:
+                raise ConfigError(f"Unknown setting '{next(iter(found))}'. Expected version and columns.")
+            return cls(columns=tuple(columns))
+        except ConfigError as error:
+            raise ConfigError(f"Cannot read the specification {file}: {error}") from error
+
+
+def _write_fields(part: UnifiedColumn | SourceColumn, skip: str = "") -> list[str]:
+    # A text of JSON is one of TOML, too.
+    pairs = ((each.name, getattr(part, each.name)) for each in fields(part) if each.name != skip)
+    return [f"{name} = {json.dumps(text, ensure_ascii=False)}" for name, text in pairs if text]
+
+
+def _make(kind: type[Any], settings: Any) -> Any:
+    known = [each.name for each in fields(kind)]
+    needed = [name for name in ("name", "table", "header") if name in known]
+    if not isinstance(settings, dict):
+        raise ConfigError(f"expected a table with {', '.join(needed)}, got {settings!r}.")
+    for name, value in settings.items():
+        if name not in known:
+            raise ConfigError(f"unknown setting '{name}'. Known here are {', '.join(known)}.")
+        if name != "sources" and not isinstance(value, str):
+            raise ConfigError(f"{name} must be text, got {value!r}.")
+    for name in needed:
+        if not settings.get(name):
+            raise ConfigError(f"{name} is missing in {settings}.")
+    return kind(**settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unified(TabularResult):
+    """One table made of many."""
+
+    table: pa.Table
+    """All rows, with `_table` and `_row` before the columns."""
+    spec: UnifySpec
+    """What it was made by."""
+    notes: tuple[str, ...] = field(default=())
+    """What a person should know: what is new, missing, open, or not of its type."""
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table."""
+        return self.table
+
+
+def plan_unify(
+    frames: Any,
+    matches: Matches,
+    config: ReadConfig | None = None,
+    *,
+    originals: bool = False,
+    source_headers: bool = False,
+) -> tuple[UnifySpec, tuple[str, ...]]:
+    """Return the specification that follows from matches, and what was open.
+
+    A cluster is a column. Where it has several of a table, the first ones are joined, and the others stay beside them
+    under their own names. With `originals` and `source_headers`, columns for these come along.
     """
-    names = [cluster.name for cluster in matches.clusters]
-    tables = read_tables(frames, config or ReadConfig(), keep_empty=True)
-    parts = [_unify_table(table, matches, names) for table in tables.values()]
-    return pa.concat_tables(parts)
+    tables = _read(frames, config)
+    groups = list(_list_groups(tables, matches))
+    taken, notes, columns = set(RESERVED), [], []
+    for name, refs in zip(_name_groups(groups), (refs for _, refs in groups), strict=True):
+        counts = {ref: _count_texts(tables[ref.table], ref.header) for ref in refs}
+        formats = {ref: learn_cell_format(counts[ref]) for ref in refs}
+        notes += [f"{ref}: {each.doubt}." for ref, each in formats.items() if each.doubt]
+        type = _choose_type(counts, formats)
+        column = _make_column(_choose(name, taken), type, formats, taken, originals, source_headers)
+        columns.append(column)
+    return UnifySpec(columns=tuple(columns)), tuple(notes)
 
 
-def _unify_table(table: Table, matches: Matches, names: list[str]) -> pa.Table:
+def _list_groups(tables: Mapping[str, Table], matches: Matches) -> Iterable[tuple[str | None, list[ColumnRef]]]:
+    """Yield the columns that become one: the first of each table in a cluster under its name, then all second ones."""
+    place = {ColumnRef(name, header): k for name, table in tables.items() for k, header in enumerate(table.headers)}
+    matched: set[ColumnRef] = set()
+    for cluster in matches.clusters:
+        members: dict[str, list[ColumnRef]] = {}
+        for ref in sorted((each for each in cluster.columns if each in place), key=lambda each: place[each]):
+            members.setdefault(ref.table, []).append(ref)
+            matched.add(ref)
+        for rank in range(max(map(len, members.values()), default=0)):
+            refs = [members[name][rank] for name in tables if len(members.get(name, ())) > rank]
+            yield cluster.name if rank == 0 else None, refs
+    for ref in place:
+        if ref not in matched:
+            yield None, [ref]
+
+
+def _name_groups(groups: Sequence[tuple[str | None, list[ColumnRef]]]) -> list[str]:
+    """Return the name of each group: its cluster's, or else the header that most of it has."""
+    return [name or Counter(ref.header for ref in refs).most_common(1)[0][0] for name, refs in groups]
+
+
+def _choose(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken yet, and take it."""
+    numbers = (f"{name} {number}" for number in range(2, len(taken) + 3))
+    chosen = name if name not in taken else next(each for each in numbers if each not in taken)
+    taken.add(chosen)
+    return chosen
+
+
+def _choose_type(counts: Mapping[ColumnRef, Counter[str]], formats: Mapping[ColumnRef, CellFormat]) -> CellType:
+    """Return the one type of some columns; those without any cell have no say."""
+    filled = {ref: each for ref, each in formats.items() if counts[ref]}
+    numbers = (ref for ref, each in filled.items() if each.type == "integer")
+    booleans = all(counts[ref].keys() <= {"0", "1"} for ref in numbers)
+    return join_types(filled.values(), booleans) if filled else "text"
+
+
+def _make_column(
+    name: str,
+    type: CellType,
+    formats: Mapping[ColumnRef, CellFormat],
+    taken: set[str],
+    originals: bool,
+    source_headers: bool,
+) -> UnifiedColumn:
+    is_number, every = type in ("integer", "number"), formats.values()
+    beside = {
+        "currency": is_number and any(each.has_currency for each in every),
+        "unit": is_number and any(each.has_unit for each in every),
+        "original": originals and type != "text",
+        "header": source_headers,
+    }
+    default = next((each.format for each in every if each.type != "text"), "")
+    return UnifiedColumn(
+        name=name,
+        type=type,
+        **{f"{what}_column": _choose(f"{name} {what}", taken) for what, wanted in beside.items() if wanted},
+        sources=tuple(
+            SourceColumn(
+                table=ref.table,
+                header=ref.header,
+                format="" if type in ("text", "boolean") else each.format or default,
+                currency=each.currency if is_number else "",
+            )
+            for ref, each in formats.items()
+        ),
+    )
+
+
+def unify(frames: Any, spec: UnifySpec, config: ReadConfig | None = None) -> Unified:
+    """Return the rows of all tables as one, as a specification says; see `Unified.notes` for what it does not say.
+
+    A column that the specification does not name stays beside the others under its own name. A cell that is not of its
+    column's type is empty there, and stands in `_unread` as it was. A row without any cell is left out.
+    """
+    tables = _read(frames, config)
+    sources = {name: _find_sources(name, spec) for name in tables}
+    notes = [f"{each} is in the specification, and no table is called so." for each in _list_absent(spec, tables)]
+    columns, new = list(spec.columns), dict[str, list[str]]()
+    taken = {*RESERVED, *(name for column in spec.columns for name in column.names)}
+    for name, table in tables.items():
+        named = dict.fromkeys(source.header for source in sources[name].values())
+        missing = [header for header in named if header not in table.headers]
+        notes += [f"{name}/{header} is in the specification, and not in the table." for header in missing]
+        for header in table.headers:
+            if header not in named:
+                new.setdefault(header, []).append(name)
+    for header, names in new.items():
+        column = UnifiedColumn(
+            name=_choose(header, taken), sources=tuple(SourceColumn(table=name, header=header) for name in names)
+        )
+        columns.append(column)
+        for source in column.sources:
+            sources[source.table][column.name] = source
+            notes.append(f"{source.table}/{header} is not in the specification, and stays as '{column.name}'.")
+    parts, unread = [], Counter[str]()
+    for name, table in tables.items():
+        parts.append(_unify_table(table, columns, sources[name], unread))
+    notes += [
+        f"{count} cells of '{name}' are not of its type; {UNREAD_COLUMN} has them." for name, count in unread.items()
+    ]
+    joined = pa.concat_tables(parts)
+    return Unified(table=joined if unread else joined.drop([UNREAD_COLUMN]), spec=spec, notes=tuple(notes))
+
+
+def _read(frames: Any, config: ReadConfig | None) -> dict[str, Table]:
+    """Return tables with every member of their lists: nothing is left out."""
+    return read_tables(frames, config or ReadConfig(max_family=None), keep_empty=True)
+
+
+def _find_sources(table: str, spec: UnifySpec) -> dict[str, SourceColumn]:
+    """Return what of a table goes into each column: by its name or, where that is not there, by a pattern of it."""
+    named = dict.fromkeys(source.table for column in spec.columns for source in column.sources)
+    pattern = table if table in named else next((each for each in named if fnmatchcase(table, each)), None)
+    if pattern is None:
+        raise TableError(
+            f"The specification does not name the table '{table}'. Add its columns, or make a name a pattern, "
+            "such as 'shop_*'."
+        )
+    found: dict[str, SourceColumn] = {}
+    for column in spec.columns:
+        here = [source for source in column.sources if source.table == pattern]
+        if len(here) > 1:
+            headers = ", ".join(source.header for source in here)
+            raise ConfigError(f"'{column.name}' takes {len(here)} columns of '{pattern}': {headers}. It can take one.")
+        if here:
+            found[column.name] = here[0]
+    return found
+
+
+def _list_absent(spec: UnifySpec, tables: Iterable[str]) -> list[str]:
+    named = dict.fromkeys(source.table for column in spec.columns for source in column.sources)
+    return [
+        f"The table '{each}'"
+        for each in named
+        if not any(fnmatchcase(name, each) for name in tables) and each not in tables
+    ]
+
+
+def _count_texts(table: Table, header: str) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for each in pc.value_counts(_get_column(table.text, header).drop_null()).to_pylist():
+        counts[each["values"]] += each["counts"]
+    return counts
+
+
+def _get_column(wide: pa.Table, header: str) -> pa.ChunkedArray:
+    if header in wide.column_names:
+        return cast("pa.ChunkedArray", wide[header])
+    return pa.chunked_array([pa.nulls(wide.num_rows, pa.string())])
+
+
+def _unify_table(
+    table: Table, columns: Sequence[UnifiedColumn], sources: Mapping[str, SourceColumn], unread: Counter[str]
+) -> pa.Table:
+    """Return the rows of one table under the columns; how many cells are not of their type is counted in `unread`."""
     wide = to_arrow(table.chunks)
     rows = np.concatenate([np.zeros(0, np.int64), *(chunk.row_number for chunk in table.chunks)])
-    columns = [pa.array([table.name] * len(rows), pa.string()), pa.array(rows)]
-    for cluster in matches.clusters:
-        here = [column.header for column in cluster.columns if column.table == table.name]
-        sources = [wide[header] for header in wide.column_names if header in here]
-        if len(sources) > 1:
-            many = ", ".join(here)
-            logger.warning("%s: '%s' takes the first of %s that holds something.", table.name, cluster.name, many)
-        columns.append(pc.coalesce(*sources) if sources else pa.nulls(len(rows), pa.string()))
-    return pa.table(columns, names=[TABLE_COLUMN, ROW_COLUMN, *names])
+    found: dict[str, Any] = {TABLE_COLUMN: pa.array([table.name] * len(rows), pa.string()), ROW_COLUMN: pa.array(rows)}
+    left: list[dict[str, str]] = [{} for _ in rows]
+    nothing = pa.nulls(len(rows), pa.string())
+    for column in columns:
+        source = sources.get(column.name)
+        if source is None:
+            found |= dict.fromkeys(column.names, nothing) | {column.name: nothing.cast(ARROW_TYPES[column.type])}
+            continue
+        texts = _get_column(wide, source.header)
+        how = CellFormat(type=column.type, format=source.format, currency=source.currency, unit=source.unit)
+        cells = read_typed(texts, column.type, how)
+        found |= dict.fromkeys(column.names, nothing) | {column.name: cells.values}
+        header = pc.if_else(texts.is_valid(), pa.scalar(source.header), pa.scalar(None, pa.string()))
+        for name, values in (
+            (column.currency_column, cells.currencies),
+            (column.unit_column, cells.units),
+            (column.original_column, texts),
+            (column.header_column, header),
+        ):
+            found |= {name: values} if name else {}
+        for row in np.flatnonzero(cells.unread).tolist():
+            left[row][column.name] = texts[row].as_py()
+            unread[column.name] += 1
+    dumped = [json.dumps(each, ensure_ascii=False) if each else None for each in left]
+    return pa.table({**found, UNREAD_COLUMN: pa.array(dumped, pa.string())})

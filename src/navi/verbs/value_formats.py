@@ -26,7 +26,8 @@ DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%m/%d/%y",
     "%d/%m/%y", "%d-%m-%y", "%m-%d-%y", "%d.%m.%y", "%B %d, %Y", "%b %d, %Y", "%B %d %Y", "%b %d %Y", "%d %B %Y",
     "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d-%B-%Y", "%b. %d, %Y", "%d %b, %Y", "%d %B, %Y", "%Y-%m-%dT%H:%M:%S",
-    "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%m/%d/%Y %H:%M",
+    "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M", "%m/%d/%Y %H:%M",
+    "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M",
 )  # fmt: skip
 """Dates that are told apart, in the letters of `strftime`; of two that explain a column alike, the first is taken."""
 _LIKE_A_DATE = re.compile(r"(?=.*\d)[\w ,./:\-]{6,30}")
@@ -123,12 +124,12 @@ class DateFormat:
         >>> learn_format(["March 30, 2021", "July 4, 1999"]).render("2014-04-04")
         'April 4, 2014'
         """
-        own = _parse_date(text, self.pattern)
+        own = parse_date(text, self.pattern)
         if own is not None:
             return self._write(own)
         if self.ambiguous:
             return None
-        found = {date for date in (_parse_date(text, pattern) for pattern in DATES) if date is not None}
+        found = {date for date in (parse_date(text, pattern) for pattern in DATES) if date is not None}
         return self._write(found.pop()) if len(found) == 1 else None
 
     def _write(self, date: datetime.datetime) -> str:
@@ -137,9 +138,10 @@ class DateFormat:
         return re.sub(r"%[A-Za-z]", lambda field: fields.get(field[0]) or date.strftime(field[0]), self.pattern)
 
 
-def _parse_date(text: str, pattern: str) -> datetime.datetime | None:
+def parse_date(text: str, pattern: str) -> datetime.datetime | None:
+    """Return the date in a text, None where it is not written so; spaces before a comma do not count."""
     try:
-        return datetime.datetime.strptime(re.sub(r"\bSept\b", "Sep", text), pattern)
+        return datetime.datetime.strptime(re.sub(r"\s+,", ",", re.sub(r"\bSept\b", "Sep", text.strip())), pattern)
     except ValueError:
         return None
 
@@ -147,8 +149,8 @@ def _parse_date(text: str, pattern: str) -> datetime.datetime | None:
 def _learn_dates(texts: Sequence[str]) -> DateFormat | None:
     if sum(_LIKE_A_DATE.fullmatch(text) is not None for text in texts) < ENOUGH * max(len(texts), 1):
         return None
-    possible = [pattern for pattern in DATES if any(_parse_date(text, pattern) for text in texts[:10])]
-    fits = {pattern: sum(_parse_date(text, pattern) is not None for text in texts) for pattern in possible}
+    possible = [pattern for pattern in DATES if any(parse_date(text, pattern) for text in texts[:10])]
+    fits = {pattern: sum(parse_date(text, pattern) is not None for text in texts) for pattern in possible}
     best = max(possible, key=lambda pattern: fits[pattern], default="")
     if fits.get(best, 0) < ENOUGH * max(len(texts), 1):
         return None

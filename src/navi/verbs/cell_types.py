@@ -1,0 +1,282 @@
+"""Cells as types: which of text, numbers, dates and booleans a column's texts are, and each of them read as that."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from navi.columns.quantities import KINDS, parse_quantities, write_number_pattern
+from navi.verbs.value_formats import CONVENTIONS, DateFormat, learn_format, parse_date
+
+CellType = Literal["text", "integer", "number", "date", "datetime", "boolean"]
+TYPES: tuple[CellType, ...] = get_args(CellType)
+ARROW_TYPES = {
+    "text": pa.string(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "date": pa.date32(),
+    "datetime": pa.timestamp("us"),
+    "boolean": pa.bool_(),
+}
+ENOUGH = 0.95
+"""Share of a column's cells that must be of a type for the column to have it; the others are kept beside it."""
+MAX_LEARNED = 2000
+"""Different cells, the most frequent, that a type is learned from."""
+MAX_UNITS, MAX_DIGITS = 12, 15
+"""Different units that a column of numbers has at most, and digits of a number: more of either is no number."""
+DURATION = "duration"
+"""Format of cells such as `2h 10m`, which become minutes."""
+MINUTES = "min"
+TRUE, FALSE = frozenset(("yes", "y", "true", "t", "1", "1.0")), frozenset(("no", "n", "false", "f", "0", "0.0"))
+CURRENCIES = {
+    "$": "USD", "us$": "USD", "c$": "CAD", "a$": "AUD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "₩": "KRW",
+    "rs": "INR", "rs.": "INR", "dollar": "USD", "dollars": "USD", "euro": "EUR", "euros": "EUR", "pounds": "GBP",
+    **{code.lower(): code for code in (
+        "USD", "EUR", "GBP", "JPY", "INR", "CAD", "AUD", "CHF", "CNY", "SEK", "NOK", "DKK", "PLN", "CZK", "HUF", "BRL",
+        "MXN", "KRW", "TRY", "ZAR", "SGD", "HKD", "NZD", "RUB",
+    )},
+}  # fmt: skip
+"""Codes of currencies, by how cells write them."""
+FACTORS = {"thousand": 1e3, "k": 1e3, "million": 1e6, "mn": 1e6, "mio": 1e6, "billion": 1e9, "bn": 1e9}
+MONEY_FACTORS = {**FACTORS, "m": 1e6, "b": 1e9}
+"""What a word after a number multiplies it by; a metre is no million, unless it costs something."""
+ORDINALS = frozenset(("st", "nd", "rd", "th"))
+_DURATION_KIND = KINDS.index("duration")
+_PADDED = re.compile(r"[-+]?0\d")
+_UNIT = re.compile(r"[^\W\d_%°\"'″”²³µ/][\w%°²³µ/ ]{0,11}|[%°\"'″”]\w?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellFormat:
+    """What the cells of one column are, and how they are written."""
+
+    type: CellType = "text"
+    format: str = ""
+    """Of dates, in the letters of `strftime`; of numbers, how 1234.5 is written, or `duration`."""
+    currency: str = ""
+    """Currency of the cells that name none, or only a sign such as `$`."""
+    unit: str = ""
+    """Unit of the cells that name none."""
+    has_currency: bool = False
+    """Whether cells name a currency."""
+    has_unit: bool = False
+    """Whether cells name a unit."""
+    doubt: str = ""
+    """What the cells leave open, and what was done; nothing where they are clear."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number, with its currency and unit where it has them."""
+
+    number: float
+    is_whole: bool
+    currency: str = ""
+    unit: str = ""
+
+
+def name_convention(thousands: str, point: str) -> str:
+    """Return how a convention writes 1234.5.
+
+    >>> name_convention(".", ",")
+    '1.234,5'
+    """
+    return f"1{thousands}234{point}5"
+
+
+CONVENTION_NAMES = {name_convention(*each): each for each in CONVENTIONS}
+
+
+def learn_cell_format(counts: Mapping[str, int]) -> CellFormat:
+    """Return what nearly all of a column's cells are, given its different texts and how many cells have each.
+
+    >>> learn_cell_format({"18-May-15": 1, "2-Jun-16": 3}).format, learn_cell_format({"$1,200": 1}).format
+    ('%d-%b-%y', '1,234.5')
+    """
+    counts = dict(sorted(counts.items(), key=lambda each: -each[1])[:MAX_LEARNED])
+    if not counts:
+        return CellFormat()
+    if all(text.strip().lower() in TRUE | FALSE for text in counts) and any(not text[:1].isdigit() for text in counts):
+        return CellFormat(type="boolean")
+    return _learn_duration(counts) or _learn_date(counts) or _learn_number(counts) or CellFormat()
+
+
+def _learn_duration(counts: Mapping[str, int]) -> CellFormat | None:
+    kinds = parse_quantities(pa.array(list(counts), pa.string()))[0]
+    durations = {text: n for (text, n), kind in zip(counts.items(), kinds, strict=True) if kind == _DURATION_KIND}
+    # 10:30:00 alone may be a time of the day as well.
+    if not _are_enough(durations, counts) or not any(re.search("[a-zA-Z]", text) for text in durations):
+        return None
+    whole = all(_read_duration(text).is_whole for text in durations)
+    return CellFormat(type="integer" if whole else "number", format=DURATION, has_unit=True)
+
+
+def _learn_date(counts: Mapping[str, int]) -> CellFormat | None:
+    found = learn_format(list(counts))
+    if not isinstance(found, DateFormat):
+        return None
+    parsed = {text: n for text, n in counts.items() if parse_date(text, found.pattern) is not None}
+    if not _are_enough(parsed, counts):
+        return None
+    if found.ambiguous:
+        example = next(iter(parsed))
+        return CellFormat(doubt=f"which is the day and which the month of '{example}' is open, so it stays text")
+    return CellFormat(type="datetime" if "%H" in found.pattern else "date", format=found.pattern)
+
+
+def _learn_number(counts: Mapping[str, int]) -> CellFormat | None:
+    best: tuple[int, str, dict[str, Quantity]] = (0, "", {})
+    for name in CONVENTION_NAMES:
+        parsed = {text: found for text in counts if (found := read_quantity(text, name)) is not None}
+        cells = sum(counts[text] for text in parsed)
+        best = (cells, name, parsed) if cells > best[0] else best
+    cells, name, parsed = best
+    units = {found.unit for found in parsed.values()} - {""}
+    is_name = len(units) > max(1, min(MAX_UNITS, len(parsed) // 2))
+    # Leading zeros, and more digits than a number keeps, mean a code.
+    is_code = any(_PADDED.match(text) or sum(map(str.isdigit, text)) > MAX_DIGITS for text in parsed)
+    if cells < ENOUGH * sum(counts.values()) or is_name or is_code:
+        return None
+    doubt = ""
+    if len(parsed) > 1 and all(re.search(r"\d\.\d{3}(?!\d)", text) for text in parsed):
+        doubt = f"'{next(iter(parsed))}' is read as decimals, not as thousands"
+    return CellFormat(
+        type="integer" if all(found.is_whole for found in parsed.values()) else "number",
+        format=name,
+        doubt=doubt,
+        currency="USD" if any("$" in text for text in parsed) else "",
+        has_currency=any(found.currency for found in parsed.values()),
+        has_unit=bool(units),
+    )
+
+
+def _are_enough(some: Mapping[str, int], counts: Mapping[str, int]) -> bool:
+    return bool(some) and sum(some.values()) >= ENOUGH * sum(counts.values())
+
+
+@cache
+def _compile(name: str) -> re.Pattern[str]:
+    number = write_number_pattern(*CONVENTION_NAMES[name])
+    return re.compile(rf"(?P<before>[^\d+\-.,−]{{0,8}}?)\s*(?P<sign>[-−]?){number}\s*(?P<after>\D{{0,20}})")
+
+
+def read_quantity(text: str, name: str) -> Quantity | None:
+    """Return the number in a text, its currency and unit; None where there is more in it than these.
+
+    >>> read_quantity("$3.5 million", "1,234.5"), read_quantity("118 min", "1234.5"), read_quantity("Rocky 2", "1234.5")
+    (Quantity(number=3500000.0, is_whole=True, currency='USD', unit=''), Quantity(number=118.0, is_whole=True, currency='', unit='min'), None)
+    """  # noqa: E501
+    found = _compile(name).fullmatch(text.strip())
+    if found is None:
+        return None
+    before, words = found["before"].strip().lower(), found["after"].strip().rstrip(".").split()
+    currency = CURRENCIES.get(before, "")
+    if before and not currency:
+        return None
+    if words and not currency and words[-1].lower() in CURRENCIES:
+        currency = CURRENCIES[words.pop().lower()]
+    factors = MONEY_FACTORS if currency else FACTORS
+    factor = factors[words.pop(0).lower()] if words and words[0].lower() in factors else 1.0
+    unit = " ".join(words)
+    if unit and (unit.lower() in ORDINALS or not _UNIT.fullmatch(unit)):
+        return None
+    thousands = CONVENTION_NAMES[name][0]
+    digits = f"{found['whole'].replace(thousands, '')}.{found['decimals'] or '0'}"
+    number = float(digits) * factor * (-1.0 if found["sign"] else 1.0)
+    is_whole = number.is_integer() and (factor > 1 or not found["decimals"])
+    return Quantity(number, is_whole=is_whole, currency=currency, unit=unit)
+
+
+def _read_duration(text: str) -> Quantity:
+    minutes = float(parse_quantities(pa.array([text], pa.string()))[1][0])
+    return Quantity(minutes, is_whole=minutes.is_integer(), unit=MINUTES)
+
+
+def join_types(formats: Iterable[CellFormat], booleans: bool) -> CellType:
+    """Return the one type of several columns: text, unless all of them fit one; `booleans`: numbers are 0 and 1."""
+    found = {each.type for each in formats}
+    if len(found) == 1:
+        return found.pop()
+    if found == {"integer", "number"}:
+        return "number"
+    if found == {"date", "datetime"}:
+        return "datetime"
+    return "boolean" if found == {"boolean", "integer"} and booleans else "text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadCells:
+    """The cells of a column, read."""
+
+    values: pa.Array
+    """In the column's type; null where a cell is empty or not of it."""
+    currencies: pa.Array
+    units: pa.Array
+    unread: np.typing.NDArray[np.bool_]
+    """Which cells are there and not of the type."""
+
+
+def read_cells(texts: pa.ChunkedArray, type: CellType, how: CellFormat) -> ReadCells:
+    """Return a column's texts in a type; each different text is read once."""
+    encoded = (
+        texts.combine_chunks().dictionary_encode() if len(texts) else pa.array([], pa.string()).dictionary_encode()
+    )
+    distinct, places = encoded.dictionary.to_pylist(), encoded.indices
+    if type == "text":
+        read = [(text, "", "") for text in distinct]
+    elif type in ("integer", "number"):
+        read = [_read_number(text, type, how) for text in distinct]
+    elif type == "boolean":
+        read = [(_read_boolean(text), "", "") for text in distinct]
+    else:
+        dates = (parse_date(text, how.format) for text in distinct)
+        read = [(date.date() if date and type == "date" else date, "", "") for date in dates]
+    values = pa.array([each[0] for each in read], ARROW_TYPES[type]).take(places)
+    there = texts.is_valid().to_numpy(zero_copy_only=False).astype(np.bool_)
+    return ReadCells(
+        values=values,
+        currencies=pa.array([each[1] or None for each in read], pa.string()).take(places),
+        units=pa.array([each[2] or None for each in read], pa.string()).take(places),
+        unread=there & values.is_null().to_numpy(zero_copy_only=False).astype(np.bool_),
+    )
+
+
+def _read_number(text: str, type: CellType, how: CellFormat) -> tuple[float | int | None, str, str]:
+    if how.format == DURATION:
+        found: Quantity | None = _read_duration(text)
+    else:
+        found = read_quantity(text, how.format)
+    if found is None or np.isnan(found.number) or (type == "integer" and not found.number.is_integer()):
+        return None, "", ""
+    # A bare sign is what the column says it is.
+    signed = "$" in text and how.currency
+    currency = how.currency if signed or not found.currency else found.currency
+    number = int(found.number) if type == "integer" else found.number
+    return number, currency, found.unit or how.unit
+
+
+def _read_boolean(text: str) -> bool | None:
+    folded = text.strip().lower()
+    return True if folded in TRUE else False if folded in FALSE else None
+
+
+def check_format(type: str, how: str) -> str:
+    """Return what is wrong with a format for a type; nothing where it will do."""
+    if type in ("integer", "number") and how not in (DURATION, *CONVENTION_NAMES):
+        return f"a number has one of the formats {', '.join(map(repr, (*CONVENTION_NAMES, DURATION)))}"
+    if type in ("date", "datetime"):
+        try:
+            shown = datetime.datetime(2021, 3, 30, 13, 5).strftime(how)
+            if "%" in how and parse_date(shown, how) is not None:
+                return ""
+        except ValueError:
+            pass
+        return "a date has a format such as '%d.%m.%Y'"
+    return ""

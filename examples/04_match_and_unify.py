@@ -5,7 +5,6 @@ from __future__ import annotations
 from catalogues import load_frames, load_truth, make_model
 
 import navi
-from navi.verbs.unify import unify
 
 model = navi.Navi.from_pretrained(make_model())
 frames = dict(list(load_frames().items())[:3])
@@ -22,6 +21,8 @@ right = [
 ]
 print(f"\n{sum(right)} of {len(right)} pairs mean the same in truth")
 
-unified = unify(frames, found)
+unified = model.unify(frames, originals=True)
 before = sum(len(frame.columns) for frame in frames.values())
-print(f"one table: {unified.num_rows} rows, {len(found.clusters)} columns instead of {before}")
+print(f"one table: {unified.table.num_rows} rows, {len(unified.spec.columns)} columns instead of {before}")
+for column in unified.spec.columns[:5]:
+    print(f"{column.name:20} {column.type:8} {', '.join(f'{each.table}.{each.header}' for each in column.sources)}")

@@ -291,7 +291,7 @@ def test_a_pair_says_in_words_what_spoke_for_and_against_it(match):
     assert any(speaks == "for" and text.startswith("the headers are the same") for speaks, text in reasons["genre"])
     assert any(speaks == "for" and "values are in both: 'the " in text for speaks, text in reasons["title"])
     assert ("against", "the header 'col_4' says nothing") in reasons["director"]
-    assert all(pair.reasons for pair in found.nearest)
+    assert all(pair.reasons for pair in (*found.pairs, *found.nearest))
 
 
 def test_a_higher_threshold_matches_less(match, matches):
@@ -476,7 +476,7 @@ def test_a_file_that_cannot_be_read_is_left_out_and_said(reference_dir, files, t
         (["left.csv", "right.jsonl", "--threshold", 2], "threshold must lie between 0 and 1, got 2.0"),
         (["left.csv", "right.jsonl", "--unify", "both.csv"], "navi unify left.csv right.jsonl -o both.csv"),
         (["left.csv", "right.jsonl", "--csv", "both.xyz"], "both.xyz"),
-        (["left.csv", "right.jsonl", "--csv", "left.csv"], "left.csv exists. Replace it with --overwrite"),
+        (["left.csv", "right.jsonl", "--csv", "left.csv", "--overwrite"], "left.csv: it is what is read"),
         ([".", "--csv", "found.csv"], "would lie among the tables of ."),
         (["left.csv", "right.jsonl", "--mapping", "no/mapping.json"], "there is no folder no"),
         (["nothing.csv"], "nothing.csv"),

@@ -1,29 +1,39 @@
-"""Tables joined into one under the unified schema that matching found."""
+"""One table of many: `Navi.unify`, its specification, and `navi unify`."""
 
 from __future__ import annotations
 
-import logging
+import datetime
+import json
+import shutil
+from collections import Counter
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from navi.errors import ConfigError, TableError
+from navi.verbs.cell_types import learn_cell_format, read_cells
 from navi.verbs.match import ColumnCluster, ColumnRef, Matches
-from navi.verbs.unify import unify
+from navi.verbs.unify import SourceColumn, UnifiedColumn, UnifySpec, leave_out_members, plan_unify, unify
 
 
-@pytest.fixture
-def matches():
-    def cluster(name, *columns):
-        return ColumnCluster(name=name, columns=tuple(ColumnRef(*column) for column in columns), score=1.0)
+def cluster(name, *columns):
+    return ColumnCluster(name=name, columns=tuple(ColumnRef(*column) for column in columns), score=1.0)
 
-    return Matches(
-        clusters=(
-            cluster("star", ("a", "star1"), ("a", "star2"), ("b", "cast")),
-            cluster("title", ("a", "Title"), ("b", "movie")),
-            cluster("year", ("a", "year")),
-        ),
-        pairs=(),
-    )
+
+def run(frames, *clusters, **settings):
+    """Return what unifying some frames by some clusters gives."""
+    spec, doubts = plan_unify(frames, Matches(clusters=clusters, pairs=()), **settings)
+    found = unify(frames, spec)
+    return found, doubts
+
+
+def unify_columns(*columns, **settings):
+    """Return the unified table of one cluster, made of one column of cells for each table."""
+    frames = {f"t{number}": [{"x": cell} for cell in cells] for number, cells in enumerate(columns)}
+    found, doubts = run(frames, cluster("x", *((name, "x") for name in frames)), **settings)
+    return found, doubts
 
 
 @pytest.fixture
@@ -32,28 +42,246 @@ def frames():
     return {"a": first, "b": pd.DataFrame({"cast": [None, "Dan"], "movie": [None, "Jaws"]})}
 
 
-def test_rows_stand_under_the_unified_names_with_where_they_come_from(matches, frames):
-    assert unify(frames, matches).to_pylist() == [
-        {"_table": "a", "_row": 1, "star": "Ann", "title": "Alien", "year": "1979"},
-        {"_table": "a", "_row": 2, "star": "Eve", "title": "Heat", "year": None},
-        {"_table": "b", "_row": 2, "star": "Dan", "title": "Jaws", "year": None},
+def test_no_value_is_lost_and_a_second_column_stays_under_its_own_name(frames):
+    star = cluster("star", ("a", "star1"), ("a", "star2"), ("b", "cast"))
+    found, _ = run(frames, star, cluster("title", ("a", "Title"), ("b", "movie")))
+    assert found.table.to_pylist() == [
+        {"_table": "a", "_row": 1, "star": "Ann", "star2": "Bob", "title": "Alien", "year": 1979},
+        {"_table": "a", "_row": 2, "star": None, "star2": "Eve", "title": "Heat", "year": None},
+        {"_table": "b", "_row": 2, "star": "Dan", "star2": None, "title": "Jaws", "year": None},
     ]
 
 
-def test_a_conflict_is_logged(matches, frames, caplog):
-    with caplog.at_level(logging.WARNING):
-        unify(frames, matches)
-    assert [record.getMessage() for record in caplog.records] == [
-        "a: 'star' takes the first of star1, star2 that holds something."
+def test_names_are_given_once_and_never_those_that_say_where_rows_come_from():
+    frames = {"a": [{"_table": "x", "price": "$1", "price currency": "none"}]}
+    found, _ = run(frames, cluster("_table", ("a", "_table")), cluster("price", ("a", "price")))
+    assert found.table.column_names == ["_table", "_row", "_table 2", "price", "price currency", "price currency 2"]
+    assert found.table.to_pylist()[0]["price currency 2"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("cells", "type", "values", "beside"),
+    [
+        ((["18-May-15", "2-Jun-16"], ["May 18 , 2015"]), "date", ["2015-05-18", "2016-06-02", "2015-05-18"], {}),
+        ((["2015-05-18"], ["2015-05-18T10:30:00"]), "datetime", ["2015-05-18 00:00:00", "2015-05-18 10:30:00"], {}),
+        ((["Yes", "no"], ["1", "0"]), "boolean", ["True", "False", "True", "False"], {}),
+        ((["1", "2"], ["3.5"]), "number", ["1.0", "2.0", "3.5"], {}),
+        ((["1,200", "35"], ["1.200,50", "7,25"]), "number", ["1200.0", "35.0", "1200.5", "7.25"], {}),
+        ((["$1,200"], ["3,99 €"], ["7"]), "number", ["1200.0", "3.99", "7.0"], {"x currency": ["USD", "EUR", None]}),
+        ((["$3.5 million"], ["200 USD"]), "integer", ["3500000", "200"], {"x currency": ["USD", "USD"]}),
+        ((["2h 10m"], ["95 min"], ["88"]), "integer", ["130", "95", "88"], {"x unit": ["min", "min", None]}),
+        ((["5 kg", "7 kg"], ["9 lb"]), "integer", ["5", "7", "9"], {"x unit": ["kg", "kg", "lb"]}),
+        ((["12%"], ["7 %"]), "integer", ["12", "7"], {"x unit": ["%", "%"]}),
+        ((["drama"], ["1979"]), "text", ["drama", "1979"], {}),
+        ((["yes", "no"], ["3", "0"]), "text", ["yes", "no", "3", "0"], {}),
+    ],
+)
+def test_a_column_has_one_type_and_one_format(cells, type, values, beside):
+    found, _ = unify_columns(*cells)
+    assert found.spec.columns[0].type == type
+    assert [str(each) for each in found.table["x"].to_pylist()] == values
+    assert {name: found.table[name].to_pylist() for name in found.table.column_names[3:]} == beside
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["007", "042"],  # a code
+        ["12345678901234567890", "12345678901234567891"],  # more digits than a number keeps
+        ["+49 30 123", "+49 40 333"],
+        ["1st", "2nd"],
+        ["10:30:00", "11:45:10"],  # a time of the day, or a duration
+        ["12 Angry Men", "7 Samurai", "300"],
+        ["12 Main St", "5 Oak Rd", "6 Elm Ave", "7 Oak Ave"],
+        ["Rocky 2", "Jaws 3"],
+        ["4.5/5", "3/5"],
+        ["1e5", "2e6"],
+    ],
+)
+def test_what_would_lose_something_as_a_number_stays_text(cells):
+    how = learn_cell_format(Counter(cells))
+    assert how.type == "text"
+    assert read_cells(pa.chunked_array([cells]), how.type, how).values.to_pylist() == cells
+
+
+def test_a_date_that_may_be_read_in_two_ways_stays_text_and_that_is_said():
+    found, doubts = unify_columns(["03/04/2015", "05/06/2014"], ["2015-05-18"])
+    assert found.table["x"].to_pylist() == ["03/04/2015", "05/06/2014", "2015-05-18"]
+    assert doubts == ("t0/x: which is the day and which the month of '03/04/2015' is open, so it stays text.",)
+    _, doubts = unify_columns(["1.234", "5.678"])
+    assert doubts == ("t0/x: '1.234' is read as decimals, not as thousands.",)
+
+
+def test_a_cell_that_is_not_of_its_type_is_kept_beside():
+    found, _ = unify_columns([*map(str, range(1, 60)), "about 7"])
+    last = found.table.to_pylist()[-1]
+    assert (last["x"], json.loads(last["_unread"])) == (None, {"x": "about 7"})
+    assert found.notes == ("1 cell of 'x' is not of its type; _unread has it.",)
+
+
+def test_texts_and_headers_come_along_when_asked_for():
+    found, _ = unify_columns(["$5", None], ["7"], originals=True, source_headers=True)
+    assert found.table.select(["x original", "x header"]).to_pylist() == [
+        {"x original": "$5", "x header": "x"},
+        {"x original": "7", "x header": "x"},
     ]
 
 
-def test_what_was_matched_can_be_unified(reference_navi):
-    frames = {"a": [{"title": "dark city", "cast": ["Ann", "Bob"]}], "b": [{"title": "red house", "cast": ["Eve"]}]}
-    unified = unify(frames, reference_navi.match(frames, one_to_one=True)).to_pylist()
-    assert [(row["_table"], row["_row"], row["title"]) for row in unified] == [
-        ("a", 1, "dark city"),
-        ("b", 1, "red house"),
-    ]
-    assert {"Ann", "Bob"} <= set(unified[0].values())
-    assert "Eve" in unified[1].values()
+def test_every_member_of_a_list_is_there_and_the_first_alone_are_matched(reference_navi):
+    rows = [{"title": "dark city", "cast": [f"actor {number}" for number in range(6)]}]
+    found = reference_navi.unify({"a": rows, "b": [{"title": "red house", "cast": ["Eve"]}]})
+    assert {f"actor {number}" for number in range(6)} <= set(found.table.to_pylist()[0].values())
+    assert "Eve" in found.table.to_pylist()[1].values()
+    table = unify_columns(["1"])[0].table
+    assert leave_out_members(read(table), 3).headers == read(table).headers
+    nested = pa.table({name: ["x"] for name in ("cast.0.role.0", "cast.0.role.3", "cast.4", "sales.2015")})
+    assert leave_out_members(read(nested), 3).headers == ("cast.0.role.0", "sales.2015")
+
+
+def read(frame):
+    from navi.tables import read_table
+
+    return read_table(frame)
+
+
+@pytest.fixture
+def feeds(tmp_path):
+    """A folder of two shops' feeds."""
+    folder = tmp_path / "feeds"
+    folder.mkdir()
+    (folder / "north.csv").write_text("title,price,added\nlamp,$5.00,18-May-15\nchair,$12.50,2-Jun-16\n")
+    (folder / "south.csv").write_text(
+        'title,price,added\nlamp,"4,99 €","May 18 , 2015"\ndesk,"80,00 €","June 2 , 2016"\n'
+    )
+    return folder
+
+
+@pytest.fixture
+def spec():
+    def source(table, header, format="", **settings):
+        return SourceColumn(table=table, header=header, format=format, **settings)
+
+    return UnifySpec(
+        columns=(
+            UnifiedColumn(name="item", sources=(source("north", "title"), source("south", "title"))),
+            UnifiedColumn(
+                name="price",
+                type="number",
+                currency_column="currency",
+                sources=(source("north", "price", "1,234.5", currency="CAD"), source("south", "price", "1234,5")),
+            ),
+            UnifiedColumn(
+                name="added",
+                type="date",
+                sources=(source("north", "added", "%d-%b-%y"), source("south", "added", "%B %d, %Y")),
+            ),
+        )
+    )
+
+
+def test_a_specification_says_all_of_it(feeds, spec):
+    assert unify(feeds, spec).table.to_pylist()[1:3] == [
+        {"_table": "north", "_row": 3, "item": "chair", "price": 12.5, "currency": "CAD",
+         "added": datetime.date(2016, 6, 2)},
+        {"_table": "south", "_row": 2, "item": "lamp", "price": 4.99, "currency": "EUR",
+         "added": datetime.date(2015, 5, 18)},
+    ]  # fmt: skip
+
+
+def test_a_specification_is_read_as_it_was_written(spec, tmp_path):
+    spec.save(tmp_path / "spec.toml")
+    assert UnifySpec.load(tmp_path / "spec.toml") == spec
+    strange = UnifySpec(
+        columns=(UnifiedColumn(name='a "quote"\n\u2028', sources=(SourceColumn(table="t\\", header="ä\t"),)),)
+    )
+    strange.save(tmp_path / "spec.toml")
+    assert UnifySpec.load(tmp_path / "spec.toml") == strange
+
+
+def test_the_next_feeds_may_have_more_and_less(feeds, spec):
+    (feeds / "north.csv").write_text("title,added,colour\nlamp,soon,red\n")
+    (feeds / "south.csv").unlink()
+    found = unify(feeds, spec)
+    assert found.table.to_pylist() == [
+        {"_table": "north", "_row": 2, "item": "lamp", "price": None, "currency": None, "added": None, "colour": "red",
+         "_unread": '{"added": "soon"}'},
+    ]  # fmt: skip
+    assert found.notes == (
+        "The table 'south' is in the specification, and no table is called so.",
+        "north/price is in the specification, and not in the table.",
+        "north/colour is not in the specification, and stays as 'colour'.",
+        "1 cell of 'added' is not of its type; _unread has it.",
+    )
+
+
+def test_a_table_may_be_a_pattern_of_names(feeds, spec, tmp_path):
+    shutil.move(feeds / "north.csv", feeds / "north_2026-12.csv")
+    with pytest.raises(TableError, match="does not name the table 'north_2026-12'"):
+        unify(feeds, spec)
+    spec.save(tmp_path / "spec.toml")
+    text = (tmp_path / "spec.toml").read_text().replace('table = "north"', 'table = "north_*"')
+    (tmp_path / "spec.toml").write_text(text)
+    assert unify(feeds, UnifySpec.load(tmp_path / "spec.toml")).table["item"].to_pylist()[:2] == ["lamp", "chair"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("version = 1", "version = 9", "expected version = 1"),
+        ('name = "item"', 'names = "item"', "unknown setting 'names'"),
+        ('name = "item"', 'name = "price"', "'price' is given 2 times"),
+        ('name = "item"', 'name = "_row"', "'_row' is kept for where rows come from"),
+        ('name = "item"', "", "name is missing"),
+        ('type = "date"', 'type = "day"', "Expected one of text, integer"),
+        ("%d-%b-%y", "dd.mm.yy", "a date has a format such as '%d.%m.%Y'"),
+        ("1234,5", "german", "a number has one of the formats"),
+        ('table = "north"', "table = 3", "table must be text, got 3"),
+        ("[[columns]]", "[[column]]", "Unknown setting 'column'"),
+        ("[[columns]]", "[[columns", "Cannot read the specification"),
+    ],
+)
+def test_a_mistake_in_a_specification_is_said(spec, tmp_path, old, new, message):
+    file = tmp_path / "spec.toml"
+    spec.save(file)
+    file.write_text(file.read_text().replace(old, new))
+    with pytest.raises(ConfigError, match=message):
+        UnifySpec.load(file)
+
+
+def test_a_column_takes_one_column_of_a_table(feeds):
+    sources = tuple(SourceColumn(table="*", header=header) for header in ("title", "price"))
+    with pytest.raises(ConfigError, match="'item' takes 2 columns of '\\*': title, price"):
+        unify(feeds, UnifySpec(columns=(UnifiedColumn(name="item", sources=sources),)))
+
+
+def test_the_command_writes_the_table_and_a_specification_that_gives_the_same_bytes(
+    reference_dir, feeds, tmp_path, navi_command
+):
+    out, again, file = tmp_path / "all.parquet", tmp_path / "again.parquet", tmp_path / "spec.toml"
+    told = navi_command("unify", "--model", reference_dir, feeds, "-o", out, "--write-spec", file)
+    assert "4 rows of 2 tables in 6 columns." in told.stdout
+    assert f"navi unify {feeds} --spec {file}" in told.stdout.splitlines()[-1]
+    assert pq.read_table(out)["price currency"].to_pylist() == ["USD", "USD", "EUR", "EUR"]
+    assert pq.read_table(out).schema.field("added").type == pa.date32()
+    navi_command("unify", feeds, "--spec", file, "-o", again, "--quiet")
+    assert again.read_bytes() == out.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "feeds/all.parquet"], "would lie among the tables of feeds"),
+        (["-o", "there.csv"], "there.csv exists. Replace it with --overwrite"),
+        (["-o", "all.csv", "--write-spec", "there.csv"], "there.csv exists. Replace it with --overwrite"),
+        (["-o", "all.xyz"], "all.xyz"),
+        (["-o", "no/all.csv"], "there is no folder no"),
+        (["-o", "all.csv", "--spec", "there.csv"], "Cannot read the specification there.csv"),
+        (["-o", "all.csv", "--spec", "there.csv", "--originals"], "A specification says all"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_written(feeds, tmp_path, monkeypatch, navi_command, arguments, message):
+    (tmp_path / "there.csv").write_text("a\n1\n")
+    monkeypatch.chdir(tmp_path)
+    assert message in " ".join(navi_command("unify", "feeds", *arguments, code=2).stderr.split())
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["north.csv", "south.csv", "there.csv"]
+    assert (tmp_path / "there.csv").read_text() == "a\n1\n"

@@ -87,7 +87,14 @@ def _navi(
 GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     "Begin": (demo.demo, prepare.inspect),
     "Learn": (prepare.prepare, pretrain.pretrain),
-    "Ask a model": (ask_rows.embed, ask_columns.match, ask_columns.name, ask_rows.impute, ask_rows.search),
+    "Ask a model": (
+        ask_rows.embed,
+        ask_columns.match,
+        ask_columns.unify,
+        ask_columns.name,
+        ask_rows.impute,
+        ask_rows.search,
+    ),
     "Measure": (evaluate.evaluate, evaluate.report),
 }
 """The verbs, in the groups that the help shows; the first line of each one's docstring is its help."""

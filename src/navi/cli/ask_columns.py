@@ -1,4 +1,4 @@
-"""`navi match` and `navi name`: what columns mean, and what they may be called."""
+"""`navi match`, `navi unify` and `navi name`: what columns mean, one table of many, and what columns may be called."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ EXAMPLES = {
         "navi match films/ --to schema.csv --top 5",
         "navi match films/ --write-decisions decisions.csv",
         "navi match --model model films/ --decisions decisions.csv --mapping mapping.json",
+    ),
+    "unify": (
+        "navi unify feeds/ -o all.parquet",
+        "navi unify feeds/ -o all.parquet --write-spec spec.toml",
+        "navi unify feeds/ --spec spec.toml -o all.parquet --overwrite",
     ),
     "name": (
         "navi name export.csv",
@@ -79,9 +84,8 @@ def match(
     for path in filter(None, (csv, write_decisions)):
         check_output(path)
     written = [path for path in (csv, mapping, write_decisions) if path is not None]
-    for path in written:
-        # A person fills the file of decisions in and has it written back: the same name is what is meant.
-        check_target(path, paths, overwrite=overwrite or (path == write_decisions == decisions))
+    # A person fills the file of decisions in and has it written back: the same name is what is meant.
+    check_targets((path for path in written if path != decisions), paths, overwrite=overwrite)
     with show_progress(screen) as meter:
         meter.wait("Reading the tables")
         unreadable: list[str] = []
@@ -120,15 +124,95 @@ def match(
         screen.suggest(f"navi match {asked} --explain", "see what speaks for the candidates")
 
 
-def check_target(target: Path, inputs: Iterable[Path], *, overwrite: bool) -> None:
+def unify(
+    paths: Paths,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="File to write: .parquet, .csv …")],
+    model: ModelFolder = None,
+    spec: Annotated[
+        Path | None, typer.Option(metavar="SPEC.toml", help="Do what this says, instead of matching columns.")
+    ] = None,
+    write_spec: Annotated[
+        Path | None, typer.Option(metavar="SPEC.toml", help="Write what was done, to edit and to run again.")
+    ] = None,
+    threshold: Threshold = 0.5,
+    decisions: DecisionsFile = None,
+    originals: Annotated[
+        bool, typer.Option("--originals", help="Keep the texts beside what was read in them.")
+    ] = False,
+    source_headers: Annotated[
+        bool, typer.Option("--source-headers", help="Keep the header that each cell stood under.")
+    ] = False,
+    overwrite: Overwrite = False,
+    device: Device = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write all rows of many tables as one table, with one type a column, losing nothing."""
+    from navi.tables import ReadConfig, check_output, read_tables, write_table
+    from navi.verbs import Navi
+    from navi.verbs.match import read_decisions
+    from navi.verbs.unify import UnifySpec
+    from navi.verbs.unify import unify as unify_tables
+
+    screen = Screen(quiet=quiet)
+    check_output(out)
+    check_targets([out, write_spec], paths, overwrite=overwrite)
+    if spec is not None and (decisions is not None or originals or source_headers):
+        raise ConfigError("A specification says all: it takes no --decisions, --originals or --source-headers.")
+    with show_progress(screen) as meter:
+        meter.wait("Reading the tables")
+        unreadable: list[str] = []
+        tables = read_tables(paths, ReadConfig(max_family=None), unreadable=unreadable)
+        if spec is not None:
+            found = unify_tables(tables, UnifySpec.load(spec))
+        else:
+            decided = () if decisions is None else read_decisions(decisions)
+            meter.wait("Loading the model")
+            opened = Navi.from_pretrained(model, device=device)
+            meter.wait(f"Comparing the columns of {count_things(len(tables), 'table')}")
+            found = opened.unify(
+                tables,
+                threshold=threshold,
+                decisions=decided,
+                originals=originals,
+                source_headers=source_headers,
+            )
+    write_table(found.table, out)
+    if write_spec is not None:
+        found.spec.save(write_spec)
+    rows = [
+        (column.name, column.type, ", ".join(f"{source.table}/{source.header}" for source in column.sources))
+        for column in found.spec.columns
+    ]
+    screen.summarise(make_table(("column", "type", "made of"), rows))
+    counted = f"{count_things(found.table.num_rows, 'row')} of {count_things(len(tables), 'table')}"
+    screen.summarise(make_heading(f"{counted} in {count_things(found.table.num_columns, 'column')}."))
+    screen.summarise(*(f"Written: {path}" for path in (out, write_spec) if path is not None))
+    for note in found.notes:
+        screen.note(note)
+    note_lost(screen, tables.values())
+    note_unreadable(screen, unreadable)
+    if spec is None:
+        asked = f"navi unify {show_model(model)}{quote(*paths)} --overwrite -o {quote(out)}"
+        if write_spec is None:
+            screen.suggest(f"{asked} --write-spec spec.toml", "write down how, to edit it and to run it again")
+        else:
+            command = f"navi unify {quote(*paths)} --spec {quote(write_spec)} -o {quote(out)} --overwrite"
+            screen.suggest(command, "do the same again, on these tables or the next ones")
+
+
+def check_targets(targets: Iterable[Path | None], inputs: Iterable[Path], *, overwrite: bool) -> None:
     """Refuse to write where there is no folder, over what is there, and among the tables that are read."""
-    if not target.parent.is_dir():
-        raise ConfigError(f"Cannot write {target}: there is no folder {target.parent}. Make it first.")
-    if target.exists() and not overwrite:
-        raise ConfigError(f"{target} exists. Replace it with --overwrite, or give another name.")
-    for path in inputs:
-        if path.is_dir() and path.resolve() in target.resolve().parents:
-            raise ConfigError(f"Cannot write {target}: it would lie among the tables of {path}. Write it elsewhere.")
+    from navi.files import check_target
+
+    for target in filter(None, targets):
+        if not target.parent.is_dir():
+            raise ConfigError(f"Cannot write {target}: there is no folder {target.parent}. Make it first.")
+        check_target(target, overwrite=overwrite, inputs=inputs)
+        for path in inputs:
+            if path.is_dir() and path.resolve() in target.resolve().parents:
+                raise ConfigError(
+                    f"Cannot write {target}: it would lie among the tables of {path}. Write it elsewhere."
+                )
 
 
 def summarise_matches(found: Matches | SchemaMatches) -> list[RenderableType]:
@@ -229,7 +313,7 @@ def name(
     screen = Screen(quiet=quiet, as_json=as_json)
     if apply is not None:
         check_output(apply)
-        check_target(apply, [table], overwrite=overwrite)
+        check_targets([apply], [table], overwrite=overwrite)
     with show_progress(screen) as meter:
         meter.wait("Reading the table")
         read = read_table(table, whole=True)

@@ -109,7 +109,7 @@ class Explainer:
         texts = {
             "meaning": ("the values read alike", "the values read differently"),
             "form": (f"both hold {kinds[0]}, written alike", f"both hold {kinds[0]}, but written differently"),
-            "variety": ("both repeat their values alike", "one repeats its values more than the other"),
+            "variety": ("values repeat equally often in both", "values repeat more often in one"),
         }
         return f"{texts[name][0 if speaks_for else 1]}: {shown}" if speaks_for == high else ""
 
@@ -121,8 +121,7 @@ class Explainer:
             return "the headers are the same" if speaks_for else ""
         if common:
             return f"the headers share {common}" if speaks_for else f"the headers share no more than {common}"
-        either = ("mean or spell nearly the same", "share no word and do not mean the same")
-        return f"'{headers[0]}' and '{headers[1]}' {either[0 if speaks_for else 1]}"
+        return f"the headers are {'' if speaks_for else 'not '}alike: '{headers[0]}' and '{headers[1]}'"
 
     def _word_values(self, first: int, second: int, speaks_for: bool) -> str:
         ours, theirs = (self._list_values(k) for k in (first, second))

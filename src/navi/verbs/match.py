@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 LIMIT = 10.0
 """Scores are cut at this many points, so that no single pair decides over a cluster; what two columns of one table
 count for, unless they are members of one list, and what a decision counts for."""
+NEAR = 0.05
+"""Probability from which a partner of a column that stands alone is worth a look."""
 NO_LIMIT = 1 << 30
 PLACEHOLDER = "-"
 """Stands for the value of a column that has none, so that its header can be read."""
@@ -123,7 +125,7 @@ class Matches(TabularResult):
     pairs: tuple[ColumnPair, ...]
     """Every pair of columns of different tables that is in one cluster, the surest first."""
     nearest: tuple[ColumnPair, ...] = ()
-    """The likeliest partner of each column that stands alone, the likeliest first."""
+    """The partner of each column that stands alone, where one is near, the likeliest first."""
     decisions: tuple[Decision, ...] = ()
     """What was decided before."""
 
@@ -460,7 +462,8 @@ class _Scored:
         best, rival = max(rivals, default=(-np.inf, 0))
         if best > self.logit[first, second]:
             return [Reason(speaks="against", text=f"{_refer(self.profiles, rival)} is a likelier partner")]
-        return [Reason(speaks="for", text="no other column of either table comes near")] if moved > 1 else []
+        unrivalled = moved > 1 and speaks == "for"
+        return [Reason(speaks="for", text="no other column of either table comes near")] if unrivalled else []
 
 
 def _refer(profiles: ColumnProfiles, column: int) -> ColumnRef:
@@ -615,8 +618,8 @@ def _describe(labels: Ints, scored: _Scored, inside: Flags) -> Matches:
         score = float(np.mean([pair.score for pair in listed])) if listed else 1.0
         clusters.append(ColumnCluster(name=name, columns=tuple(columns[k] for k in group), score=score))
         pairs += listed
-        if len(group) == 1 and np.isfinite(outside[group[0]]).any():
-            best = int(outside[group[0]].argmax())
+        best = int(outside[group[0]].argmax())
+        if len(group) == 1 and outside[group[0], best] > np.log(NEAR / (1 - NEAR)):
             nearest.setdefault(frozenset((group[0], best)), scored.describe(group[0], best))
     lists = [
         sorted(each, key=lambda pair: (-pair.score, pair.first, pair.second)) for each in (pairs, nearest.values())

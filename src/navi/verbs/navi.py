@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from navi.verbs.match import Decision, Matches, SchemaMatches
     from navi.verbs.name import Names
     from navi.verbs.search import Neighbours
+    from navi.verbs.unify import Unified
 
 Frame = TypeVar("Frame")
 
@@ -272,6 +273,33 @@ class Navi:
                 self, frames, threshold=threshold, one_to_one=one_to_one, decisions=decisions, explain=explain
             )
         return match_schema(self, frames, to, top=top, threshold=threshold, decisions=decisions, explain=explain)
+
+    def unify(
+        self,
+        frames: Any,
+        *,
+        threshold: float = 0.5,
+        decisions: Sequence[Decision] = (),
+        originals: bool = False,
+        source_headers: bool = False,
+    ) -> Unified:
+        """Return the rows of several tables as one, with a column for each cluster of `match`, and its specification.
+
+        Nothing is lost: a second column of a table in a cluster stays beside it. Each column has one type, dates,
+        numbers and booleans as such, currencies and units in columns of their own. With `originals` the texts come
+        along, with `source_headers` the header that each cell stood under. `navi.verbs.unify.unify` runs the
+        specification again, without any model.
+        """
+        from navi.verbs.unify import leave_out_members, plan_unify, unify
+
+        config = replace(self.read_config, max_family=None)
+        tables = read_tables(frames, config, keep_empty=True)
+        limit = self.read_config.max_family
+        matched = tables if limit is None else {name: leave_out_members(each, limit) for name, each in tables.items()}
+        matches = self.match(matched, threshold=threshold, decisions=decisions)
+        spec, doubts = plan_unify(tables, matches, originals=originals, source_headers=source_headers)
+        found = unify(tables, spec)
+        return replace(found, notes=(*doubts, *found.notes))
 
     def search(
         self, frames: Any, like: Mapping[str, Any] | str | tuple[str, int], k: int = 10, *, method: str = "auto"

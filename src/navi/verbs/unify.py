@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +35,8 @@ TITLE = """\
 # Types: text, integer, number, date, datetime, boolean. A date's format is %d.%m.%Y or the like; a number's is how
 # 1234.5 is written, or "duration". `currency` and `unit` of a source hold for cells that name none.
 """
-SET_APART = "\n\n"
+MEMBER = re.compile(r"\.(\d+)(?=\.|$)")
+"""The number of a member of a list in a flat header."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +105,7 @@ class UnifySpec:
             lines += [f"    {{ {', '.join(_write_fields(source))} }}," for source in column.sources]
             parts.append("\n".join([*lines, "]"]))
         with write_file(Path(file)) as aside:
-            aside.write_text(SET_APART.join(parts) + "\n", encoding="utf-8")
+            aside.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, file: str | Path) -> UnifySpec:
@@ -193,6 +195,18 @@ def plan_unify(
     return UnifySpec(columns=tuple(columns)), tuple(notes)
 
 
+def leave_out_members(table: Table, limit: int) -> Table:
+    """Return a table with the first members of each list alone, `cast.0`, `cast.1` …, as matching compares them."""
+    members = {header: list(MEMBER.finditer(header)) for header in table.headers}
+    lists = {header[: each.start()] for header, found in members.items() for each in found if int(each[1]) == 0}
+    kept = [
+        header
+        for header, found in members.items()
+        if not any(int(each[1]) >= limit and header[: each.start()] in lists for each in found)
+    ]
+    return table if len(kept) == len(table.headers) else table.select(kept)
+
+
 def _list_groups(tables: Mapping[str, Table], matches: Matches) -> Iterable[tuple[str | None, list[ColumnRef]]]:
     """Yield the columns that become one: the first of each table in a cluster under its name, then all second ones."""
     place = {ColumnRef(name, header): k for name, table in tables.items() for k, header in enumerate(table.headers)}
@@ -205,9 +219,11 @@ def _list_groups(tables: Mapping[str, Table], matches: Matches) -> Iterable[tupl
         for rank in range(max(map(len, members.values()), default=0)):
             refs = [members[name][rank] for name in tables if len(members.get(name, ())) > rank]
             yield cluster.name if rank == 0 else None, refs
+    rest: dict[str, list[ColumnRef]] = {}
     for ref in place:
         if ref not in matched:
-            yield None, [ref]
+            rest.setdefault(ref.header, []).append(ref)
+    yield from ((None, refs) for refs in rest.values())
 
 
 def _name_groups(groups: Sequence[tuple[str | None, list[ColumnRef]]]) -> list[str]:
@@ -292,9 +308,10 @@ def unify(frames: Any, spec: UnifySpec, config: ReadConfig | None = None) -> Uni
     parts, unread = [], Counter[str]()
     for name, table in tables.items():
         parts.append(_unify_table(table, columns, sources[name], unread))
-    notes += [
-        f"{count} cells of '{name}' are not of its type; {UNREAD_COLUMN} has them." for name, count in unread.items()
-    ]
+    for name, count in unread.items():
+        cells, them = ("cell", "it") if count == 1 else ("cells", "them")
+        are = "is" if count == 1 else "are"
+        notes.append(f"{count} {cells} of '{name}' {are} not of its type; {UNREAD_COLUMN} has {them}.")
     joined = pa.concat_tables(parts)
     return Unified(table=joined if unread else joined.drop([UNREAD_COLUMN]), spec=spec, notes=tuple(notes))
 

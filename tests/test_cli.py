@@ -240,13 +240,22 @@ def results(tmp_path):
     return folder
 
 
+def test_a_terminal_that_is_not_utf_8_gets_question_marks(tmp_path):
+    (tmp_path / "日本.csv").write_text("タイトル,年\n東京物語,1953\n七人の侍,1954\n", encoding="utf-8")
+    command = [sys.executable, "-m", "navi", "inspect", str(tmp_path), "--backbone", "minilm"]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+    assert b"??: 2 rows" in done.stdout
+
+
 def test_the_page_is_written_beside_its_content_and_as_markdown_if_asked(results, navi_command, tmp_path):
     assert navi_command("report", results).stdout == f"Written: {results / 'report.html'}\n"
     assert "Scores &lt;b&gt;" in (results / "report.html").read_text()
     tables = tmp_path / "tables.md"
     printed = json.loads(navi_command("report", results, "--tables", tables, "--json").stdout)
     assert printed == {"page": str(results / "report.html"), "tables": str(tables), "sections": ["Scores <b>"]}
-    assert "## Scores <b>" in tables.read_text(encoding="utf-8")
+    assert "## Scores &lt;b&gt;" in tables.read_text(encoding="utf-8")
 
 
 def test_a_browser_opens_the_page_if_asked(results, navi_command, monkeypatch):

@@ -6,6 +6,7 @@ import json
 import tempfile
 from dataclasses import replace
 
+import openpyxl
 import pytest
 
 from navi.corpus import inspect_corpus, inspect_paths, prepare
@@ -144,9 +145,61 @@ def test_short_has_one_line_a_table(corpus, navi_command):
 @pytest.mark.parametrize("width", [80, 200])
 def test_each_column_is_one_line_however_wide_the_terminal(width, corpus, navi_command, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    *tables, _ = navi_command("inspect", corpus).stdout.splitlines()
-    assert len(tables) == 8 + 5 * 3
-    assert all(len(line) <= width for line in tables)
+    *lines, _ = navi_command("inspect", corpus).stdout.splitlines()
+    assert sum(" % " in line for line in lines) == 8
+    assert all(len(line) <= width for line in lines)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_trouble_is_shown_however_wide_the_terminal(width, corpus, navi_command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    printed = navi_command("inspect", corpus, "--table", "birch").stdout
+    assert "constant" in next(line for line in reversed(printed.splitlines()) if "colour" in line)
+
+
+def test_columns_stand_in_the_order_of_the_file_and_those_without_a_name_are_flagged(prepare_config, tmp_path):
+    (tmp_path / "a.csv").write_text("year,,title,plot\n1995,x,,\n1985,y,Ran,\n")
+    (tmp_path / "b.csv").write_text("title,year\nHeat,1995\n")
+    found = inspect_paths([tmp_path], prepare_config)["tables"]
+    assert [[column["header"] for column in table["columns"]] for table in found] == [
+        ["year", "column_2", "title"],
+        ["title", "year"],
+    ]
+    assert "unnamed" in found[0]["columns"][1]["trouble"]
+    assert found[0]["notes"] == ["columns without a name: column_2", "columns without any cell: plot"]
+
+
+def test_one_sheet_of_a_workbook_may_be_chosen(prepare_config, tmp_path, navi_command):
+    book = openpyxl.Workbook()
+    for name in ("Films", "Prices"):
+        sheet = book.create_sheet(name)
+        for row in (["title", name], *([f"film {number}", number] for number in range(5))):
+            sheet.append(row)
+    book.save(tmp_path / "book.xlsx")
+    flags = ("--backbone", prepare_config.backbone, "--short")
+    printed = navi_command("inspect", tmp_path / "book.xlsx", *flags).stdout
+    assert "book/Films" in printed
+    assert "book/Prices" in printed
+    printed = navi_command("inspect", tmp_path, "--sheet", "Prices", *flags).stdout
+    assert "title, Prices" in printed
+    assert "title, Films" not in printed
+    result = navi_command("inspect", tmp_path / "book.xlsx", "--sheet", "None", *flags, code=2)
+    assert "has no sheet 'None' with anything in it. Expected one of Films, Prices." in result.stderr
+
+
+def test_what_a_terminal_would_act_on_is_shown_escaped(prepare_config, tmp_path, navi_command):
+    nasty = "\x1b[31mred\x9b0m\u202eback\x07"
+    row = json.dumps({f"{nasty}head": f"{nasty}cell", "b": 1}) + "\n"
+    (tmp_path / f"{nasty}.jsonl").write_text(row * 9 + "{broken\n")
+    for flags in ((), ("--json",), ("--short",)):
+        result = navi_command("inspect", tmp_path, "--backbone", prepare_config.backbone, *flags)
+        assert not set("\x1b\x9b\u202e\x07") & set(result.stdout + result.stderr)
+        if not flags:
+            assert r"\x1b[31mred\x9b0m\u202eback\x07" in result.stdout
+        if flags == ("--json",):
+            assert json.loads(result.stdout)["tables"][0]["columns"][0]["header"] == f"{nasty}head"
+    result = navi_command("inspect", tmp_path / f"{nasty}.xyz", code=2)
+    assert not set("\x1b\x9b\u202e\x07") & set(result.stdout + result.stderr)
 
 
 @pytest.mark.parametrize("width", [80, 200])

@@ -22,8 +22,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.errors import ConfigError, TableError
-from navi.tables import ReadConfig, ReadReport, Source, find_sources, read_chunks, to_arrow
+from navi.corpus import PrepareConfig, prepare
+from navi.errors import ConfigError, CorpusError, TableError
+from navi.tables import (
+    ReadConfig,
+    ReadReport,
+    Source,
+    find_sources,
+    read_chunks,
+    read_tables,
+    to_arrow,
+    write_table,
+)
 
 ROWS = [{"title": "Heat", "year": "1995"}, {"title": "Ran", "year": "1985"}]
 CSV = b"title,year\nHeat,1995\nRan,1985\n"
@@ -1195,9 +1205,39 @@ def test_a_path_without_tables_is_one_clear_error(tmp_path, name, message):
         find_sources([str(tmp_path / name)])
 
 
+def test_where_nothing_can_be_read_the_reason_is_said_for_each_file_the_first_ten_and_a_count(tmp_path):
+    for number in range(12):
+        (tmp_path / f"{number:02}.csv").write_text("" if number % 2 else "a,b\n,\n")
+    with pytest.raises(TableError) as caught:
+        read_tables(tmp_path)
+    message = str(caught.value)
+    assert f"{tmp_path / '00.csv'}: row without any cell (1); " in message
+    assert f"{tmp_path / '01.csv'}: empty file: there is nothing in it; " in message
+    assert "09.csv" in message
+    assert "10.csv" not in message
+    assert message.endswith("; and 2 more.")
+    with pytest.raises(
+        CorpusError, match=r"12 files were read\. .*00\.csv: row without any cell \(1\); .*; and 2 more\."
+    ):
+        prepare([tmp_path], tmp_path / "corpus", PrepareConfig(backbone="minilm"))
+
+
+def test_formulas_are_quoted_in_csv_if_asked(tmp_path):
+    cells = ["=1+1", "+1", "-2.5", "-x", "@a", "\tb", "plain", None]
+    table = pa.table({"=head": cells, "n": range(8)})
+    write_table(table, tmp_path / "plain.csv")
+    write_table(table, tmp_path / "safe.csv", safe_csv=True)
+    write_table(table, tmp_path / "typed.parquet", safe_csv=True)
+    assert next(csv.reader((tmp_path / "plain.csv").open())) == ["=head", "n"]
+    found = [row[0] for row in csv.reader((tmp_path / "safe.csv").open())]
+    assert found == ["'=head", "'=1+1", "+1", "-2.5", "'-x", "'@a", "'\tb", "plain", ""]
+    assert pa.parquet.read_table(tmp_path / "typed.parquet") == table
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
+        ({"header_row": 0}, "header_row must be at least 1, or None to find it, got 0"),
         ({"chunk_rows": 0}, "chunk_rows must be at least 1, got 0"),
         ({"max_family": 0}, "max_family must be at least 1, or None to keep all, got 0"),
         ({"delimiter": "::"}, "delimiter must be one character, .* got '::'"),

@@ -300,6 +300,18 @@ def test_markdown_has_words_tables_and_tiles_without_charts(page):
     assert "Segments." not in text
 
 
+def test_markdown_has_no_html_links_or_images_of_the_tables(tmp_path):
+    nasty = "<img src=x onerror=alert(1)>|![a](http://b)\x1b[31m"
+    items = (ReportTable(nasty, (nasty,), [(nasty,)], note=nasty), Tiles({nasty: nasty}), Code(f"```\n{nasty}"))
+    text = write_markdown(Page(nasty, nasty, (Section(nasty, nasty, items),)))
+    outside = text[: text.index("````")]
+    assert "<img" not in outside
+    assert "](" not in outside
+    assert "\x1b" not in text
+    assert "\n````\n```\n<img" in text
+    assert [line for line in outside.splitlines() if line.startswith("| ")][1].count("|") == 3
+
+
 # In a browser
 
 

@@ -1,4 +1,4 @@
-"""Every error that NAVI raises on purpose.
+"""Every error that NAVI raises on purpose, and texts made safe to show.
 
 ```text
 NaviError
@@ -13,6 +13,11 @@ NaviError
 """
 
 from __future__ import annotations
+
+import re
+
+# What a terminal acts on or hides: controls of both sets, changes of direction, other line ends, halves of pairs.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class NaviError(Exception):
@@ -53,3 +58,12 @@ class MissingExtraError(NaviError, ImportError):
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an extra: pip install 'navi-tables[{extra}]'.")
         self.extra = extra
+
+
+def escape_controls(text: str) -> str:
+    r"""Return a text with the characters that a terminal acts on visibly escaped; tabs and line feeds stay.
+
+    >>> print(escape_controls(f"red {chr(27)}[31m, backwards {chr(0x202E)}."))
+    red \x1b[31m, backwards \u202e.
+    """
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

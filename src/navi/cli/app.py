@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from navi.cli import ask_columns, ask_rows, demo, evaluate, prepare, pretrain
-from navi.errors import NaviError, TrainingError
+from navi.errors import NaviError, TrainingError, escape_controls
 from navi.version import VERSION
 
 
@@ -37,7 +39,7 @@ class Commands(TyperGroup):
                 line, code = "Interrupted.", 130
             elif isinstance(error, OSError) and error.strerror and error.filename:
                 line = f"{error.filename}: {error.strerror}."
-            typer.echo(f"navi: {line}", err=True)
+            typer.echo(f"navi: {escape_controls(line)}", err=True)
             raise typer.Exit(code) from error
 
 
@@ -56,6 +58,10 @@ def main() -> None:
     # Libraries draw bars and give advice of their own while they load; here only ours are wanted.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A terminal that is not UTF-8 gets question marks for what it cannot show.
+            stream.reconfigure(errors="replace")
     app(prog_name="navi")
 
 

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from navi.cli.console import Screen, count_things, make_heading, make_table, quote, shorten
-from navi.cli.options import Device, Json, ModelFolder, Overwrite, Paths, Quiet, TablePath, show_model, split_names
+from navi.cli.options import (
+    Device,
+    Json,
+    ModelFolder,
+    Overwrite,
+    Paths,
+    Quiet,
+    SafeCsv,
+    Sheet,
+    TablePath,
+    pick_sheet,
+    show_model,
+    split_names,
+)
 from navi.cli.prepare import note_lost
 from navi.cli.progress import show_progress
 from navi.errors import ConfigError
@@ -68,6 +81,8 @@ def match(
     ] = None,
     unify: Annotated[Path | None, typer.Option(hidden=True)] = None,
     overwrite: Overwrite = False,
+    sheet: Sheet = None,
+    safe_csv: SafeCsv = False,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -89,6 +104,7 @@ def match(
     with show_progress(screen) as meter:
         meter.wait("Reading the tables")
         unreadable: list[str] = []
+        paths = pick_sheet(paths, sheet)
         tables = read_tables(paths, unreadable=unreadable)
         decided = () if decisions is None else read_decisions(decisions)
         meter.wait("Loading the model")
@@ -100,7 +116,7 @@ def match(
             else opened.match(tables, to=to, top=top, threshold=threshold, decisions=decided, explain=explain)
         )
     if csv is not None:
-        write_table(found.to_arrow(), csv)
+        write_table(found.to_arrow(), csv, safe_csv=safe_csv)
     if mapping is not None:
         write_json(mapping, found.as_mapping())
     if write_decisions is not None:
@@ -301,6 +317,8 @@ def name(
     apply: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the table with its columns renamed.")] = None,
     confidence: Annotated[float, typer.Option(min=0, max=1, help="How sure --apply must be of a name.")] = 0.5,
     overwrite: Overwrite = False,
+    sheet: Sheet = None,
+    safe_csv: SafeCsv = False,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -316,7 +334,7 @@ def name(
         check_targets([apply], [table], overwrite=overwrite)
     with show_progress(screen) as meter:
         meter.wait("Reading the table")
-        read = read_table(table, whole=True)
+        read = read_table(pick_sheet([table], sheet)[0], whole=True)
         wanted = list(read.headers) if columns == "*" else split_names(columns)
         read.find_headers(wanted or [])
         meter.wait("Loading the model")
@@ -331,7 +349,7 @@ def name(
     note_lost(screen, [read])
     if apply is not None:
         renamed = apply_names(read.frame, found, confidence=confidence)
-        write_table(renamed, apply)
+        write_table(renamed, apply, safe_csv=safe_csv)
         count = sum(old != new for old, new in zip(read.frame.column_names, renamed.column_names, strict=True))
         screen.summarise(f"{count_things(count, 'column')} renamed in {apply}.")
     elif found:

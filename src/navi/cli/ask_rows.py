@@ -21,7 +21,7 @@ from navi.cli.console import (
     make_table,
     shorten,
 )
-from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, TablePath, split_names
+from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, SafeCsv, Sheet, TablePath, pick_sheet, split_names
 from navi.cli.prepare import note_lost, summarise_reports
 from navi.cli.progress import Meter, follow_rows, follow_share, show_progress
 from navi.errors import ConfigError, TableError
@@ -73,6 +73,7 @@ def embed(
         Precision | None,
         typer.Option(help="Arithmetic; int8 is for CPUs.", show_default="float32 on a CPU, else bfloat16"),
     ] = None,
+    sheet: Sheet = None,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -88,7 +89,7 @@ def embed(
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device, precision=precision)
         report = follow_rows(meter, f"Embedding {kind}")
-        result = embed_files(opened, paths, out, kind=kind, config=config, progress=report)
+        result = embed_files(opened, pick_sheet(paths, sheet), out, kind=kind, config=config, progress=report)
     seconds, size = monotonic() - started, opened.hidden_size
     losses, num_rows = summarise_reports(result.reports, result.skipped), sum(r.kept for r in result.reports.values())
     facts = {"path": result.path, "vectors": result.num_vectors, "size": size}
@@ -118,6 +119,8 @@ def impute(
         Path | None,
         typer.Option(metavar="FILE", help="Account of every empty cell.", show_default="OUT with .cells.csv"),
     ] = None,
+    sheet: Sheet = None,
+    safe_csv: SafeCsv = False,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -132,14 +135,14 @@ def impute(
     check_output(account)
     with show_progress(screen) as meter:
         meter.wait("Reading the table")
-        read, wanted = read_table(table, whole=True), split_names(columns)
+        read, wanted = read_table(pick_sheet([table], sheet)[0], whole=True), split_names(columns)
         read.find_headers(wanted or [])
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
         report = follow_share(meter, "Filling cells", "cells")
         result = opened.impute(read, confidence=confidence, columns=wanted, progress=report)
-    write_table(result.filled, out)
-    write_table(result.cells, account)
+    write_table(result.filled, out, safe_csv=safe_csv)
+    write_table(result.cells, account, safe_csv=safe_csv)
     empty, filled, reliability = result.cells.num_rows, result.num_filled, result.reliability
     reasons = Counter(result.cells["reason"].to_pylist())
     facts: dict[str, Any] = {"path": out, "account": account, "empty": empty, "filled": filled, "reasons": reasons}
@@ -185,6 +188,7 @@ def search(
     pairs: Annotated[bool, typer.Option("--pairs", help="Rows of two tables that are about the same.")] = False,
     confidence: Annotated[float, typer.Option(min=0, max=1, help="How sure a pair must be.")] = 0.5,
     one_to_one: Annotated[bool, typer.Option("--one-to-one", help="Each row in one pair at most.")] = False,
+    sheet: Sheet = None,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -199,6 +203,7 @@ def search(
     # Embedding all rows takes long: what was mistyped is told before.
     if like is not None:
         parse_like(like)
+    paths = pick_sheet(paths, sheet)
     check_tables(paths, wanted)
     with show_progress(screen) as meter:
         meter.wait("Loading the model")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -12,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from navi.errors import escape_controls
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
 
+# What JSON does not escape of itself, and a terminal acts on.
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 WIDTH_WITHOUT_TERMINAL = 140
 """Columns of a table that goes to a file or a pipe."""
 
@@ -44,7 +49,8 @@ class Screen:
         if self._speaks and not self.as_json:
             for renderable in renderables:
                 # Lines are left to the terminal to wrap, so that commands and paths can be copied whole.
-                self.results.print(renderable, soft_wrap=isinstance(renderable, str))
+                shown = escape_controls(renderable) if isinstance(renderable, str) else renderable
+                self.results.print(shown, soft_wrap=isinstance(renderable, str))
 
     def summarise(self, *renderables: RenderableType) -> None:
         """Show what was done."""
@@ -54,12 +60,13 @@ class Screen:
     def note(self, text: str) -> None:
         """Say something by the way."""
         if not self.quiet:
-            self.notes.print(text, soft_wrap=True)
+            self.notes.print(escape_controls(text), soft_wrap=True)
 
     def answer_json(self, content: Any) -> None:
         """Print the JSON document, if that is what is wanted."""
         if self._speaks and self.as_json:
-            typer.echo(json.dumps(content, ensure_ascii=False, indent=1, default=str))
+            text = json.dumps(content, ensure_ascii=False, indent=1, default=str)
+            typer.echo(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
     def suggest(self, command: str, why: str) -> None:
         """Say what to type next."""
@@ -79,15 +86,16 @@ def _open_console(*, stderr: bool = False) -> Console:
 def make_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None, right: Sequence[str] = ()
 ) -> Table:
-    """Return a table; the columns named in `right` are flush right."""
+    """Return a table; the columns named in `right` are flush right, and each row is one line."""
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = title and show_line(title)
+    table = Table(title=shown, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        table.add_column(show_line(column), justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(show_line, row))
     return table
 
 
@@ -95,7 +103,12 @@ def make_heading(text: str) -> Text:
     """Return a line that stands out."""
     from rich.text import Text
 
-    return Text(text, style="bold")
+    return Text(show_line(text), style="bold")
+
+
+def show_line(text: str) -> str:
+    """Return a text in one line, what a terminal would act on visibly escaped."""
+    return escape_controls(text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def quote(*paths: Path | str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -42,6 +44,28 @@ Device = Annotated[
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
+
+
+Sheet = Annotated[
+    str | None,
+    typer.Option("--sheet", metavar="NAME", help="The sheet to read of each workbook.", show_default="all of them"),
+]
+SafeCsv = Annotated[
+    bool, typer.Option("--safe-csv", help="Put a quote before cells of CSV that a spreadsheet would run as formulas.")
+]
+
+
+def pick_sheet(paths: Iterable[Path], sheet: str | None) -> list[Path]:
+    """Return paths with the sheet behind them that is wanted of each workbook.
+
+    >>> pick_sheet([Path("prices.xlsx"), Path("films.csv")], "2024")
+    [PosixPath('prices.xlsx#2024'), PosixPath('films.csv')]
+    """
+    may_be_workbook = re.compile(r"\.xls[xm](?:\.\w+)?$|[*?\[]", re.IGNORECASE)
+    return [
+        Path(f"{path}#{sheet}") if sheet and (path.is_dir() or may_be_workbook.search(str(path))) else path
+        for path in paths
+    ]
 
 
 def split_names(text: str | None) -> list[str] | None:

@@ -23,7 +23,7 @@ from navi.cli.console import (
     quote,
     shorten,
 )
-from navi.cli.options import Backbone, ConfigFile, Json, Overwrite, Paths, Quiet, split_names
+from navi.cli.options import Backbone, ConfigFile, Json, Overwrite, Paths, Quiet, Sheet, pick_sheet, split_names
 from navi.cli.progress import follow_preparing, show_progress
 from navi.errors import TableError
 from navi.settings import override, read_settings
@@ -63,6 +63,7 @@ def inspect(
     ],
     table: Annotated[list[str] | None, typer.Option(help="Show this table alone; may be repeated.")] = None,
     short: Annotated[bool, typer.Option("--short", help="One line a table, no columns.")] = False,
+    sheet: Sheet = None,
     backbone: Backbone = None,
     config: ConfigFile = None,
     as_json: Json = False,
@@ -76,7 +77,9 @@ def inspect(
         found = inspect_corpus(Corpus.open(paths[0]))
     else:
         with show_progress(screen) as meter:
-            found = inspect_paths(paths, make_prepare_config(config, backbone=backbone), follow_preparing(meter))
+            found = inspect_paths(
+                pick_sheet(paths, sheet), make_prepare_config(config, backbone=backbone), follow_preparing(meter)
+            )
     known = {entry["name"]: entry for entry in found["tables"]}
     for name in set(table or ()) - known.keys():
         raise TableError(f"There is no table '{name}'. Expected one of {', '.join(known)}.")
@@ -114,6 +117,8 @@ def describe_table(entry: dict[str, Any], width: int) -> list[Any]:
     rows = [[*(cells[name] for name in columns[:-1]), shorten(cells["examples"], room)] for cells in described]
     lines = [f"  {what}: {_join(entry[what])}" for what in ("dropped", "cells") if entry[what]]
     lines += [f"    {place}" for places in entry["places"].values() for place in places[:NUM_PLACES]]
+    if "trouble" not in columns:
+        lines += [f"  {cells['header']}: {cells['trouble']}" for cells in described if cells["trouble"]]
     if any(column["entropy"] is None for column in entry["columns"]):
         lines.append(f"  {UNDECIDED}: fewer than two cells to train on; add rows to tell entropy and role")
     return [make_table(columns, rows, title=title, right=_RIGHT), *lines, *(f"  {note}" for note in entry["notes"])]
@@ -160,6 +165,7 @@ def prepare(
         int | None, typer.Option(metavar="N", help="Cut values at N tokens.", show_default="20")
     ] = None,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Processes.", show_default="one a core")] = None,
+    sheet: Sheet = None,
     strict: Annotated[bool, typer.Option("--strict", help="Make the first loss an error.")] = False,
     overwrite: Overwrite = False,
     config: ConfigFile = None,
@@ -184,7 +190,7 @@ def prepare(
         strict=strict,
     )
     with show_progress(screen) as meter:
-        corpus = prepare_corpus(paths, out, settings, follow_preparing(meter), overwrite=overwrite)
+        corpus = prepare_corpus(pick_sheet(paths, sheet), out, settings, follow_preparing(meter), overwrite=overwrite)
     seconds = monotonic() - started
     screen.answer_json(
         {

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from navi.cli.console import Screen, format_count, format_duration, format_loss
+from navi.errors import escape_controls
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -56,7 +57,8 @@ class Meter:
         if seconds_left is not None and seconds_left >= 0:
             detail = ", ".join(filter(None, (detail, f"{format_duration(seconds_left)} left")))
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, description=label, completed=done, total=total, detail=detail)
+            shown = escape_controls(detail)
+            self._bar.update(self._task, description=label, completed=done, total=total, detail=shown)
         elif not self.screen.quiet and monotonic() - self._written >= SECONDS_BETWEEN_LINES:
             self._written = monotonic()
             state = "" if total is None else f"{format_count(done)} of {format_count(total)}"

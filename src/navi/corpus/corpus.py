@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +29,7 @@ FORMAT_VERSION = 2
 MOSTLY_EMPTY, MANY_UNKNOWN, MANY_CUT = 0.1, 0.3, 0.5
 """Below this fill, above this share of [UNK] and above this share of cut cells a column is in trouble."""
 LONGEST_EXAMPLE = 60
+_UNNAMED = re.compile(r"column_\d+|unnamed(?:: \d+)?", re.IGNORECASE)
 _AGAIN = "Prepare the corpus again."
 
 
@@ -39,7 +42,14 @@ class FileEntry(TypedDict, total=False):
     """What `digest_sample` gives; corpora of earlier versions have none."""
 
 
-class TableEntry(TypedDict):
+class TableOrder(TypedDict, total=False):
+    """The order of a table's columns."""
+
+    headers: list[str]
+    """As they stand in the source; corpora of earlier versions have none."""
+
+
+class TableEntry(TableOrder):
     """A table of a corpus, and what was left out of it."""
 
     name: str
@@ -166,7 +176,7 @@ def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
     return {
         "tables": [
             {name: entry[name] for name in (*shared, "cells", "splits")}
-            | {"rows": entry["kept"], "columns": [_describe_column(corpus, column) for column in range(begin, end)]}
+            | {"rows": entry["kept"], "columns": _describe_columns(corpus, entry, range(begin, end))}
             for entry, (begin, end) in zip(entries, pairwise(begins), strict=True)
         ],
         "left_out": [{name: entry[name] for name in shared} for entry in left_out],
@@ -175,10 +185,19 @@ def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
     }
 
 
+def _describe_columns(corpus: Corpus, entry: TableEntry, columns: Iterable[int]) -> list[dict[str, Any]]:
+    """Return the columns of a table in the order of its source."""
+    place = {header: place for place, header in enumerate(entry.get("headers", ()))}
+    described = [_describe_column(corpus, column) for column in columns]
+    return sorted(described, key=lambda column: place.get(column["header"], len(place)))
+
+
 def _describe_column(corpus: Corpus, column: int) -> dict[str, Any]:
     arrays, facts = corpus.arrays, corpus.columns
+    header = corpus.headers[arrays.column_header[column]].as_py()
     examples = [corpus.values[value].as_py() for value in facts.examples[column] if value >= 0]
     signs = {
+        "unnamed": _UNNAMED.fullmatch(header) is not None,
         "mostly empty": facts.fill[column] < MOSTLY_EMPTY,
         "constant": facts.distinct[column] == 1,
         "all different": facts.entropy[column] == 1,
@@ -189,7 +208,7 @@ def _describe_column(corpus: Corpus, column: int) -> dict[str, Any]:
         "one cell that trains": facts.entropy_cells[column] == 1,
     }
     return {
-        "header": corpus.headers[arrays.column_header[column]].as_py(),
+        "header": header,
         "attribute": corpus.attributes[arrays.column_attribute[column]].as_py(),
         "fill": float(facts.fill[column]),
         "distinct": int(facts.distinct[column]),

@@ -37,7 +37,7 @@ from navi.corpus.hashing import Hashes, hash_text, hash_texts, mix
 from navi.corpus.prepareconfig import PrepareConfig
 from navi.errors import ConfigError, CorpusError, MissingExtraError, TableError
 from navi.files import digest_file, digest_sample, lock, remove_leftovers, sync, write_folder, write_json
-from navi.tables import ReadReport, Source, find_sources, read_chunks
+from navi.tables import ReadReport, Source, find_sources, join_reasons, order_headers, read_chunks
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class Draft:
     """File with its encoded chunks."""
     report: ReadReport
     """What reading it lost."""
+    headers: dict[str, None] = field(default_factory=dict)
+    """Headers found, in order of appearance."""
     num_rows: int = 0
     """Rows encoded."""
     num_text: int = 0
@@ -291,6 +293,7 @@ def draft_source(source: Source, chunks: Path, encoder: RowEncoder, config: Prep
             for chunk in read_chunks(source, report, config.read):
                 (encoded,) = encoder.encode_chunks([chunk], config.max_unknown_share)
                 pickle.dump(encoded, file, protocol=pickle.HIGHEST_PROTOCOL)
+                draft.headers |= dict.fromkeys(chunk.headers)
                 draft.num_rows += encoded.num_rows
                 draft.num_text += encoded.num_text
                 draft.num_bad += encoded.num_bad
@@ -336,9 +339,9 @@ def select_tables(drafts: Sequence[Draft], config: PrepareConfig) -> None:
             "Take another backbone, or switch the check off with max_unknown_share=None."
         )
     if not kept:
-        troubles = [draft.trouble for draft in drafts if draft.trouble]
+        reasons = join_reasons([draft.trouble or draft.report.explanation for draft in drafts])
         files = "1 file was" if len(drafts) == 1 else f"{len(drafts)} files were"
-        raise CorpusError(" ".join([f"No table has any row: {files} read.", *troubles[:3]]))
+        raise CorpusError(f"No table has any row: {files} read. {reasons}")
     unseen = choose_unseen(kept, config)
     for draft in drafts:
         draft.is_unseen = draft.name in unseen
@@ -436,6 +439,9 @@ def _describe_table(draft: Draft, splits: Sequence[int], num_tokens: int) -> dic
     """Return the manifest's entry for a table: `read` rows are those `kept` and those `dropped`."""
     report = draft.report
     dropped = report.dropped + draft.dropped
+    headers = order_headers(report.headers, draft.headers)
+    empty = [header for header in headers if header not in draft.headers]
+    notes = [f"columns without any cell: {', '.join(empty)}"] if empty and draft.headers else []
     assert report.read == draft.kept + dropped.total(), f"rows of {draft.name} do not add up"
     return {
         "name": draft.name,
@@ -447,7 +453,8 @@ def _describe_table(draft: Draft, splits: Sequence[int], num_tokens: int) -> dic
         "dropped": dict(sorted(dropped.items())),
         "cells": dict(sorted(report.cells.items())),
         "fields": {"text": draft.num_text, "bad": draft.num_bad},
-        "notes": report.notes + ([draft.trouble] if draft.trouble else []),
+        "headers": headers,
+        "notes": report.notes + notes + ([draft.trouble] if draft.trouble else []),
         "places": dict(sorted(report.places.items())),
     }
 

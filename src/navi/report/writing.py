@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from navi.errors import escape_controls
 from navi.files import write_file
 from navi.report.charts import draw_chart, import_extra
 from navi.report.page import Cell, Chart, Code, Item, Measurement, Page, ReportColumn, ReportTable, Tiles, save_page
@@ -109,7 +111,7 @@ class ShownCell:
         """The cell in a table of Markdown: the best figure of a column bold, the second italic."""
         text = {"best": f"**{self.text}**", "second": f"*{self.text}*"}.get(self.mark, self.text)
         text += (f" ± {self.deviation}" if self.deviation else "") + (f" ({self.change})" if self.change else "")
-        return text.replace("|", "\\|").replace("\n", " ")
+        return _escape_cell(text)
 
 
 def show_table(table: ReportTable) -> dict[str, Any]:
@@ -184,22 +186,32 @@ def _measure(cell: Cell) -> Measurement | None:
 
 def write_markdown(page: Page) -> str:
     """Return a page's words and tables, without its charts; the best figure of a column is bold, the second italic."""
-    parts = [f"# {page.title}", page.lead]
+    parts = [_escape(f"# {page.title}"), _escape(page.lead)]
     for section in page.sections:
-        parts += [f"## {section.title}", section.text, *map(_write_item, section.items)]
+        parts += [_escape(f"## {section.title}"), _escape(section.text), *map(_write_item, section.items)]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def _escape(text: str) -> str:
+    """Return a text in which nothing is HTML, an image or a link: names and cells come from anybody's tables."""
+    return html.escape(escape_controls(text), quote=False).replace("](", "]\\(")
+
+
+def _escape_cell(text: str) -> str:
+    return _escape(text).replace("|", "\\|").replace("\n", " ")
 
 
 def _write_item(item: Item) -> str:
     if isinstance(item, Code):
-        return f"```\n{item.text}\n```"
+        fence = "`" * (1 + max((len(run) for run in re.findall("``+", item.text)), default=2))
+        return f"{fence}\n{escape_controls(item.text)}\n{fence}"
     if isinstance(item, Tiles):
-        return "\n".join(f"- {label}: {figure}" for label, figure in item.figures.items())
+        return _escape("\n".join(f"- {label}: {figure}" for label, figure in item.figures.items()))
     if isinstance(item, Chart):
         return ""
     shown = show_table(item)
     names = [f"{column.group}: {column.name}" if column.group else column.name for column in shown["columns"]]
     sides = ["---:" if numeric else "---" for numeric in shown["numeric"]]
-    lines = [f"| {' | '.join(names)} |", f"|{'|'.join(sides)}|"]
+    lines = [f"| {' | '.join(map(_escape_cell, names))} |", f"|{'|'.join(sides)}|"]
     lines += [f"| {' | '.join(cell.markdown for cell in row)} |" for row in shown["rows"]]
-    return "\n\n".join(part for part in (f"**{item.caption}**", "\n".join(lines), item.note) if part)
+    return "\n\n".join(part for part in (_escape(f"**{item.caption}**"), "\n".join(lines), _escape(item.note)) if part)

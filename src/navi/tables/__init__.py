@@ -1,7 +1,7 @@
 """Tables read from files and frames, flat, with every loss counted and listed."""
 
 from navi.tables.chunk import Chunk, to_arrow
-from navi.tables.readreport import ReadConfig, ReadReport
+from navi.tables.readreport import ReadConfig, ReadReport, join_reasons
 from navi.tables.sources import Source, Sources, find_sources, read_chunks
 from navi.tables.table import (
     TABLE,
@@ -10,6 +10,7 @@ from navi.tables.table import (
     check_output,
     find_headers,
     name_frames,
+    order_headers,
     read_frame,
     read_table,
     read_tables,
@@ -29,7 +30,9 @@ __all__ = [
     "check_output",
     "find_headers",
     "find_sources",
+    "join_reasons",
     "name_frames",
+    "order_headers",
     "read_chunks",
     "read_frame",
     "read_table",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from navi.errors import ConfigError, TableError
@@ -116,6 +117,12 @@ class ReadReport:
         """Rows kept."""
         return self.read - self.dropped.total()
 
+    @property
+    def explanation(self) -> str:
+        """Why there are no rows, where there are none."""
+        dropped = [f"{reason} ({count:,})" for reason, count in self.dropped.items()]
+        return f"{self.source}: {', '.join([*self.notes, *dropped]) or 'it has a header and no rows'}"
+
     def drop(self, reason: str, line: int, detail: str = "", num_rows: int = 1) -> None:
         """Enter a row, or several from this line on, as met and lost."""
         self.read += num_rows
@@ -151,6 +158,16 @@ class ReadReport:
         places = self.places.setdefault(reason, [])
         if len(places) < MAX_PLACES:
             places.append(f"{place}: {detail}" if detail else place)
+
+
+def join_reasons(reasons: Sequence[str]) -> str:
+    """Return the first ten reasons in one line, and how many more there are.
+
+    >>> join_reasons(["a.csv is empty.", "b.csv: no rows"])
+    'a.csv is empty; b.csv: no rows.'
+    """
+    rest = f"; and {len(reasons) - 10} more" if len(reasons) > 10 else ""
+    return "; ".join(reason.rstrip(".") for reason in reasons[:10]) + rest + "."
 
 
 def _shorten(text: str) -> str:

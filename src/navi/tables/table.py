@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -23,11 +24,13 @@ from navi.files import write_file
 from navi.tables.celltext import NOT_COLUMNAR
 from navi.tables.chunk import Chunk, clean_header, name_columns, to_arrow
 from navi.tables.flattening import Batches, read_columns, read_rows
-from navi.tables.readreport import DEFAULT, ReadConfig, ReadReport
+from navi.tables.readreport import DEFAULT, ReadConfig, ReadReport, join_reasons
 from navi.tables.sources import Source, find_sources, read_chunks
 
 TABLE = "table"
 """Name of a frame that was given none."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_SIGNED_NUMBER = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?%?")
 Ints = NDArray[np.int64]
 Row = list[tuple[str, Any]]
 
@@ -59,14 +62,7 @@ class Table:
     @cached_property
     def headers(self) -> tuple[str, ...]:
         """The flat headers, in the order of the source; those without any cell have their place, too."""
-        found = dict.fromkeys(header for chunk in self.chunks for header in chunk.headers)
-        members: dict[str, list[str]] = {}
-        for header in found:
-            parts = header.split(".")
-            for end in range(1, len(parts) + 1):
-                members.setdefault(".".join(parts[:end]), []).append(header)
-        declared = (header for each in self.report.headers for header in members.get(each, [each]))
-        return tuple(dict.fromkeys([*declared, *found]))
+        return tuple(order_headers(self.report.headers, (header for chunk in self.chunks for header in chunk.headers)))
 
     @cached_property
     def text(self) -> pa.Table:
@@ -103,6 +99,22 @@ class Table:
         report = replace(self.report, headers=[header for header in self.headers if header in wanted])
         chunks = tuple(chunk.select(wanted) for chunk in self.chunks)
         return Table(name=self.name, chunks=chunks, row_number=self.row_number, report=report)
+
+
+def order_headers(declared: Iterable[str], found: Iterable[str]) -> list[str]:
+    """Return headers in the order that a source declares, each column's members in its place, then all others found.
+
+    >>> order_headers(["title", "cast", "year"], ["year", "cast.0.name"])
+    ['title', 'cast.0.name', 'year']
+    """
+    found = dict.fromkeys(found)
+    members: dict[str, list[str]] = {}
+    for header in found:
+        parts = header.split(".")
+        for end in range(1, len(parts) + 1):
+            members.setdefault(".".join(parts[:end]), []).append(header)
+    in_order = (header for each in declared for header in members.get(each, [each]))
+    return list(dict.fromkeys([*in_order, *found]))
 
 
 def find_headers(known: Sequence[str], columns: Iterable[str], table: str) -> frozenset[str]:
@@ -161,10 +173,11 @@ def read_tables(
                     raise
                 unreadable.append(str(error))
         if unreadable and not found:
-            raise TableError(unreadable[0])
+            raise TableError(join_reasons(unreadable))
         tables = {name: table for name, table in found.items() if table.num_rows or keep_empty}
         if not tables:
-            raise TableError(f"No table in {', '.join(map(str, paths))} has any row.")
+            reasons = join_reasons([*(unreadable or ()), *(table.report.explanation for table in found.values())])
+            raise TableError(f"No table in {', '.join(map(str, paths))} has any row. {reasons}")
     else:
         tables = {name: _read_frame(frame, config, name) for name, frame in name_frames(sources).items()}
         for name, table in tables.items():
@@ -333,9 +346,16 @@ def check_output(out: Path) -> None:
         raise ConfigError(f"Cannot write {out}: there is no folder {out.parent}. Make it first.")
 
 
-def write_table(table: pa.Table, out: Path) -> None:
-    """Write a table in the format of the file's suffix; the file appears when it is whole."""
+def write_table(table: pa.Table, out: Path, *, safe_csv: bool = False) -> None:
+    """Write a table in the format of the file's suffix; the file appears when it is whole.
+
+    With `safe_csv`, cells of text formats that a spreadsheet would run as a formula get a quote in front.
+    """
     check_output(out)
+    if safe_csv and out.suffix.lower() in (".csv", ".tsv"):
+        table = pa.table(
+            [_quote_formulas(column) for column in table.columns], [quote_formula(n) for n in table.column_names]
+        )
     with write_file(out) as unfinished:
         WRITERS[out.suffix.lower()](table, unfinished)
 
@@ -346,6 +366,21 @@ def _write_csv(table: pa.Table, out: Path, delimiter: str = ",") -> None:
         writer.writerow(table.column_names)
         for batch in table.to_batches():
             writer.writerows(zip(*(map(_write_cell, column.to_pylist()) for column in batch.columns), strict=True))
+
+
+def quote_formula(text: str) -> str:
+    """Return a text with a quote in front where a spreadsheet would take it for a formula; numbers are none.
+
+    >>> quote_formula("=1+1"), quote_formula("-1.5"), quote_formula("-1+cmd")
+    ("'=1+1", '-1.5', "'-1+cmd")
+    """
+    return f"'{text}" if text.startswith(_FORMULA) and not _SIGNED_NUMBER.fullmatch(text) else text
+
+
+def _quote_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    return pa.chunked_array([[text and quote_formula(text) for text in column.to_pylist()]], pa.string())
 
 
 def _write_cell(cell: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from navi.errors import escape_controls
 from navi.files import sync
 from navi.training.checkpoint import EVENTS_FOLDER, METRICS_FILE, SAMPLES_FILE, RunState
 from navi.training.processes import Processes
@@ -187,7 +188,7 @@ class TrainingLog:
         self.metrics.write("validation", step, entries)
         if samples:
             with (self._out / SAMPLES_FILE).open("a", encoding="utf-8") as file:
-                file.write(f"step {step}\n{samples}\n")
+                file.write(escape_controls(f"step {step}\n{samples}\n"))
         self.draw()
 
     def draw(self) -> None:

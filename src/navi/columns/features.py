@@ -161,8 +161,12 @@ def _compare_numbers(first: ColumnProfiles, second: ColumnProfiles, background: 
     """Compare how numbers are distributed (by the greatest difference of shares below a point) and their magnitude."""
     share = _FACT["quantities"]
     weight = np.minimum(first.facts[:, share, None], second.facts[None, :, share])
-    ours, theirs = (_spread(part.quantiles, background.grid) for part in (first, second))
-    apart = cdist(ours, theirs, "chebyshev") if len(background.grid) else np.ones(weight.shape)
+    apart = np.ones(weight.shape)
+    # Columns without a number weigh nothing; comparing distributions is what takes time here.
+    some = [np.flatnonzero(~np.isnan(part.quantiles[:, 0])) for part in (first, second)]
+    ours, theirs = (_spread(part.quantiles[k], background.grid) for part, k in zip((first, second), some, strict=True))
+    if len(ours) and len(theirs):
+        apart[np.ix_(*some)] = cdist(ours, theirs, "chebyshev")
     logs = [np.arcsinh(np.nan_to_num(part.quantiles)) for part in (first, second)]
     steps = cdist(logs[0], logs[1], "cityblock") / len(LEVELS)
     return {"numbers": weight * (1 - apart), "scale": weight * np.exp(-steps)}

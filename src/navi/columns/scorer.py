@@ -83,12 +83,11 @@ class PairScorer:
 
     def weigh(self, features: Scores) -> Scores:
         """Return the score of pairs with these features, (E, …) in and (…) out."""
-        inner = np.maximum(np.tensordot(self.hidden[:-1].T, features, 1) + self._expand(self.hidden[-1], features), 0)
-        return np.asarray(np.tensordot(self.output[:-1], inner, 1) + self.output[-1], np.float32)
-
-    @staticmethod
-    def _expand(bias: Scores, features: Scores) -> Scores:
-        return bias.reshape(-1, *[1] * (features.ndim - 1))
+        inner = np.tensordot(self.hidden[:-1].T, features, 1)
+        inner += self.hidden[-1].reshape(-1, *[1] * (features.ndim - 1))
+        return np.asarray(
+            np.tensordot(self.output[:-1], np.maximum(inner, 0, out=inner), 1) + self.output[-1], np.float32
+        )
 
     def compete(self, score: Scores, tables: Sequence[str], others: Sequence[str] | None = None) -> Scores:
         """Return the logarithm of the odds that each pair of columns means the same, given all pairs: (K, L).

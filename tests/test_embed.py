@@ -377,12 +377,14 @@ def test_an_earlier_result_stays_until_the_new_one_is_whole(navi, folder, tmp_pa
     out.write_text("earlier")
     (tmp_path / "empty.csv").write_text("title\n")
     with pytest.raises(TableError, match="has any row"):
-        embed_files(navi, [tmp_path / "empty.csv"], out)
+        embed_files(navi, [tmp_path / "empty.csv"], out, overwrite=True)
     assert [file.name for file in out.parent.iterdir()] == ["out.parquet"]
     assert out.read_text() == "earlier"
     with pytest.raises(ConfigError, match=r"Cannot embed 'cells'. Expected one of rows, segments, headers, attributes"):
         embed_files(navi, [folder], out, kind="cells")
-    embed_files(navi, [folder], out)
+    with pytest.raises(ConfigError, match=r"out\.parquet exists\. Replace it with --overwrite"):
+        embed_files(navi, [folder], out)
+    embed_files(navi, [folder], out, overwrite=True)
     assert pq.read_table(out).num_rows == 9
 
 
@@ -392,7 +394,7 @@ def test_the_command_writes_a_vector_for_every_row_and_says_so(navi_command, mod
     assert "rows.parquet: 9 vectors of 32 numbers" in said.replace("\n", "")
     assert "9 rows of 2 tables" in said
     assert pq.read_table(out).column_names == ["table", "row", "embedding"]
-    assert navi_command("embed", "--model", model_dir, folder, "-o", out, "--quiet").output == ""
+    assert navi_command("embed", "--model", model_dir, folder, "-o", out, "--overwrite", "--quiet").output == ""
 
 
 @pytest.mark.parametrize("kind", ["segments", "headers", "attributes"])

@@ -162,9 +162,13 @@ def test_what_is_there_or_is_read_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"file\.csv exists\. Replace it with --overwrite, or give another name"):
         check_target(file, overwrite=False)
     with pytest.raises(ConfigError, match=r"link\.csv: it is what is read"):
-        check_target(tmp_path / "link.csv", overwrite=True, inputs=[file])
+        check_target(tmp_path / "link.csv", [tmp_path / "*.csv"], overwrite=True)
     with pytest.raises(ConfigError, match="it is a folder"):
         check_target(tmp_path, overwrite=True)
+    with pytest.raises(ConfigError, match="there is no folder"):
+        check_target(tmp_path / "no" / "out.csv", overwrite=True)
+    with pytest.raises(ConfigError, match=r"out\.csv: it would lie among the tables of"):
+        check_target(tmp_path / "out.csv", [tmp_path], overwrite=True)
 
 
 def test_every_change_of_json_with_a_checksum_is_seen(tmp_path):

@@ -205,12 +205,41 @@ def test_what_is_no_index_is_refused(navi, files, tmp_path):
         open_index(navi, files)
     build_index(navi, [files], tmp_path / "index")
     facts = json.loads((tmp_path / "index" / "index.json").read_text())
-    (tmp_path / "index" / "index.json").write_text(json.dumps(facts | {"format_version": 9}))
-    with pytest.raises(ConfigError, match="has format version 9"):
-        open_index(navi, tmp_path / "index")
+    del facts["checksum"]
+    for changes, message in (
+        ({"format_version": 9}, "has format version 9"),
+        ({"method": []}, "method must be one of"),
+    ):
+        (tmp_path / "index" / "index.json").write_text(json.dumps(facts | changes))
+        with pytest.raises(ConfigError, match=message):
+            open_index(navi, tmp_path / "index")
     (tmp_path / "index" / "index.json").write_text("{")
     with pytest.raises(ConfigError, match=r"Cannot read .*index.json"):
         open_index(navi, tmp_path / "index")
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "rows.arrow", "words.npy", "index.json"])
+def test_a_changed_byte_of_an_index_is_seen(navi, files, tmp_path, name):
+    build_index(navi, [files], tmp_path / "index")
+    file = tmp_path / "index" / name
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(ConfigError, match=r"is not as it was written|Cannot read .*index\.json"):
+        open_index(navi, tmp_path / "index")
+
+
+def test_several_that_build_the_same_index_at_once_all_search_it(navi, files, tmp_path):
+    begun, built = [], []
+
+    def build_another(table, count):  # the last to begin is the first to be done
+        if len(begun) < 3:
+            begun.append(table)
+            built.append(build_index(navi, [files], tmp_path / "index", progress=build_another))
+
+    build_another("", 0)
+    assert [len(index.search("title=night", k=2)[0]) for index in built] == [2, 2, 2]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "index"]
 
 
 def test_a_failed_build_leaves_nothing_behind(navi, files, tmp_path):

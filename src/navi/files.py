@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -119,15 +120,25 @@ def append_line(file: Path, line: str) -> None:
         os.fsync(opened.fileno())
 
 
-def check_target(target: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
-    """Refuse, before any work, to write where something is that nobody asked to replace, and over what is read."""
-    for path in inputs:
-        if target.exists() and path.exists() and target.samefile(path):
-            raise ConfigError(f"Cannot write {target}: it is what is read. Give another name.")
+def check_target(target: Path, inputs: Iterable[Path] = (), *, overwrite: bool) -> None:
+    """Refuse, before any work, to write a file where there is no folder, over what is there, and among what is read."""
+    if not target.parent.is_dir():
+        raise ConfigError(f"Cannot write {target}: there is no folder {target.parent}. Make it first.")
     if target.is_dir():
         raise ConfigError(f"Cannot write {target}: it is a folder. Give the name of a file.")
+    for path in [found for each in inputs for found in _expand(each)]:
+        if target.exists() and path.exists() and target.samefile(path):
+            raise ConfigError(f"Cannot write {target}: it is what is read. Give another name.")
+        if path.is_dir() and path.resolve() in target.resolve().parents:
+            raise ConfigError(f"Cannot write {target}: it would lie among the tables of {path}. Write it elsewhere.")
     if os.path.lexists(target) and not overwrite:
         raise ConfigError(f"{target} exists. Replace it with --overwrite, or give another name.")
+
+
+def _expand(path: Path) -> list[Path]:
+    """Return what a path or a pattern stands for."""
+    is_pattern = not path.exists() and glob.has_magic(str(path))
+    return list(Path(path.anchor).glob(str(path.relative_to(path.anchor)))) if is_pattern else [path]
 
 
 def digest_file(file: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -13,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.errors import ConfigError
-from navi.files import write_file
+from navi.files import append_line, write_file
+from navi.settings import construct
 
 RESULTS_FILE = "results.jsonl"
 ARRAYS_FOLDER, MODELS_FOLDER = "arrays", "models"
@@ -66,10 +66,12 @@ class Results:
         file = results.folder / RESULTS_FILE
         for number, line in enumerate(_read_lines(file), start=1):
             try:
-                record = Record(**json.loads(line))
-            except (json.JSONDecodeError, TypeError) as error:
+                record = construct(Record, json.loads(line))
+            except (ValueError, RecursionError) as error:
                 raise ConfigError(f"{file}:{number} is no result: {error}. Remove the line to go on.") from error
-            results._records[record.cell] = record
+            done = results.find(record.cell, record.digest)
+            if done is None or record.error is None:  # another evaluation may have failed where one had done it
+                results._records[record.cell] = record
         return results
 
     def __iter__(self) -> Iterator[Record]:
@@ -90,10 +92,7 @@ class Results:
             file.parent.mkdir(exist_ok=True)
             with write_file(file) as aside, aside.open("wb") as opened:
                 np.savez_compressed(opened, allow_pickle=False, **arrays)
-        with (self.folder / RESULTS_FILE).open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
-            lines.flush()
-            os.fsync(lines.fileno())
+        append_line(self.folder / RESULTS_FILE, json.dumps(asdict(record), ensure_ascii=False))
         self._records[record.cell] = record
 
     def load_arrays(self, cell: Cell) -> dict[str, NDArray[Any]] | None:
@@ -109,11 +108,8 @@ class Results:
 
 
 def _read_lines(file: Path) -> list[str]:
-    """Return the lines of a file; one that was cut off while it was written is left out, and away."""
+    """Return the lines of a file; one that was cut off while it was written, or is being written, is left out."""
     if not file.is_file():
         return []
-    text = file.read_text(encoding="utf-8")
-    if text and not text.endswith("\n"):
-        text = text[: text.rfind("\n") + 1]
-        file.write_text(text, encoding="utf-8")
-    return text.splitlines()
+    text = file.read_text(encoding="utf-8", errors="replace")
+    return text[: text.rfind("\n") + 1].splitlines()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from navi.cli.console import Screen, count_things, make_heading, make_table, quote, shorten
+from navi.cli.console import Screen, count_things, find_free, make_heading, make_table, quote, shorten
 from navi.cli.options import (
     Device,
     Json,
@@ -133,9 +133,11 @@ def match(
         command = f"navi match {asked} --decisions {quote(write_decisions)}"
         screen.suggest(command, f"fill in the column `same` of {write_decisions} with yes or no, and have it taken")
     elif mapping is not None:
-        screen.suggest(f"navi prepare {shown} -o corpus --attributes {quote(mapping)}", "pretrain on these attributes")
+        command = f"navi prepare {shown} -o {quote(find_free(Path('corpus')))} --attributes {quote(mapping)}"
+        screen.suggest(command, "pretrain on these attributes")
     elif to is None:
-        screen.suggest(f"navi unify {asked} -o all.parquet", "write all rows as one table")
+        command = f"navi unify {asked} -o {quote(find_free(Path('all.parquet')))}"
+        screen.suggest(command, "write all rows as one table")
     else:
         screen.suggest(f"navi match {asked} --explain", "see what speaks for the candidates")
 
@@ -217,18 +219,11 @@ def unify(
 
 
 def check_targets(targets: Iterable[Path | None], inputs: Iterable[Path], *, overwrite: bool) -> None:
-    """Refuse to write where there is no folder, over what is there, and among the tables that are read."""
+    """Refuse to write over what is there, and among the tables that are read."""
     from navi.files import check_target
 
     for target in filter(None, targets):
-        if not target.parent.is_dir():
-            raise ConfigError(f"Cannot write {target}: there is no folder {target.parent}. Make it first.")
-        check_target(target, overwrite=overwrite, inputs=inputs)
-        for path in inputs:
-            if path.is_dir() and path.resolve() in target.resolve().parents:
-                raise ConfigError(
-                    f"Cannot write {target}: it would lie among the tables of {path}. Write it elsewhere."
-                )
+        check_target(target, inputs, overwrite=overwrite)
 
 
 def summarise_matches(found: Matches | SchemaMatches) -> list[RenderableType]:
@@ -354,7 +349,7 @@ def name(
         screen.summarise(f"{count_things(count, 'column')} renamed in {apply}.")
     elif found:
         suffix = table.suffix if table.suffix.lower() in WRITERS else ".csv"
-        command = f"navi name {show_model(model)}{quote(table)} --apply named{suffix}"
+        command = f"navi name {show_model(model)}{quote(table)} --apply {quote(find_free(Path(f'named{suffix}')))}"
         screen.suggest(command, "write the table with these names")
 
 

@@ -21,7 +21,19 @@ from navi.cli.console import (
     make_table,
     shorten,
 )
-from navi.cli.options import Device, Json, ModelFolder, Paths, Quiet, SafeCsv, Sheet, TablePath, pick_sheet, split_names
+from navi.cli.options import (
+    Device,
+    Json,
+    ModelFolder,
+    Overwrite,
+    Paths,
+    Quiet,
+    SafeCsv,
+    Sheet,
+    TablePath,
+    pick_sheet,
+    split_names,
+)
 from navi.cli.prepare import note_lost, summarise_reports
 from navi.cli.progress import Meter, follow_rows, follow_share, show_progress
 from navi.errors import ConfigError, TableError
@@ -74,6 +86,7 @@ def embed(
         typer.Option(help="Arithmetic; int8 is for CPUs.", show_default="float32 on a CPU, else bfloat16"),
     ] = None,
     sheet: Sheet = None,
+    overwrite: Overwrite = False,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -84,12 +97,13 @@ def embed(
 
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
     config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=dtype, pooling=pooling)
-    check_parquet(out)
+    check_parquet(out, paths, overwrite=overwrite)
     with show_progress(screen) as meter:
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device, precision=precision)
         report = follow_rows(meter, f"Embedding {kind}")
-        result = embed_files(opened, pick_sheet(paths, sheet), out, kind=kind, config=config, progress=report)
+        chosen = pick_sheet(paths, sheet)
+        result = embed_files(opened, chosen, out, kind=kind, config=config, progress=report, overwrite=overwrite)
     seconds, size = monotonic() - started, opened.hidden_size
     losses, num_rows = summarise_reports(result.reports, result.skipped), sum(r.kept for r in result.reports.values())
     facts = {"path": result.path, "vectors": result.num_vectors, "size": size}
@@ -102,7 +116,7 @@ def embed(
         f"{format_count(num_rows / max(seconds, 1e-3))} rows/s.",
         *(["Left out or changed:", *lines] if lines else []),
     )
-    screen.suggest(f"pandas.read_parquet({str(out)!r})", "read it in Python")
+    screen.suggest(f"pyarrow.parquet.read_table({str(out)!r})", "read it in Python")
 
 
 def impute(
@@ -117,22 +131,31 @@ def impute(
     ] = None,
     cells: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Account of every empty cell.", show_default="OUT with .cells.csv"),
+        typer.Option(
+            metavar="FILE",
+            help="Account of every empty cell.",
+            show_default="OUT with .cells.csv; none in the table's own folder",
+        ),
     ] = None,
     sheet: Sheet = None,
     safe_csv: SafeCsv = False,
+    overwrite: Overwrite = False,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Fill a table's empty cells where the model is sure enough; cells that hold something stay as they are."""
+    from navi.files import check_target
     from navi.tables import check_output, read_table, write_table
     from navi.verbs import Navi
 
     screen = Screen(quiet=quiet, as_json=as_json)
-    account = cells or out.with_name(f"{out.stem}.cells.csv")
-    check_output(out)
-    check_output(account)
+    # Among tables that are read together an account that nobody asked for would be one more.
+    is_beside = out.parent.resolve() == table.parent.resolve()
+    account = cells or (None if is_beside else out.with_name(f"{out.stem}.cells.csv"))
+    for path in filter(None, (out, account)):
+        check_output(path)
+        check_target(path, [table], overwrite=overwrite)
     with show_progress(screen) as meter:
         meter.wait("Reading the table")
         read, wanted = read_table(pick_sheet([table], sheet)[0], whole=True), split_names(columns)
@@ -142,7 +165,8 @@ def impute(
         report = follow_share(meter, "Filling cells", "cells")
         result = opened.impute(read, confidence=confidence, columns=wanted, progress=report)
     write_table(result.filled, out, safe_csv=safe_csv)
-    write_table(result.cells, account, safe_csv=safe_csv)
+    if account is not None:
+        write_table(result.cells, account, safe_csv=safe_csv)
     empty, filled, reliability = result.cells.num_rows, result.num_filled, result.reliability
     reasons = Counter(result.cells["reason"].to_pylist())
     facts: dict[str, Any] = {"path": out, "account": account, "empty": empty, "filled": filled, "reasons": reasons}
@@ -159,7 +183,7 @@ def impute(
             *([list_fills(result.cells)] if filled else []),
             *(f"  {count_things(n, 'cell')} left empty: {reason}" for reason, n in reasons.items() if reason != FILLED),
             *notes,
-            f"Every empty cell, its best guess and why it was left: {account}",
+            f"Every empty cell, its best guess and why it was left: {account or '--cells FILE writes it'}",
         )
     note_lost(screen, [read])
 

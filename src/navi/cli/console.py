@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,16 @@ def show_line(text: str) -> str:
 def quote(*paths: Path | str) -> str:
     """Return paths as a shell takes them."""
     return shlex.join(map(str, paths))
+
+
+def find_free(path: Path) -> Path:
+    """Return a path that nothing has: this one, or the first of `all-2.parquet`, `all-3.parquet` … that is free."""
+    free = path
+    for number in count(2):
+        if not os.path.lexists(free):
+            break
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return free
 
 
 def shorten(text: str, length: int = 40) -> str:

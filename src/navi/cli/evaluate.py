@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from navi.cli.console import Screen, count_things, format_count, make_heading, make_table, quote
-from navi.cli.options import ConfigFile, CorpusFolder, Device, Json, Quiet, split_names
+from navi.cli.options import ConfigFile, CorpusFolder, Device, Json, Overwrite, Quiet, split_names
 from navi.cli.pretrain import make_pretrain_config
 from navi.cli.progress import Meter, show_progress
 from navi.errors import ConfigError
@@ -144,20 +144,23 @@ def report(
     tables: Annotated[
         Path | None, typer.Option(metavar="FILE.md", help="Write words and tables as Markdown, too.")
     ] = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the results of a demo or an evaluation as one HTML page that opens anywhere, offline."""
-    from navi.files import write_file
+    from navi.files import check_target, write_file
     from navi.report import load_page, write_html, write_markdown
 
     screen = Screen(quiet=quiet, as_json=as_json)
     page = load_page(results)
+    if tables is not None:
+        check_target(tables, overwrite=overwrite)
     screen.note(f"Drawing {page.title!r}.")
     if tables is not None:
         with write_file(tables) as aside:
             aside.write_text(write_markdown(page), encoding="utf-8")
-    file = write_html(page, results)
+    file = write_html(page, results, overwrite=overwrite)
     screen.answer_json({"page": file, "tables": tables, "sections": [section.title for section in page.sections]})
     screen.summarise(f"Written: {file}" + (f" and {tables}" if tables is not None else ""))
     if show:

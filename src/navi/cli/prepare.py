@@ -14,6 +14,7 @@ import typer
 from navi.cli.console import (
     Screen,
     count_things,
+    find_free,
     format_count,
     format_duration,
     format_loss,
@@ -204,7 +205,7 @@ def prepare(
     )
     screen.summarise(*summarise_corpus(corpus, seconds))
     model = out.with_name("model") if out.name == "corpus" else out.with_name(f"{out.name}-model")
-    screen.suggest(f"navi pretrain {quote(out)} -o {quote(model)}", "learn from it")
+    screen.suggest(f"navi pretrain {quote(out)} -o {quote(find_free(model))}", "learn from it")
 
 
 def make_prepare_config(file: Path | None, *, strict: bool = False, **flags: Any) -> PrepareConfig:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -140,7 +141,8 @@ def pretrain(
     screen.summarise(*summarise_training(result))
     if not result.config["training"]["keep_values"]:
         screen.summarise(f"{out} holds no values of your tables; the corpus that it was learned from still does.")
-    screen.suggest(f"navi match --model {quote(out)} PATHS…", "find columns that mean the same in your tables")
+    command = f"navi match --model {quote(out)} {find_tables(opened)}"
+    screen.suggest(command, "find columns that mean the same in your tables")
 
 
 @contextmanager
@@ -173,6 +175,15 @@ def open_or_prepare(source: Path, out: Path, meter: Meter, *, resume: bool, over
         prepare([source], made, progress=follow_preparing(meter), overwrite=overwrite)
     processes.wait()
     return Corpus.open(made, verify=True)
+
+
+def find_tables(corpus: Corpus) -> str:
+    """Return the folder of a corpus's tables, for a command to suggest; a placeholder where they have moved."""
+    folders = {str(Path(table["path"]).parent) for table in corpus.manifest["tables"]}
+    with suppress(ValueError):
+        if Path(found := os.path.commonpath(folders)).is_dir():
+            return quote(found)
+    return "PATHS…"
 
 
 def choose_start(corpus_backbone: str, preset: str | None) -> str:

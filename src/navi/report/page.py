@@ -197,7 +197,7 @@ def save_page(page: Page, folder: str | Path) -> Path:
     for section, written in zip(page.sections, content["sections"], strict=True):
         named = zip(section.items, written["items"], strict=True)
         written["items"] = [{"kind": type(item).__name__, "content": fields} for item, fields in named]
-    write_json(file, content)
+    write_json(file, content, checksum=True)
     return file
 
 

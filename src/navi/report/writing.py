@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from navi.errors import escape_controls
-from navi.files import write_file
+from navi.files import check_target, write_file
 from navi.report.charts import draw_chart, import_extra
 from navi.report.page import Cell, Chart, Code, Item, Measurement, Page, ReportColumn, ReportTable, Tiles, save_page
 from navi.version import VERSION
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 REPORT_FILE = "report.html"
 """The page of a results folder that a browser opens."""
+GENERATOR = '<meta name="generator" content="navi '
+"""What every page of ours says."""
 
 
 def write_report(page: Page, folder: str | Path) -> Path:
@@ -36,8 +38,11 @@ def write_report(page: Page, folder: str | Path) -> Path:
     return write_html(page, folder)
 
 
-def write_html(page: Page, folder: str | Path) -> Path:
-    """Write the page alone into a folder: it loads nothing from elsewhere, and its own scripts alone may run."""
+def write_html(page: Page, folder: str | Path, *, overwrite: bool = False) -> Path:
+    """Write the page alone into a folder: it loads nothing from elsewhere, and its own scripts alone may run.
+
+    It replaces an earlier page; a file of another's making it replaces only with `overwrite`.
+    """
     from jinja2 import Environment, PackageLoader
 
     # Whatever the templates show is escaped.
@@ -50,10 +55,12 @@ def write_html(page: Page, folder: str | Path) -> Path:
     scripts = [bundle_vega(), script] if has_charts else [script]
     # The policy allows these scripts and this style by their hashes, and no request at all.
     policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}"
-    template = environment.get_template("page.html")
-    html = template.render(page=page, style=style, scripts=scripts, policy=policy, version=VERSION)
     file = Path(folder) / REPORT_FILE
     file.parent.mkdir(parents=True, exist_ok=True)
+    is_ours = file.is_file() and GENERATOR in file.read_text(encoding="utf-8", errors="replace")
+    check_target(file, overwrite=overwrite or is_ours)
+    template = environment.get_template("page.html")
+    html = template.render(page=page, style=style, scripts=scripts, policy=policy, version=VERSION)
     with write_file(file) as aside:
         aside.write_text(html, encoding="utf-8")
     return file

@@ -19,7 +19,7 @@ from torch import Tensor
 from navi.batches import prefetch
 from navi.corpus import ROLES, Encoded
 from navi.errors import ConfigError, TableError
-from navi.files import write_file
+from navi.files import check_target, write_file
 from navi.model.runner import Floats, Progress
 from navi.tables import Chunk, ReadReport, Source, find_sources, read_chunks, stream_tables
 
@@ -215,6 +215,7 @@ def embed_files(
     kind: str = "rows",
     config: EmbedConfig | None = None,
     progress: Callable[[str, int], None] | None = None,
+    overwrite: bool = False,
 ) -> EmbeddedFiles:
     """Embed the rows, segments, headers or attributes of files and write them to Parquet, in the order of the files.
 
@@ -224,12 +225,12 @@ def embed_files(
     """
     if kind not in KINDS:
         raise ConfigError(f"Cannot embed '{kind}'. Expected one of {', '.join(KINDS)}.")
-    check_parquet(Path(out))
+    check_parquet(Path(out), paths, overwrite=overwrite)
     found = find_sources(paths)
     make_lines = _LineMaker(navi, kind, replace(config or EmbedConfig(), output="numpy"))
     reports = {source.name: ReadReport() for source in found.sources}
     num_vectors = 0
-    with write_file(Path(out)) as aside, ExitStack() as stack:
+    with write_file(Path(out), overwrite=overwrite) as aside, ExitStack() as stack:
         writer: pq.ParquetWriter | None = None
         for encoded in encode_files(navi, found.sources, FILE_ROWS[kind], reports, make_lines.survey):
             lines = make_lines(encoded)
@@ -244,12 +245,11 @@ def embed_files(
     return EmbeddedFiles(path=Path(out), num_vectors=num_vectors, reports=reports, skipped=found.skipped)
 
 
-def check_parquet(path: Path) -> None:
-    """Refuse, before any work, a file that could not be written, or whose name promises another format."""
+def check_parquet(path: Path, inputs: Sequence[str | Path], *, overwrite: bool) -> None:
+    """Refuse, before any work, a file that could or should not be written, or whose name promises another format."""
     if path.suffix.lower() != ".parquet":
         raise ConfigError(f"Cannot write {path}: vectors go to Parquet, so its suffix must be .parquet.")
-    if not path.parent.is_dir():
-        raise ConfigError(f"Cannot write {path}: there is no folder {path.parent}. Make it first.")
+    check_target(path, map(Path, inputs), overwrite=overwrite)
 
 
 def encode_files(

@@ -6,9 +6,10 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 from navi.corpus import Encoded
 from navi.corpus.arrays import ArrayStore, FolderStore, read_texts
 from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
-from navi.files import read_json, write_folder, write_json
+from navi.files import digest_sample, read_json, write_folder, write_json
 from navi.model.runner import Floats, Ints, Progress
+from navi.settings import find_misfit
 from navi.tables import Source, find_sources
 from navi.verbs.embed import FILE_ROWS, encode_files
 from navi.verbs.result import TabularResult
@@ -43,6 +45,18 @@ FORMAT_VERSION = 1
 REMEDY = "Remove the index and build it again."
 WEIGHT_ROWS = 64
 """Rows whose likeness to all others decides what similarity and overlap weigh."""
+
+
+class IndexFacts(TypedDict):
+    """What `index.json` holds."""
+
+    model: str
+    method: Literal["exact", "hnsw"]
+    num_rows: int
+    similarity_weight: float
+    sources: list[dict[str, Any]]
+    files: NotRequired[dict[str, str]]
+    """What `digest_sample` gives for each; indexes of earlier versions have none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +290,8 @@ def build_index(
         raise ConfigError(f"{folder} exists. Remove it to build the index again, or search it as it is.")
     if not folder.parent.is_dir():
         raise ConfigError(f"Cannot write {folder}: there is no folder {folder.parent}. Make it first.")
-    with write_folder(folder) as aside:
+    # Of several that make the same index at once the first one's stays, and all of them open it.
+    with suppress(FileExistsError), write_folder(folder, overwrite=False) as aside:
         with FolderStore(aside / "scratch") as store:
             builder = IndexBuilder(navi, store)
             for encoded in encode_files(navi, sources, FILE_ROWS["rows"]):
@@ -286,7 +301,7 @@ def build_index(
                         progress(encoded.tables[table], int(count))
             _save(builder.finish(method), aside, sources)
         shutil.rmtree(aside / "scratch")
-    return open_index(navi, folder)
+    return open_index(navi, folder, paths)
 
 
 def _save(index: SearchIndex, folder: Path, sources: Sequence[Source]) -> None:
@@ -312,8 +327,9 @@ def _save(index: SearchIndex, folder: Path, sources: Sequence[Source]) -> None:
         "num_rows": len(index.vectors),
         "similarity_weight": index.similarity_weight,
         "sources": _describe_sources(sources),
+        "files": {file.name: digest_sample(file) for file in sorted(folder.iterdir()) if file.is_file()},
     }
-    write_json(folder / INDEX_FILE, facts)
+    write_json(folder / INDEX_FILE, facts, checksum=True)
 
 
 def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | None = None) -> SearchIndex:
@@ -333,6 +349,8 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
             f"The index in {folder} has format version {facts.get('format_version')}, this is NAVI {VERSION} and reads "
             f"{FORMAT_VERSION}. {REMEDY}"
         )
+    if misfit := find_misfit(facts, IndexFacts):
+        raise ConfigError(f"Cannot read {folder / INDEX_FILE}: {misfit}. {REMEDY}")
     if facts.get("model") != navi.fingerprint:
         raise ModelError(
             f"The index in {folder} was made with another model than {navi.folder}. Remove it and build it again."
@@ -341,6 +359,9 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
         raise TableError(
             f"The index in {folder} was made of other files, or they have changed. Remove it and build it again."
         )
+    for name, digest in facts.get("files", {}).items():
+        if not (folder / name).is_file() or digest_sample(folder / name) != digest:
+            raise ConfigError(f"{folder / name} is not as it was written, or not there. {REMEDY}")
     try:
         arrays = {path.stem: np.load(path, mmap_mode="r") for path in folder.glob("*.npy")}
         with pa.memory_map(str(folder / ROWS_FILE)) as source:

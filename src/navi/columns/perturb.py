@@ -150,6 +150,14 @@ def _misspell(words: Words, generator: Random) -> Words:
     return [*words[:index], word[:place] + changed + word[place + 2 :], *words[index + 1 :]]
 
 
+def misspell(text: str, generator: Random) -> str:
+    """Return a text with a word left out, if it has many, or its longest word misspelled."""
+    words = text.split()
+    if len(words) > 2 and generator.random() < 0.5:
+        return " ".join(_drop_word(words, generator))
+    return " ".join(_misspell(words, generator)) if words else text
+
+
 def _drop_word(words: Words, generator: Random) -> Words:
     dropped = generator.randrange(len(words))
     kept = words[:dropped] + words[dropped + 1 :]

@@ -68,8 +68,8 @@ class Objective(nn.Module):
     def forward(self, batch: Batch | ViewsBatch, size: StepSize | None = None) -> Losses | tuple[Tensor, Tensor]:
         """Return the losses of one batch of a step; those of views and of keeping for texts of columns."""
         if isinstance(batch, ViewsBatch):
-            sizes = [len(share) for share in np.array_split(np.empty(len(batch.attribute)), self.processes.count)]
-            with autocast(batch.attribute.device, self.dtype):
+            sizes = [len(share) for share in np.array_split(np.empty(len(batch.meaning)), self.processes.count)]
+            with autocast(batch.meaning.device, self.dtype):
                 gather = partial(self.processes.gather, sizes=sizes)
                 return compute_views_losses(self.model, batch, self.views, gather)
         assert size is not None

@@ -2,8 +2,8 @@
 
     python scripts/wordnet_tables.py /usr/share/wordnet -o FOLDER
 
-Debian's package wordnet-base brings the data. A table is headed by the general word, and has its kinds, what else they are
-called, what they mean, what they are part of, and the field they belong to.
+Debian's package wordnet-base brings the data. A table is headed by the general word, and has its kinds, what else they
+are called, what they mean, what they are part of, and the field they belong to.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from navi.columns.headers import split_header
 from navi.columns.profiles import FACTS, LEVELS, NUM_TERMS, bag_headers, hash_terms, make_bags, sample_cells
 from navi.columns.quantities import KINDS, NOT_A_QUANTITY, parse_quantities
 from navi.columns.scorer import LIMIT
-from navi.columns.texts import MAX_TOKENS, NUM_TEXTS, embed_texts, make_views, write_column
+from navi.columns.texts import MAX_TOKENS, MOST_OF_A_TABLE, embed_texts, make_views, write_column
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ModelError
 
@@ -400,23 +400,25 @@ def test_a_text_has_one_vector_whatever_is_read_with_it_and_an_empty_one_zeros(r
 
 @pytest.fixture
 def view(reference_navi):
-    """Return the views of some columns, and their texts, (K, NUM_TEXTS)."""
+    """Return the views of some columns and rows, and their texts, (K, num_texts)."""
 
     def make(encoded, seed):
-        views = make_views(encoded, TextTokenizer(reference_navi.tokenizer), np.arange(encoded.arrays.num_rows), seed)
+        rows = np.arange(encoded.arrays.num_rows)
+        views = make_views(encoded, TextTokenizer(reference_navi.tokenizer), rows, 6, seed)
         texts = np.split(views.texts.tokens, views.texts.offsets[1:-1])
         written = [reference_navi.tokenizer.decode(each).replace(" ##", "") for each in texts]
-        return views, np.array(written, object).reshape(-1, NUM_TEXTS)
+        return views, np.array(written, object).reshape(-1, views.num_texts)
 
     return make
 
 
 def test_views_of_a_column_are_as_it_is_its_header_and_others_that_the_seed_gives(view, films):
     (views, first), (_, again), (_, other) = (view(films, seed) for seed in (1, 1, 2))
-    assert len(first) == len(views) == films.arrays.num_columns
+    assert len(first) == len(views) == films.arrays.num_columns + films.arrays.num_rows
     assert (first == again).all()
     assert (first[:, :2] == other[:, :2]).all()
     assert (first[:, 2:] != other[:, 2:]).mean() > 0.5
+    first = first[: films.arrays.num_columns]
     headers = [films.headers[int(number)].as_py() for number in films.arrays.column_header]
     assert first[:, 1].tolist() == headers
     assert all(text.startswith(f"{header} :") for text, header in zip(first[:, 0], headers, strict=True))
@@ -431,13 +433,26 @@ def test_views_come_from_different_rows_where_there_are_enough(reference_navi, v
     assert len(shown) == len(set(shown)) == 60
 
 
-def test_columns_are_drawn_as_whole_tables_by_the_key(view, films):
+def test_a_row_is_as_it_is_with_its_headers_and_as_other_tables_would_have_it(reference_navi, view):
+    rows = [{"film": f"film {number}", "kind": "drama", "year": str(1950 + number)} for number in range(40)]
+    views, texts = view(reference_navi.encode({"a": rows}), 0)
+    assert len(texts) == 3 + 40
+    (row,) = (each for each in texts[3:] if each[0] == "film 7 , drama , 1957")
+    assert row[1] == "film : film 7 , kind : drama , year : 1957"
+    assert len(set(row)) > 4
+    assert sum("7" in text for text in row) >= 7  # its title is in nearly all of them
+    assert len(set(views.meanings[3:].tolist())) == 40
+
+
+def test_columns_and_rows_are_drawn_by_table_and_key(view, films):
     views, _ = view(films, 0)
-    drawn = [views.choose(5, key) for key in range(40)]
-    assert {len(set(views.tables[columns])) for columns in drawn} == {1}
-    assert {int(views.tables[columns[0]]) for columns in drawn} == {0, 1, 2}
-    np.testing.assert_array_equal(views.choose(5, 3), drawn[3])
-    assert sorted(views.choose(99, 0).tolist()) == list(range(len(views)))
+    drawn = [views.choose(3, key) for key in range(60)]
+    assert {len(set(views.tables[chosen])) for chosen in drawn} == {1}
+    assert {int(views.tables[chosen[0]]) for chosen in drawn} == set(range(6))  # three tables' columns, and their rows
+    np.testing.assert_array_equal(views.choose(3, 3), drawn[3])
+    everything = views.choose(999, 0).tolist()
+    assert len(everything) == len(set(everything))
+    assert np.bincount(views.tables[everything]).max() <= MOST_OF_A_TABLE
 
 
 def test_a_few_rows_are_added_for_sparse_columns(reference_navi):

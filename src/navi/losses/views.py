@@ -37,7 +37,9 @@ class ViewsConfig:
         if min(self.weight, self.keep_weight) < 0:
             raise ConfigError(f"Weights must be 0 or more, got {self.weight} and {self.keep_weight}.")
         if self.temperature <= 0 or min(self.columns_per_step, self.rows_between, self.num_views - 1) < 1:
-            raise ConfigError("temperature must be positive, columns_per_step and rows_between at least 1, num_views 2.")
+            raise ConfigError(
+                "temperature must be positive, columns_per_step and rows_between 1 or more, num_views 2 or more."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,8 +82,8 @@ class StepViews:
         candidate_KD = self._embed(columns * self.views.num_texts + CLEAN, model, device)
         candidate_KD /= np.linalg.norm(candidate_KD, axis=1, keepdims=True)
         nearest = columns[(self._embed(queries, model, device) @ candidate_KD.T).argmax(axis=1)]
-        attributes = self.views.meanings
-        return {"column_accuracy": float((attributes[nearest] == attributes[queries // self.views.num_texts]).mean())}
+        meanings = self.views.meanings
+        return {"column_accuracy": float((meanings[nearest] == meanings[queries // self.views.num_texts]).mean())}
 
     @torch.inference_mode()
     def _embed(self, texts: NDArray[np.int64], model: NaviModel, device: torch.device) -> NDArray[np.float32]:

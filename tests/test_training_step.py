@@ -599,7 +599,7 @@ def test_steps_bring_the_views_of_columns_together_and_add_to_the_loss(make_step
         sums, finite = stepper.update(stepper.accumulate(made, step), step)
         assert bool(finite)
         found.append(dict(zip(SUMS, sums.tolist(), strict=True)))
-    assert found[-1]["views"] < 0.9 * found[0]["views"]
+    assert found[-1]["views"] < 0.95 * found[0]["views"]
     assert found[0]["keeping"] == pytest.approx(0.0, abs=1e-5)  # nothing has moved yet
     first, plain = found[0], make_stepper()
     rows = plain.accumulate(plain.build([ROWS], epoch=0, max_tokens=None), step=0)[SUMS.index("loss")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import shutil
@@ -15,7 +16,16 @@ import pytest
 from navi.errors import ConfigError, TableError
 from navi.verbs.cell_types import learn_cell_format, read_cells
 from navi.verbs.match import ColumnCluster, ColumnRef, Matches
-from navi.verbs.unify import SourceColumn, UnifiedColumn, UnifySpec, leave_out_members, plan_unify, unify
+from navi.verbs.unify import (
+    Duplicates,
+    SourceColumn,
+    UnifiedColumn,
+    UnifySpec,
+    leave_out_members,
+    merge_rows,
+    plan_unify,
+    unify,
+)
 
 
 def cluster(name, *columns):
@@ -191,11 +201,38 @@ def test_a_specification_says_all_of_it(feeds, spec):
 def test_a_specification_is_read_as_it_was_written(spec, tmp_path):
     spec.save(tmp_path / "spec.toml")
     assert UnifySpec.load(tmp_path / "spec.toml") == spec
+    merging = dataclasses.replace(spec, duplicates=Duplicates(threshold=0.8, prefer=("south", "north")))
+    merging.save(tmp_path / "spec.toml")
+    assert UnifySpec.load(tmp_path / "spec.toml") == merging
     strange = UnifySpec(
         columns=(UnifiedColumn(name='a "quote"\n\u2028', sources=(SourceColumn(table="t\\", header="ä\t"),)),)
     )
     strange.save(tmp_path / "spec.toml")
     assert UnifySpec.load(tmp_path / "spec.toml") == strange
+
+
+def test_rows_about_one_thing_are_merged_by_a_stated_rule_and_the_losers_kept(feeds, spec):
+    (feeds / "west.csv").write_text("title,price\nLamp,4.99\nlamp,\n")
+    columns = [
+        dataclasses.replace(each, sources=(*each.sources, SourceColumn(table="west", header=header, format=format)))
+        for each, header, format in zip(spec.columns[:2], ("title", "price"), ("", "1234.5"), strict=True)
+    ]
+    spec = dataclasses.replace(spec, columns=(*columns, spec.columns[2]), duplicates=Duplicates(prefer=("south",)))
+    found = merge_rows(unify(feeds, spec), [[("north", 2), ("south", 2), ("west", 2), ("west", 3)], [("north", 3)]])
+    lamp, *others = found.table.to_pylist()
+    assert (lamp["_table"], lamp["_row"]) == ("south", 2)
+    assert lamp["_merged"] == ["south:2", "north:2", "west:2", "west:3"]
+    # Three of four rows say lamp; each price is there once, and the preferred table's comes with its currency.
+    assert (lamp["item"], lamp["price"], lamp["currency"]) == ("lamp", 4.99, "EUR")
+    assert json.loads(lamp["_conflicts"]) == {
+        "item": [{"table": "west", "row": 2, "value": "Lamp"}],
+        "price": [{"table": "north", "row": 2, "value": 5.0}, {"table": "west", "row": 2, "value": 4.99}],
+    }
+    assert [(row["item"], row["_merged"], row["_conflicts"]) for row in others] == [
+        ("chair", None, None),
+        ("desk", None, None),
+    ]
+    assert found.notes[-1] == "3 rows were merged into others; _conflicts has what gave way."
 
 
 def test_the_next_feeds_may_have_more_and_less(feeds, spec):
@@ -238,6 +275,8 @@ def test_a_table_may_be_a_pattern_of_names(feeds, spec, tmp_path):
         ('table = "north"', "table = 3", "table must be text, got 3"),
         ("[[columns]]", "[[column]]", "Unknown setting 'column'"),
         ("[[columns]]", "[[columns", "Cannot read the specification"),
+        ("version = 1", "version = 1\n[duplicates]\nthreshold = 2.0", "must lie between 0 and 1, got 2.0"),
+        ("version = 1", "version = 1\n[duplicates]\nkeep = 1", "Unknown setting 'duplicates.keep'"),
     ],
 )
 def test_a_mistake_in_a_specification_is_said(spec, tmp_path, old, new, message):

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from navi.errors import ConfigError, TableError
 from navi.files import write_file
+from navi.settings import override
 from navi.tables import ReadConfig, Table, read_tables, to_arrow
 from navi.verbs.cell_types import ARROW_TYPES, TYPES, CellFormat, CellType, check_format, join_types, learn_cell_format
 from navi.verbs.cell_types import read_cells as read_typed
@@ -27,13 +28,19 @@ from navi.verbs.result import TabularResult
 TABLE_COLUMN, ROW_COLUMN, UNREAD_COLUMN = "_table", "_row", "_unread"
 """Where each row comes from: its table, and its place in it (the line of a text file, else from 1); and the cells that
 are not of their column's type, as they were, where there are any."""
-RESERVED = (TABLE_COLUMN, ROW_COLUMN, UNREAD_COLUMN)
+MERGED_COLUMN, CONFLICTS_COLUMN = "_merged", "_conflicts"
+"""Of a row that was made of several: which they were, and the cells of theirs that gave way to others."""
+RESERVED = (TABLE_COLUMN, ROW_COLUMN, UNREAD_COLUMN, MERGED_COLUMN, CONFLICTS_COLUMN)
 VERSION = 1
 TITLE = """\
 # How `navi unify` makes one table of many. A person may edit it: names, types, formats, which columns are joined.
 # Run it: navi unify FOLDER --spec THIS -o OUT. `table` may be a pattern, such as "shop_*".
 # Types: text, integer, number, date, datetime, boolean. A date's format is %d.%m.%Y or the like; a number's is how
 # 1234.5 is written, or "duration". `currency` and `unit` of a source hold for cells that name none.
+"""
+DUPLICATES_TITLE = """\
+# Rows about the same thing are merged. Of different values, the one that most rows have is taken; of those that as many
+# have, the one of the table that comes first in `prefer`. The others stand in `_conflicts`, the rows in `_merged`.
 """
 MEMBER = re.compile(r"\.(\d+)(?=\.|$)")
 """The number of a member of a list in a flat header."""
@@ -78,10 +85,26 @@ class UnifiedColumn:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Duplicates:
+    """How rows about the same thing are merged."""
+
+    threshold: float = 0.5
+    """Probability from which rows are linked."""
+    prefer: tuple[str, ...] = ()
+    """Tables whose values are taken before those of others where as many rows have each."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.threshold < 1.0:
+            raise ConfigError(f"threshold of duplicates must lie between 0 and 1, got {self.threshold}.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class UnifySpec:
     """How tables become one; the same tables under the same specification give the same bytes."""
 
     columns: tuple[UnifiedColumn, ...]
+    duplicates: Duplicates | None = None
+    """How duplicates are merged; None leaves them as they are."""
 
     def __post_init__(self) -> None:
         counts = Counter(name for column in self.columns for name in column.names)
@@ -100,6 +123,10 @@ class UnifySpec:
     def save(self, file: str | Path) -> None:
         """Write it as TOML, for a person to edit."""
         parts = [f"{TITLE}version = {VERSION}"]
+        if self.duplicates is not None:
+            prefer = json.dumps(self.duplicates.prefer, ensure_ascii=False)
+            lines = ["[duplicates]", f"threshold = {self.duplicates.threshold!r}", f"prefer = {prefer}"]
+            parts.append(DUPLICATES_TITLE + "\n".join(lines))
         for column in self.columns:
             lines = ["[[columns]]", *_write_fields(column, skip="sources"), "sources = ["]
             lines += [f"    {{ {', '.join(_write_fields(source))} }}," for source in column.sources]
@@ -124,9 +151,12 @@ class UnifySpec:
                 )
                 for column in found.pop("columns", ())
             ]
+            duplicates = (
+                override(Duplicates(), found.pop("duplicates"), "duplicates.") if "duplicates" in found else None
+            )
             if found:
-                raise ConfigError(f"Unknown setting '{next(iter(found))}'. Expected version and columns.")
-            return cls(columns=tuple(columns))
+                raise ConfigError(f"Unknown setting '{next(iter(found))}'. Expected columns or duplicates.")
+            return cls(columns=tuple(columns), duplicates=duplicates)
         except ConfigError as error:
             raise ConfigError(f"Cannot read the specification {file}: {error}") from error
 
@@ -394,3 +424,59 @@ def _unify_table(
             unread[column.name] += 1
     dumped = [json.dumps(each, ensure_ascii=False) if each else None for each in left]
     return pa.table({**found, UNREAD_COLUMN: pa.array(dumped, pa.string())})
+
+
+def merge_rows(found: Unified, clusters: Iterable[Iterable[tuple[str, int]]]) -> Unified:
+    """Return a unified table in which the rows of each cluster, given as (table, row), are one.
+
+    A cell comes with its currency, unit and text from one row: of the value that most of them have and, of those that
+    as many have, the one of the table preferred, then of the first row. `_merged` names the rows, `_conflicts` has the
+    cells that gave way.
+    """
+    table, rule = found.table, found.spec.duplicates or Duplicates()
+    rank = {name: place for place, name in enumerate(rule.prefer)}
+    names, numbers = (table[name].to_pylist() for name in (TABLE_COLUMN, ROW_COLUMN))
+    place = {row: k for k, row in enumerate(zip(names, numbers, strict=True))}
+    groups = []
+    for cluster in clusters:
+        rows = {place[row] for row in cluster if row in place}
+        groups.append(sorted(rows, key=lambda k: (rank.get(names[k], len(rank)), k)))
+    groups = [group for group in groups if len(group) > 1]
+    inner = {k for group in groups for k in group}
+    lines = sorted([*groups, *([k] for k in range(table.num_rows) if k not in inner)], key=min)
+    conflicts: list[dict[str, list[dict[str, Any]]]] = [{} for _ in lines]
+    first = np.array([line[0] for line in lines], np.int64)
+    merged: dict[str, Any] = {name: table[name].take(first) for name in (TABLE_COLUMN, ROW_COLUMN)}
+    for columns in _list_columns(found):
+        chosen = first.copy()
+        cells = list(zip(*(table[name].to_pylist() for name in columns), strict=True))
+        for at, line in enumerate(lines):
+            if len(line) > 1:
+                chosen[at], lost = _choose_row(cells, line)
+                given = [{"table": names[k], "row": numbers[k], "value": cells[k][0]} for k in lost]
+                conflicts[at] |= {columns[0]: given} if given else {}
+        merged |= {name: table[name].take(chosen) for name in columns}
+    dumped = [json.dumps(each, ensure_ascii=False, default=str) if each else None for each in conflicts]
+    made_of = [[f"{names[k]}:{numbers[k]}" for k in line] if len(line) > 1 else None for line in lines]
+    merged[MERGED_COLUMN] = pa.array(made_of, pa.list_(pa.string()))
+    merged[CONFLICTS_COLUMN] = pa.array(dumped, pa.string())
+    note = f"{table.num_rows - len(lines)} rows were merged into others; {CONFLICTS_COLUMN} has what gave way."
+    return Unified(table=pa.table(merged), spec=found.spec, notes=(*found.notes, note))
+
+
+def _list_columns(found: Unified) -> list[tuple[str, ...]]:
+    """Return the columns whose cells belong together, that of the values first."""
+    listed = [column.names for column in found.spec.columns]
+    known = {TABLE_COLUMN, ROW_COLUMN, *(name for names in listed for name in names)}
+    return [*listed, *((name,) for name in found.table.column_names if name not in known)]
+
+
+def _choose_row(cells: Sequence[tuple[Any, ...]], rows: Sequence[int]) -> tuple[int, list[int]]:
+    """Return the row whose cell is taken, and the rows of the cells that differ from it, one for each."""
+    filled = [k for k in rows if cells[k][0] is not None]
+    if not filled:
+        return rows[0], []
+    counts = Counter(cells[k] for k in filled)
+    best = max(filled, key=lambda k: counts[cells[k]])
+    others = {cells[k]: k for k in reversed(filled) if cells[k] != cells[best]}
+    return best, sorted(others.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
@@ -109,13 +109,22 @@ def learn_cell_format(counts: Mapping[str, int]) -> CellFormat:
 
 
 def _learn_duration(counts: Mapping[str, int]) -> CellFormat | None:
-    kinds = parse_quantities(pa.array(list(counts), pa.string()))[0]
-    durations = {text: n for (text, n), kind in zip(counts.items(), kinds, strict=True) if kind == _DURATION_KIND}
+    durations = {text: found for text, found in _read_durations(list(counts)).items() if found is not None}
     # 10:30:00 alone may be a time of the day as well.
-    if not _are_enough(durations, counts) or not any(re.search("[a-zA-Z]", text) for text in durations):
+    spelled = any(re.search("[a-zA-Z]", text) for text in durations)
+    if not spelled or not _are_enough({text: counts[text] for text in durations}, counts):
         return None
-    whole = all(_read_duration(text).is_whole for text in durations)
+    whole = all(found.is_whole for found in durations.values())
     return CellFormat(type="integer" if whole else "number", format=DURATION, has_unit=True)
+
+
+def _read_durations(texts: Sequence[str]) -> dict[str, Quantity | None]:
+    """Return the minutes of each text that is a duration, None for the others."""
+    kinds, numbers = parse_quantities(pa.array(texts, pa.string()))
+    return {
+        text: Quantity(minutes, is_whole=minutes.is_integer(), unit=MINUTES) if kind == _DURATION_KIND else None
+        for text, kind, minutes in zip(texts, kinds.tolist(), numbers.tolist(), strict=True)
+    }
 
 
 def _learn_date(counts: Mapping[str, int]) -> CellFormat | None:
@@ -194,11 +203,6 @@ def read_quantity(text: str, name: str) -> Quantity | None:
     return Quantity(number, is_whole=is_whole, currency=currency, unit=unit)
 
 
-def _read_duration(text: str) -> Quantity:
-    minutes = float(parse_quantities(pa.array([text], pa.string()))[1][0])
-    return Quantity(minutes, is_whole=minutes.is_integer(), unit=MINUTES)
-
-
 def join_types(formats: Iterable[CellFormat], booleans: bool) -> CellType:
     """Return the one type of several columns: text, unless all of them fit one; `booleans`: numbers are 0 and 1."""
     found = {each.type for each in formats}
@@ -232,7 +236,12 @@ def read_cells(texts: pa.ChunkedArray, type: CellType, how: CellFormat) -> ReadC
     if type == "text":
         read = [(text, "", "") for text in distinct]
     elif type in ("integer", "number"):
-        read = [_read_number(text, type, how) for text in distinct]
+        found = (
+            _read_durations(distinct)
+            if how.format == DURATION
+            else {text: read_quantity(text, how.format) for text in distinct}
+        )
+        read = [_finish_number(text, found[text], type, how) for text in distinct]
     elif type == "boolean":
         read = [(_read_boolean(text), "", "") for text in distinct]
     else:
@@ -248,12 +257,11 @@ def read_cells(texts: pa.ChunkedArray, type: CellType, how: CellFormat) -> ReadC
     )
 
 
-def _read_number(text: str, type: CellType, how: CellFormat) -> tuple[float | int | None, str, str]:
-    if how.format == DURATION:
-        found: Quantity | None = _read_duration(text)
-    else:
-        found = read_quantity(text, how.format)
-    if found is None or np.isnan(found.number) or (type == "integer" and not found.number.is_integer()):
+def _finish_number(
+    text: str, found: Quantity | None, type: CellType, how: CellFormat
+) -> tuple[float | int | None, str, str]:
+    """Return a number, its currency and unit, as a column has them."""
+    if found is None or (type == "integer" and not found.number.is_integer()):
         return None, "", ""
     # A bare sign is what the column says it is.
     signed = "$" in text and how.currency

@@ -8,8 +8,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -29,12 +27,6 @@ from navi.training import PretrainConfig, StepReport, TrainingInterrupted, Train
 MakeConfig = Callable[..., PretrainConfig]
 TIMINGS = ("seconds", "rows_per_second", "tokens_per_second")
 """The entries of a line of metrics that depend on the machine and not on the run."""
-TWO_PROCESSES = """
-import json, sys
-from navi.training import PretrainConfig, pretrain
-corpus, out, config = sys.argv[1:4]
-pretrain(corpus, out, PretrainConfig.from_dict(json.loads(config)), resume="resume" in sys.argv)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -221,26 +213,6 @@ def test_a_resumed_run_remembers_that_memory_was_short(toy_corpus, make_config, 
     assert shortages
     assert all(note.startswith("Memory ran out at ") for note in shortages)
     assert last == "Going on after step 2 of 4."
-
-
-@pytest.mark.long
-def test_two_processes_share_the_rows_and_end_with_one_model(toy_corpus, make_config, tmp_path):
-    def run(*options: str) -> None:
-        launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone", str(script)]
-        arguments = [str(toy_corpus.path), str(tmp_path / "model"), json.dumps(config.to_dict()), *options]
-        environment = {**os.environ, "ACCELERATE_USE_CPU": "1", "OMP_NUM_THREADS": "1"}
-        done = subprocess.run([*launch, *arguments], env=environment, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr[-3000:]
-
-    config = make_config(sampler={"rows_per_batch": 8}, model={"attribute_gate": False})
-    script = tmp_path / "script.py"
-    script.write_text(TWO_PROCESSES)
-    run()
-    lines = read_lines(tmp_path / "model")
-    assert sum(line["rows"] for line in lines if line["kind"] == "train") == 2 * len(toy_corpus.rows_of("train"))
-    weights = load_file(tmp_path / "model" / "model.safetensors")
-    assert all(bool(torch.isfinite(tensor).all()) for tensor in weights.values())
-    run("resume")
 
 
 # What run a directory holds, and what may be done with it

@@ -19,13 +19,13 @@ from tokenizers import Tokenizer, models
 
 from navi.backbones import find_licence
 from navi.batches import REGIME_HEADER, REGIME_VALUE, BatchBuilder, SamplerConfig, SpecialTokens
-from navi.corpus import Corpus
+from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import ModelError, TrainingError
 from navi.losses import AlignmentConfig, compute_losses, measure_step
 from navi.model import is_new, load_backbone
 from navi.training import Domain, PretrainConfig, TrainingConfig, make_preset
-from navi.training.export import survey_domain
+from navi.training.export import MAX_BYTES, survey_columns, survey_domain
 from navi.training.log import MetricsLog, Throughput
 from navi.training.plan import RunPlan, share_rows, split_rows
 from navi.training.processes import Processes
@@ -575,6 +575,27 @@ def test_values_come_with_their_counts_most_frequent_first(toy_corpus, monkeypat
     listed = set(survey_domain(toy_corpus).values["attribute"].to_pylist())
     assert "genre" in listed
     assert "title" not in listed
+
+
+def test_what_stands_beside_the_weights_is_bounded(tmp_path, tiny_backbone, make_stepper, write_tables):
+    draw = np.random.default_rng(0)
+    tables = {
+        f"a table with a rather long name {number:04}": [
+            {f"header {number} {place} {'x' * 20}": f"{draw.integers(1900)} {'y' * 300}" for place in range(80)}
+            for _ in range(10)
+        ]
+        for number in range(6)
+    }
+    config = PrepareConfig(backbone=str(tiny_backbone), max_unknown_share=None, max_tokens=100_000)
+    corpus = prepare([write_tables(tmp_path / "tables", tables)], tmp_path / "corpus", config)
+    stepper, limits = make_stepper(), dict.fromkeys(MAX_BYTES, 50_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("navi.training.export.MAX_BYTES", limits)
+        survey_domain(corpus).save(tmp_path)
+        survey_columns(stepper.model, SpecialTokens.of(corpus.tokenizer), corpus).save(tmp_path)
+    sizes = {name: (tmp_path / name).stat().st_size for name in limits}
+    assert all(20_000 < size < 60_000 for size in sizes.values()), sizes
+    assert sum(MAX_BYTES.values()) <= 17 << 20  # of 20 MB; tokenizer, card, curves and samples take less than 2
 
 
 def test_a_folder_without_a_domain_is_one_line(tmp_path):

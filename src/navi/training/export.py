@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -28,17 +29,21 @@ if TYPE_CHECKING:
 # Shape suffixes: K columns, S distinct segments, C cells.
 
 TOKENIZER_FILE, CARD_FILE = "tokenizer.json", "README.md"
-HEADERS_FILE, VALUES_FILE = "headers.arrow", "values.arrow"
+HEADERS_FILE, VALUES_FILE, COLUMNS_FILE = "headers.arrow", "values.arrow", "columns.arrow"
 _HEADERS = pa.schema(
     {"header": pa.string(), "attribute": pa.string(), "rows": pa.int64(), "tables": pa.list_(pa.string())}
 )
 _VALUES = pa.schema({"attribute": pa.string(), "value": pa.string(), "count": pa.int64()})
-DIGESTED = (WEIGHTS_FILE, "config.json", TOKENIZER_FILE, HEADERS_FILE, VALUES_FILE, "columns.arrow")
+DIGESTED = (WEIGHTS_FILE, "config.json", TOKENIZER_FILE, HEADERS_FILE, VALUES_FILE, COLUMNS_FILE)
 """Files of a model directory whose digests its record has."""
 MAX_DISTINCT = 2000
 """Attributes with more distinct training values than this are open: their values are not listed."""
 MAX_VALUES, MAX_COLUMNS = 100_000, 1500
-"""Values, the most frequent, and columns, the fullest, that a model directory knows, at most: about 20 MB together."""
+"""Values, the most frequent, and columns, the fullest, that a model directory knows, at most."""
+MAX_BYTES = {HEADERS_FILE: 2 << 20, VALUES_FILE: 5 << 20, COLUMNS_FILE: 10 << 20}
+"""About how large these files get, whatever the corpus: what comes first in each stays."""
+TERM_BYTES, COLUMN_BYTES = 12, 1024
+"""What a term of a bag takes in a column's profile, and what the rest of it does beside the vectors."""
 CARD = """---
 library_name: navi-tables
 tags: [tables, tabular, encoder]
@@ -175,7 +180,26 @@ def survey_columns(model: NaviModel, special: SpecialTokens, corpus: Corpus) -> 
     runner = Runner(model, special, devices=[model.device])
     profiles = profile_columns(runner, TextTokenizer(corpus.tokenizer), corpus, corpus.rows_of("train"))
     most = np.argsort(-profiles.cells, kind="stable")[:MAX_COLUMNS]
+    terms = np.sum([np.diff(bags.indptr) for bags in profiles.bags.values()], axis=0)
+    floats = sum(vector.shape[1] for vector in profiles.vectors.values())
+    sizes = TERM_BYTES * terms[most] + 2 * floats + COLUMN_BYTES
+    most = most[: count_fitting(sizes, MAX_BYTES[COLUMNS_FILE])]
     return profiles.take(np.sort(most[profiles.cells[most] > 0]))
+
+
+def count_fitting(sizes: NDArray[np.int64], limit: int) -> int:
+    """Return how many of the first things fit a limit together.
+
+    >>> count_fitting(np.array([3, 4, 5]), 8)
+    2
+    """
+    return int(np.searchsorted(np.cumsum(sizes), limit, side="right"))
+
+
+def _measure_texts(*texts: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return the bytes that each line of some columns of texts takes, with what Arrow adds."""
+    found: NDArray[np.int64] = np.sum([pc.binary_length(each).to_numpy() + 8 for each in texts], axis=0, dtype=np.int64)
+    return found
 
 
 def forget_values(profiles: ColumnProfiles) -> ColumnProfiles:
@@ -226,20 +250,21 @@ def survey_domain(corpus: Corpus) -> Domain:
 
 def _list_headers(corpus: Corpus, rows_K: NDArray[np.int64]) -> pa.Table:
     arrays, used = corpus.arrays, np.flatnonzero(rows_K)
-    tables = pa.array(corpus.tables, pa.string())
+    tables = pa.array(corpus.tables, pa.string()).take(pa.array(arrays.column_table[used]))
     columns = pa.table(
         {
             "header": arrays.column_header[used],
             "attribute": arrays.column_attribute[used],
             "rows": rows_K[used],
-            "tables": tables.take(pa.array(arrays.column_table[used])),
+            "tables": tables,
+            "bytes": _measure_texts(tables),
         }
     )
     found = columns.group_by(["header", "attribute"], use_threads=False).aggregate(
-        [("rows", "sum"), ("tables", "list")]
+        [("rows", "sum"), ("tables", "list"), ("bytes", "sum")]
     )
     found = found.sort_by([("rows_sum", "descending"), ("header", "ascending"), ("attribute", "ascending")])
-    return pa.table(
+    listed = pa.table(
         {
             "header": corpus.headers.take(found["header"].combine_chunks()),
             "attribute": corpus.attributes.take(found["attribute"].combine_chunks()),
@@ -247,6 +272,8 @@ def _list_headers(corpus: Corpus, rows_K: NDArray[np.int64]) -> pa.Table:
             "tables": found["tables_list"],
         }
     )
+    sizes = _measure_texts(listed["header"], listed["attribute"]) + found["bytes_sum"].to_numpy()
+    return listed.slice(0, count_fitting(sizes, MAX_BYTES[HEADERS_FILE]))
 
 
 def _list_values(corpus: Corpus, count_S: NDArray[np.int64]) -> pa.Table:
@@ -259,6 +286,11 @@ def _list_values(corpus: Corpus, count_S: NDArray[np.int64]) -> pa.Table:
     found = found.filter(pa.array(distinct[found["attribute"].to_numpy()] <= MAX_DISTINCT))
     found = found.sort_by([("count_sum", "descending"), ("attribute", "ascending"), ("value", "ascending")])
     found = found.slice(0, MAX_VALUES)
+    attribute, value = (
+        texts.take(found[name].combine_chunks())
+        for name, texts in (("attribute", corpus.attributes), ("value", corpus.values))
+    )
+    found = found.slice(0, count_fitting(_measure_texts(attribute, value) + 8, MAX_BYTES[VALUES_FILE]))
     found = found.sort_by([("attribute", "ascending"), ("count_sum", "descending"), ("value", "ascending")])
     return pa.table(
         {

@@ -218,6 +218,19 @@ def remove_leftovers(folder: Path) -> None:
 
 
 @contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Give a folder for what is needed for a time only; the next one to ask removes what a killed process left."""
+    parent = Path(tempfile.gettempdir())
+    remove_leftovers(parent)
+    aside, descriptor = _make_aside(parent)
+    try:
+        yield aside
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+        os.close(descriptor)
+
+
+@contextmanager
 def _writing(target: Path) -> Iterator[Path]:
     """Give a locked folder beside a target, and remove it afterwards; errors name the target."""
     aside = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -270,6 +269,7 @@ def check_tables(paths: Sequence[Path], wanted: tuple[str, int] | None) -> None:
 
 def make_index(navi: Navi, paths: Sequence[Path], folder: Path | None, meter: Meter) -> SearchIndex:
     """Return the index that is kept in a folder, made now if it is not there; one for this once without a folder."""
+    from navi.files import scratch_folder
     from navi.verbs import build_index, open_index
 
     if folder is not None and folder.exists():
@@ -277,8 +277,8 @@ def make_index(navi: Navi, paths: Sequence[Path], folder: Path | None, meter: Me
     report = follow_rows(meter, "Indexing")
     if folder is not None:
         return build_index(navi, paths, folder, progress=report)
-    with tempfile.TemporaryDirectory(prefix="navi-search-") as place:
-        return build_index(navi, paths, Path(place) / "index", progress=report)
+    with scratch_folder() as place:
+        return build_index(navi, paths, place / "index", progress=report)
 
 
 def list_neighbours(neighbours: Neighbours) -> Any:

@@ -13,7 +13,6 @@ import pickle
 import shutil
 import signal
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -36,7 +35,16 @@ from navi.corpus.encode import EncodedChunk, Merger, RowEncoder
 from navi.corpus.hashing import Hashes, hash_text, hash_texts, mix
 from navi.corpus.prepareconfig import PrepareConfig
 from navi.errors import ConfigError, CorpusError, MissingExtraError, TableError
-from navi.files import digest_file, digest_sample, lock, remove_leftovers, sync, write_folder, write_json
+from navi.files import (
+    digest_file,
+    digest_sample,
+    lock,
+    remove_leftovers,
+    scratch_folder,
+    sync,
+    write_folder,
+    write_json,
+)
 from navi.tables import ReadReport, Source, find_sources, join_reasons, order_headers, read_chunks
 from navi.version import VERSION
 
@@ -151,8 +159,8 @@ def inspect_paths(
     paths: Sequence[str | Path], config: PrepareConfig | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Return what `inspect_corpus` says of the corpus that these paths would give; nothing is left on disk."""
-    with tempfile.TemporaryDirectory(prefix="navi-inspect-") as folder:
-        return inspect_corpus(prepare(paths, Path(folder) / "corpus", config, progress))
+    with scratch_folder() as folder:
+        return inspect_corpus(prepare(paths, folder / "corpus", config, progress))
 
 
 def _check_target(target: Path, overwrite: bool) -> None:

@@ -1,0 +1,47 @@
+"""A process that runs `navi`, and may be killed at one of its writes or have little room on its disk.
+
+`tests/faults/conftest.py` runs it with these globals: ARGUMENTS, FOLDER to work in, OUTPUT for all that it prints,
+KILL_AT (number of the write, from 0, or None) and ROOM (bytes that a file may have, or None).
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+
+CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate", "shutil.rmtree", "ctypes.dlsym")
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+os.chdir(FOLDER)  # noqa: F821
+printed = os.open(OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)  # noqa: F821
+os.dup2(printed, 1)
+os.dup2(printed, 2)
+sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+if ROOM is not None:  # noqa: F821
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, ROOM))  # noqa: F821
+seen = 0
+
+
+def count(event: str, arguments: tuple[object, ...]) -> None:
+    """Count the changes that are made to files, and die at the one that is wanted."""
+    global seen
+    if event in CHANGES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES):
+        if seen == KILL_AT:  # noqa: F821
+            signal.raise_signal(signal.SIGKILL)
+        seen += 1
+
+
+sys.addaudithook(count)
+sys.argv = ["navi", *ARGUMENTS]  # noqa: F821
+from navi.cli import main  # noqa: E402
+
+try:
+    main()
+finally:
+    total = seen
+    with open(OUTPUT + ".writes", "w") as file:  # noqa: F821, PTH123
+        file.write(str(total))
+    sys.stdout.flush()
+    sys.stderr.flush()

@@ -527,6 +527,10 @@ LOSSES = {
         "a.json", '[{"a": 1, {"a": 2}, {"a": 3}]', [{"a": "2"}, {"a": "3"}],
         {"broken row": 1}, ["1: value 1: Expecting property name enclosed in double quotes"],
     ),
+    "an open bracket within a row on one line": (
+        "a.json", '[{"a": {1}, {"a": 2}, {"a": 3}]', [{"a": "2"}, {"a": "3"}],
+        {"broken row": 1}, ["1: value 1: Expecting property name enclosed in double quotes"],
+    ),
     "a quote too many on one line": (
         "a.json", '[{"a": "x"y"}, {"a": "z"}, {"a": "w"}]', [{"a": "z"}, {"a": "w"}],
         {"broken row": 1}, ["1: value 1: Expecting ',' delimiter"],
@@ -586,6 +590,13 @@ def test_the_row_of_the_header_may_be_given(path):
     assert read(path, header_row=2)[0] == [{"real": "1", "header": "2", "row": "3"}]
     path.write_text("Films,,\ntitle,year,land\nRan,1985,jp\n")
     assert read(path, header_row=1)[0][0] == {"Films": "title", "column_2": "year", "column_3": "land"}
+
+
+def test_utf_16_that_falls_out_of_step_is_read_as_it_was_meant(write):
+    content = "a,b\nx,1\n".encode("utf-16") + b"z" + "film,2\nlast,3".encode("utf-16-le")
+    rows, report = read(write("a.csv", content))
+    assert rows == [{"a": "x", "b": "1"}, {"a": "智ilm", "b": "2"}, {"a": "last", "b": "3\ufffd"}]
+    assert report.cells == {"another encoding": 3}
 
 
 def test_bytes_that_a_given_encoding_has_not_are_replaced_and_counted(write):
@@ -896,6 +907,15 @@ def test_an_arrow_file_that_ends_between_two_batches_is_damaged(tmp_path):
     rows, report = read(path)
     assert len(rows) == 10
     assert report.places["damaged file"] == [f"{path}:11: the file ends too early"]
+
+
+def test_a_stream_that_ends_before_its_file_is_damaged(tmp_path):
+    path = tmp_path / "a.arrows"
+    end = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+    path.write_bytes(make_arrow(pa.ipc.new_stream, pa.table({"n": ["x"] * 10})) + end * 3)
+    rows, report = read(path)
+    assert len(rows) == 10
+    assert report.places["damaged file"] == [f"{path}:11: the stream ends 24 bytes before the file does"]
 
 
 def test_a_batch_that_contradicts_itself_is_dropped_and_the_others_stay(tmp_path):
@@ -1228,9 +1248,12 @@ def test_formulas_are_quoted_in_csv_if_asked(tmp_path):
     write_table(table, tmp_path / "plain.csv")
     write_table(table, tmp_path / "safe.csv", safe_csv=True)
     write_table(table, tmp_path / "typed.parquet", safe_csv=True)
-    assert next(csv.reader((tmp_path / "plain.csv").open())) == ["=head", "n"]
-    found = [row[0] for row in csv.reader((tmp_path / "safe.csv").open())]
-    assert found == ["'=head", "'=1+1", "+1", "-2.5", "'-x", "'@a", "'\tb", "plain", ""]
+    plain, safe = (
+        [row[0] for row in csv.reader(io.StringIO((tmp_path / name).read_text(), newline=""))]
+        for name in ("plain.csv", "safe.csv")
+    )
+    assert plain == ["=head", *(cell or "" for cell in cells)]
+    assert safe == ["'=head", "'=1+1", "+1", "-2.5", "'-x", "'@a", "'\tb", "plain", ""]
     assert pa.parquet.read_table(tmp_path / "typed.parquet") == table
 
 

@@ -61,11 +61,13 @@ def read_arrow(stream: ByteStream, config: ReadConfig, report: ReadReport, kept:
             batches = map(file.get_batch, range(file.num_record_batches)) if file else open_stream()
             try:
                 for number, batch in enumerate(batches, 1):
-                    # A column of nulls takes no bytes, however long it says it is.
-                    sound = batch.num_rows <= max(_BATCH_ROWS, 64 * batch.nbytes) and all(map(_is_sound, batch.columns))
+                    # A column of nulls takes no bytes, however long it says it is; unsound ones crash what counts them.
+                    sound = all(map(_is_sound, batch.columns)) and batch.num_rows <= max(_BATCH_ROWS, 64 * batch.nbytes)
                     yield batch if sound else (batch.num_rows, f"batch {number} contradicts itself")
                 if is_file and not file:
                     yield 0, "the file ends too early"
+                elif not file and binary.tell() < binary.size():
+                    yield 0, f"the stream ends {binary.size() - binary.tell():,} bytes before the file does"
             except _ERRORS as error:
                 yield 0, _first_line(error)
 

@@ -35,6 +35,7 @@ _SPACE = re.compile(r"[\s,]*")
 # No step back over what was matched: that would take memory for each character of a string that never ends.
 _BRACKET = re.compile(r'"(?:[^"\\\n]++|\\.)*+"|[{}\[\]]')
 _OPENING = {"}": "{", "]": "["}
+_OPEN_LISTS = re.compile(r"[\[\s]*")
 _NEXT = re.compile(r"[,{\[\]]")
 _SIBLING = re.compile(r"\}\s*+(?:,\s*+)?(?=\{)")
 """Where one object ends and another begins."""
@@ -225,7 +226,8 @@ class _Window:
         """Move to the next character that is no space or comma, and return it; nothing at the end of the text."""
         while matched := _SPACE.match(self.text, self.position):
             self.position = matched.end()
-            self._indent = matched.group().rpartition("\n")[2]
+            if "\n" in matched.group():
+                self._indent = matched.group().rpartition("\n")[2]
             if self.position < len(self.text):
                 return self.text[self.position]
             if not self.grow():
@@ -253,15 +255,17 @@ class _Window:
 
     def skip(self, wrong: int) -> None:
         """Move behind a value that cannot be decoded from a place on: where its brackets close, or another begins."""
-        if self.text[self.position] not in "{[":
-            self.position += 1
+        if self.text[self.position] != "{":
+            # No row, so that what is within it may be some.
+            matched = _OPEN_LISTS.match(self.text, self.position + 1)
+            self.position = matched.end() if matched else len(self.text)
             while not (after := _NEXT.search(self.text, self.position)):
                 self.position = len(self.text)
                 if not self.grow():
                     return
             self.position = after.start()
             return
-        while (end := self._find_end(wrong)) is None:
+        while (end := self._find_end()) is None:
             # Each look goes over all that the window holds.
             self._allowance -= len(self.text) - self.position
             wrong -= self.position
@@ -270,8 +274,8 @@ class _Window:
                 return
         self.position = end
 
-    def _find_end(self, wrong: int) -> int | None:
-        """Return where the value that is read next ends, though it is wrong at a place; None if not in this window."""
+    def _find_end(self) -> int | None:
+        """Return where the value that is read next ends, though it is wrong somewhere; None if not in this window."""
         begin = self.text.find(f"\n{self._indent}{{", self.position)
         stop = begin + len(self._indent) + 1 if begin >= 0 else len(self.text)
         stack: list[str] = []
@@ -283,8 +287,9 @@ class _Window:
                 if sibling := _SIBLING.search(text):
                     return token.start() + sibling.start() + 1
             elif text in "{[":
-                if text == "{" and len(stack) == 1 and token.start() == wrong:
-                    return wrong
+                if text == "{" and stack and stack[-1] == "{" and self._look_back(token.start()) != ":":
+                    # No object stands in another without a name: that one is never closed.
+                    return token.start()
                 stack.append(text)
                 inside[text] += 1
             elif inside[_OPENING[text]]:
@@ -296,6 +301,12 @@ class _Window:
             elif text == "]":
                 return token.start()
         return stop if begin >= 0 else None
+
+    def _look_back(self, place: int) -> str:
+        """Return the last character before a place that is no space."""
+        while place > 0 and self.text[place - 1].isspace():
+            place -= 1
+        return self.text[place - 1 : place]
 
     def _skip_to_sibling(self, wrong: int) -> None:
         """Move to the next place behind `wrong` where one object ends and another begins."""

@@ -252,7 +252,12 @@ def _read_file(source: Source, report: ReadReport, config: ReadConfig, batches: 
                 yield from read_excel(Workbook(file, source.path), source.sheet, config, report)
         else:
             read_binary = {"parquet": read_parquet, "arrow": read_arrow}[format]
-            yield from read_binary(stream, config, report, batches)
+            try:
+                yield from read_binary(stream, config, report, batches)
+            except UnicodeDecodeError as error:
+                raise TableError(
+                    f"Cannot read {source.path}: a column's name is not UTF-8 ({error.reason})."
+                ) from error
 
 
 def _detect_binary(head: bytes, path: Path) -> str | None:

@@ -41,6 +41,10 @@ _BOMS = (
 # Encodings that letters tell apart; those of one family that only a language tells apart are read as its first.
 _LEGACY = ["cp1252", "cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr"]
 
+# Letters of UTF-16 that are read one byte out of step, behind a byte too many or too few: a few in a row are no text.
+_OUT_OF_STEP = re.compile(
+    f"[{''.join(re.escape(chr(byte << 8)) for byte in range(1, 256) if not 0xD8 <= byte < 0xE0)}]{{4,}}"
+)
 # Bytes that could not be decoded: how Python holds them, or what stands for them.
 _WRONG = re.compile("[\udc80-\udcff]+|\ufffd")
 _WESTERN = {
@@ -136,7 +140,9 @@ def detect_encoding(head: bytes) -> str:
     if b"\0" in head:
         even, odd = head[0::2].count(0), head[1::2].count(0)
         most, least = max(even, odd), min(even, odd)
-        if most > 0.2 * len(head) and least < 0.1 * most:
+        beside_feeds = [head[place ^ 1] for place in range(len(head) - 1) if head[place] == 0x0A]
+        # Where most line feeds stand alone, some UTF-16 got into another text.
+        if most > 0.2 * len(head) and least < 0.1 * most and 2 * beside_feeds.count(0) >= len(beside_feeds):
             return "utf-16-le" if odd > even else "utf-16-be"
     if _is_utf8(head):
         return "utf-8"
@@ -202,6 +208,8 @@ class TextReader:
                 lenient.setstate(state)
                 text = self._mend(lenient.decode(block, final=not block), line, escapes)
                 strict.setstate(lenient.getstate())
+            if codec.name.startswith("utf-16"):
+                text = self._realign(text, line)
             line += text.count("\n")
             if begin:
                 text = text.removeprefix("\ufeff")
@@ -235,6 +243,17 @@ class TextReader:
             yield line, "".join(rest)
         elif any(rest):
             self._report.drop(CUT_OFF, line)
+
+    def _realign(self, text: str, line: int) -> str:
+        """Read letters that are one byte out of step as what they are, and enter their lines."""
+        mended = _OUT_OF_STEP.sub(lambda found: "".join(chr(ord(letter) >> 8) for letter in found[0]), text)
+        place = 0
+        for found in _OUT_OF_STEP.finditer(text):
+            line += mended.count("\n", place, found.start())
+            place = found.start()
+            num_lines = 1 + mended.count("\n", *found.span())
+            self._report.change(WRONG_ENCODING, line, f"{self.encoding} out of step, read as it was meant", num_lines)
+        return mended
 
     def _mend(self, text: str, line: int, escapes: bool) -> str:
         """Replace what could not be decoded, and enter it once a line."""

@@ -17,6 +17,7 @@ from navi.errors import MissingExtraError
 from navi.report import Tiles, load_page
 from navi.simulator import Truth
 from navi.tables import read_table
+from navi.training import PRESETS
 from navi.verbs.link import Pairs
 from navi.verbs.match import ColumnCluster, ColumnRef
 from navi.verbs.name import ColumnNames, NameCandidate
@@ -30,13 +31,12 @@ TITLES = [
 @pytest.fixture(scope="module")
 def small(tiny_backbone):
     """What makes the demo small."""
-    learning = {
+    laptop = {
         "sampler": {"rows_per_batch": 4, "tables_per_batch": 3},
-        "training": {"epochs": 100, "validate_rows": 4, "curves": False, "workers": 0},
+        "training": {"max_steps": 2, "validate_rows": 4, "curves": False, "workers": 0},
     }
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"FEWEST_STEPS": 2, "MOST_STEPS": 2, "TRIAL_STEPS": 1, "FAST_LEARNING": learning}.items():
-            patch.setattr(demo, name, value)
+        patch.setitem(PRESETS, "laptop", laptop)
         patch.setattr(demo_steps, "ROWS_FILLED", 12)
         patch.setattr(demo_steps, "ROWS_MAPPED", 4)
         yield ("--catalogues", "3", "--rows", "60", "--backbone", str(tiny_backbone))
@@ -217,16 +217,6 @@ def test_without_the_extra_the_page_can_be_drawn_later(tour, capsys, monkeypatch
     assert "pip install 'navi-tables[report]'" in printed
     assert f"navi report {tour.folder}" in printed.replace("\n", "")
     assert load_page(tour.folder).title == "What NAVI found"
-
-
-@pytest.mark.parametrize(("seconds", "steps"), [(0.001, 300), (1.0, 240), (60.0, 180)])
-def test_training_takes_as_many_steps_as_fit_within_bounds(seconds, steps, tour, monkeypatch):
-    from navi.training import PretrainConfig
-
-    monkeypatch.setattr(demo, "FEWEST_STEPS", 180)
-    monkeypatch.setattr(demo, "MOST_STEPS", 300)
-    tour.minutes = 4
-    assert demo.plan_steps(tour, PretrainConfig(), seconds).training.max_steps == steps
 
 
 @pytest.mark.parametrize("found", [None, "/usr/bin/navi"])

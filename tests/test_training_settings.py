@@ -194,7 +194,7 @@ def test_without_a_gpu_a_run_takes_ten_minutes_unless_a_length_is_named(
         navi_command("pretrain", toy_corpus.path, "-o", tmp_path / "model", *flags, code=2)
     lengths = [(each.training.minutes, each.training.epochs, each.training.max_steps) for each in given]
     assert lengths == [(10.0, None, None), (None, 3, None), (None, None, 5), (2.0, None, None), (None, 2, None)]
-    assert [each.sampler.rows_per_batch for each in given] == [32] * 5
+    assert [each.sampler.rows_per_batch for each in given] == [16, 16, 16, 16, 32]
     assert choose_preset(torch.device("cuda")) == "default"
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
 from shutil import which
@@ -15,7 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from navi.cli.console import Screen, count_things, format_count, format_duration, make_heading, make_table, quote
+from navi.backbones import BASE_MODEL
+from navi.cli.ask_columns import list_columns
+from navi.cli.console import (
+    Screen,
+    count_things,
+    format_count,
+    format_duration,
+    format_share,
+    make_heading,
+    make_table,
+    quote,
+)
 from navi.cli.options import Json, Quiet
 from navi.cli.prepare import describe_table, list_tables, summarise_corpus
 from navi.cli.pretrain import MEASURES, summarise_training
@@ -27,35 +37,17 @@ if TYPE_CHECKING:
     from navi.report import Item, Page, ReportColumn, ReportTable, Section
     from navi.simulator import Truth
     from navi.tables import Table
-    from navi.training import PretrainConfig
     from navi.verbs import Navi
 
-EXAMPLES = {"demo": ("navi demo", "navi demo --folder films --seed 7 --minutes 2")}
+EXAMPLES = {"demo": ("navi demo", "navi demo --folder films --seed 7 --minutes 5")}
 TRUTH_FILE = "truth.json"
 """Marks a folder as the demo's own, and holds what the simulator knows."""
 WIDTH = 0.5
 """Catalogues of half the usual columns: a row costs half as much, and a few minutes teach twice as many."""
 MANY_CATALOGUES = 6
 """Tables from which two can be kept out of training."""
-FAST_LEARNING = {
-    # Many small steps learn more in a few minutes than few large ones.
-    "sampler": {"rows_per_batch": 16, "tables_per_batch": 4},
-    # Values take longest to learn, and there is little time.
-    "masking": {"value_share": 0.45},
-    "training": {
-        "epochs": 100,
-        "learning_rate": 3e-4,
-        "new_learning_rate": 1e-3,
-        "validate_rows": 200,
-        "log_every": 5,
-        "checkpoint_minutes": None,
-    },
-}
-"""Settings that learn fast from few rows."""
-FEWEST_STEPS, MOST_STEPS = 180, 300
-"""Steps of pretraining, however slow or fast the machine is."""
-TRIAL_STEPS = 3
-"""Steps taken to see how fast the machine is, after one that warms it up."""
+MOST_GROUPS = 12
+"""Groups of columns that the first answer shows."""
 LEAD = """\
 Film catalogues that a simulator made, no two with the same schema: headers, formats and order differ, cells are
 missing. NAVI learned one encoder from them, without any label, and was then asked. The simulator knows the truth, so
@@ -87,14 +79,14 @@ class Tour:
     """Where everything is shown."""
     seed: int = 0
     """Decides the tables, the splits and the training."""
-    minutes: float = 5.0
+    minutes: float = 2.0
     """Time for pretraining, about."""
     num_catalogues: int = 14
     """Tables that are made."""
     num_rows: int | None = None
     """Rows of all tables; None for 400 each on average."""
-    backbone: str = "minilm"
-    """The BERT that training starts from."""
+    backbone: str = BASE_MODEL
+    """What training starts from."""
     counts: dict[str, int] = field(default_factory=dict)
     """How many of what there is: tables, rows, headers …"""
     scores: list[Score] = field(default_factory=list)
@@ -142,10 +134,10 @@ class Tour:
 def demo(
     folder: Annotated[Path, typer.Option(help="Where everything is kept.")] = Path("navi-demo"),
     seed: Annotated[int, typer.Option(help="Another seed makes another world.")] = 0,
-    minutes: Annotated[float, typer.Option(min=0.01, help="Time for pretraining, about.")] = 5.0,
+    minutes: Annotated[float, typer.Option(min=0.01, help="Time for pretraining, about.")] = 2.0,
     catalogues: Annotated[int, typer.Option(min=2, help="Tables to make.", hidden=True)] = 14,
     rows: Annotated[int | None, typer.Option(min=2, help="Rows of all tables.", hidden=True)] = None,
-    backbone: Annotated[str, typer.Option(help="The BERT to start from.", hidden=True)] = "minilm",
+    backbone: Annotated[str, typer.Option(help="What to start from.", hidden=True)] = BASE_MODEL,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -190,10 +182,11 @@ def list_steps() -> list[tuple[str, Callable[[Tour], None]]]:
 
     return [
         ("Film catalogues, no two with the same schema", make_catalogues),
+        ("Columns that mean the same, by the model that comes along", ask_base),
         ("One corpus of segments", prepare_corpus),
         ("What is in it", show_corpus),
         ("Learning, without any label", learn),
-        ("Columns that mean the same", steps.match_columns),
+        ("Columns that mean the same, after learning", steps.match_columns),
         ("Unnamed columns, named", steps.name_columns),
         ("Empty cells, filled", steps.fill_gaps),
         ("The same film in two catalogues", steps.find_same_films),
@@ -243,46 +236,41 @@ def show_corpus(tour: Tour) -> None:
     tour.screen.summarise(list_tables(found), *describe_table(found["tables"][0], tour.screen.results.width))
 
 
-def learn(tour: Tour) -> None:
-    """Pretrain for about the minutes given, and score what validation says."""
+def ask_base(tour: Tour) -> None:
+    """Match the columns with the model that comes along, which has never seen these catalogues."""
+    from navi.cli.demo_steps import score_matches
     from navi.tables import read_tables
-    from navi.training import PretrainConfig, pretrain
     from navi.verbs import Navi
 
-    config = PretrainConfig.from_dict({"backbone": tour.backbone, **FAST_LEARNING})
-    config = replace(config, training=replace(config.training, seed=tour.seed))
+    tour.tables = read_tables([tour.folder / "tables"])
     with show_progress(tour.screen) as meter:
-        meter.wait("Seeing how fast this machine is")
-        config = plan_steps(tour, config, time_step(tour, config))
-        meter.wait("Measuring the untrained model")
+        meter.wait(f"Comparing the columns of {count_things(len(tour.tables), 'table')}")
+        found = Navi.from_pretrained().match(tour.tables)
+    groups = [cluster for cluster in found.clusters if len(cluster.columns) > 1]
+    columns = ("name", "columns")
+    tour.screen.summarise(make_table(columns, [(group.name, list_columns(group)) for group in groups[:MOST_GROUPS]]))
+    share = score_matches(tour, found, "columns that mean the same, before learning (F1 of pairs)")
+    tour.screen.summarise(
+        f"{count_things(len(groups), 'group')}, without a minute of training: {format_share(share)} of pairs (F1)."
+    )
+
+
+def learn(tour: Tour) -> None:
+    """Pretrain for about the minutes given, from the base model on, and score what validation says."""
+    from navi.training import PretrainConfig, make_preset, pretrain
+    from navi.verbs import Navi
+
+    wanted = {"backbone": tour.backbone, "training": {"seed": tour.seed, "minutes": tour.minutes}}
+    config = PretrainConfig.from_dict(wanted, base=make_preset("laptop"))
+    with show_progress(tour.screen) as meter:
+        meter.wait("Measuring the model as it is")
         result = pretrain(tour.corpus, tour.folder / "model", config, overwrite=True, progress=follow_training(meter))
     tour.screen.summarise(*summarise_training(result))
-    tour.model, tour.tables = Navi.from_pretrained(tour.folder / "model"), read_tables([tour.folder / "tables"])
+    tour.model = Navi.from_pretrained(tour.folder / "model")
     first, last = result.validation[0], result.validation[-1]
     for name, (label, guess) in MEASURES.items():
         if guess is not None:
             tour.add_score(label, navi=last[name], guess=first[guess], guess_name=guess.replace("_", " "))
-
-
-def plan_steps(tour: Tour, config: PretrainConfig, seconds: float) -> PretrainConfig:
-    """Return the settings with as many steps as fit the tour's minutes, where one takes so many seconds."""
-    num_steps = min(max(round(60 * tour.minutes / seconds), FEWEST_STEPS), MOST_STEPS)
-    tour.screen.note(
-        f"A step of {config.sampler.rows_per_batch} rows takes {format_duration(seconds)} here: "
-        f"{count_things(num_steps, 'step')}, about {format_duration(seconds * num_steps)}."
-    )
-    return replace(config, training=replace(config.training, max_steps=num_steps))
-
-
-def time_step(tour: Tour, config: PretrainConfig) -> float:
-    """Return the seconds that a step takes."""
-    from navi.training import pretrain
-
-    moments: list[float] = []
-    trial = replace(config.training, max_steps=TRIAL_STEPS + 1, validate_rows=0, curves=False)
-    with tempfile.TemporaryDirectory(prefix="navi-demo-") as folder:
-        pretrain(tour.corpus, folder, replace(config, training=trial), progress=lambda _: moments.append(monotonic()))
-    return (moments[TRIAL_STEPS] - moments[0]) / TRIAL_STEPS
 
 
 def write_page(tour: Tour) -> None:

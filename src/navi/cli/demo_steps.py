@@ -15,6 +15,7 @@ from navi.cli.progress import follow_share, show_progress
 if TYPE_CHECKING:
     from navi.cli.demo import Tour
     from navi.tables import Table
+    from navi.verbs.match import Matches
 
 ColumnPlace = tuple[str, str]
 CONFIDENCE = 0.6
@@ -31,16 +32,13 @@ TABLES_MAPPED, ROWS_MAPPED, SEGMENTS_MAPPED = 5, 50, 1000
 
 def match_columns(tour: Tour) -> None:
     """Match the columns of all catalogues, and compare with what they mean."""
-    from navi.corpus import canonicalise
     from navi.report import ReportColumn
 
     with show_progress(tour.screen) as meter:
         meter.wait(f"Comparing the columns of {count_things(len(tour.tables), 'table')}")
         found = tour.model.match(tour.tables)
     records: list[dict[str, Any]] = []
-    cluster_of: dict[ColumnPlace, int] = {}
-    for number, cluster in enumerate(found.clusters):
-        cluster_of |= {(each.table, each.header): number for each in cluster.columns}
+    for cluster in found.clusters:
         meanings = Counter(tour.truth.concept_of(each.table, each.header) for each in cluster.columns)
         meaning, count = meanings.most_common(1)[0]
         if len(cluster.columns) > 1:
@@ -54,14 +52,20 @@ def match_columns(tour: Tour) -> None:
         ("name", "columns", ReportColumn("probability", bar=True, digits=2), "meaning", "agree"),
         records,
     )
+    score_matches(tour, found, "columns that mean the same (F1 of pairs)")
+
+
+def score_matches(tour: Tour, found: Matches, task: str) -> float:
+    """Note how well columns were matched, by pairs of them, and return it."""
+    from navi.corpus import canonicalise
+
+    cluster_of = {(e.table, e.header): number for number, each in enumerate(found.clusters) for e in each.columns}
     known = [column for column in cluster_of if tour.truth.concept_of(*column)]
     truth = pair_columns(known, lambda column: tour.truth.concept_of(*column))
-    tour.add_score(
-        "columns that mean the same (F1 of pairs)",
-        navi=measure_f1(pair_columns(known, cluster_of.__getitem__), truth),
-        guess=measure_f1(pair_columns(known, lambda column: canonicalise(column[1])), truth),
-        guess_name="equal headers",
-    )
+    share = measure_f1(pair_columns(known, cluster_of.__getitem__), truth)
+    guess = measure_f1(pair_columns(known, lambda column: canonicalise(column[1])), truth)
+    tour.add_score(task, navi=share, guess=guess, guess_name="equal headers")
+    return share
 
 
 def pair_columns(

@@ -91,7 +91,7 @@ def pretrain(
     ] = None,
     max_steps: Annotated[int | None, typer.Option(metavar="N", help="Stop after N steps.")] = None,
     rows_per_batch: Annotated[
-        int | None, typer.Option(metavar="N", help="Rows a step.", show_default="256, 32 without a GPU")
+        int | None, typer.Option(metavar="N", help="Rows a step.", show_default="256, 16 without a GPU")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Decides everything random.", show_default="0")] = None,
     backbone: Start = None,
@@ -259,7 +259,7 @@ def compare_validation(lines: list[dict[str, Any]]) -> list[Any]:
             rows.append((label, show(first.get(name)), show(after), format_share(beat) if guess else ""))
         if after is not None and beat is not None and after <= beat:
             behind.append(label)
-    columns = ("kept out of training", "before", "after", "most frequent guess")
+    columns = ("validation rows", "before", "after", "most frequent guess")
     shown: list[Any] = [make_table(columns, rows, right=columns[1:])]
     if len(lines) > 1:
         shown.append(judge_training(first, last))

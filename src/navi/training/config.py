@@ -181,7 +181,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "laptop": {
         # Many small steps learn more in a few minutes than few large ones.
-        "sampler": {"rows_per_batch": 32, "tables_per_batch": 8},
+        "sampler": {"rows_per_batch": 16, "tables_per_batch": 4},
         "training": {"minutes": 10.0, "validate_rows": 96},
     },
 }

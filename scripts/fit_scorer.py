@@ -3,16 +3,15 @@
     python scripts/fit_scorer.py FOLDER -o src/navi/columns/data [--model MODEL]
 
 Each table is cut in two: rows shuffled or sorted by a column, then halved; each half keeps most of the columns; headers
-and values of the second half are rewritten as another source would have them. Columns left without a partner, pairs of
-different tables, and the columns of a wide table that several second halves make side by side, are negatives. A fifth
-of the tables is kept out to see how well the scorer does and whether its probabilities are honest. The tables should be
-none that the model was trained on.
+and values of the second half are rewritten as another source would have them. Columns left without a partner, and pairs
+of different tables, are negatives. A fifth of the tables is kept out to see how well the scorer does and whether its
+probabilities are honest. The tables should be none that the model was trained on.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -21,7 +20,6 @@ from torch import nn
 
 from navi.columns import FEATURES, Background, ColumnProfiles, PairScorer, measure_competition, measure_features
 from navi.columns.perturb import perturb_header, perturb_values
-from navi.columns.profiles import join_profiles
 from navi.columns.scorer import WITHOUT_HEADERS, WITHOUT_VALUES, leave_out
 from navi.columns.texts import profile_columns
 from navi.corpus.tokens import TextTokenizer
@@ -32,12 +30,8 @@ KEPT_COLUMNS, MAX_COLUMNS, MAX_ROWS = 0.8, 30, 200
 CUTS = 3
 GROUP = 8
 """Tables that are compared before one background, as a user's folder would be."""
-SORTED_SHARE, UNNAMED_SHARE, EMPTY_SHARES = 0.4, 0.15, (0.02, 0.02, 0.5)
-"""Share of cuts that are sorted, of pairs of tables without headers, and of columns without values."""
+SORTED_SHARE, UNNAMED_SHARE, EMPTY_SHARE = 0.4, 0.15, 0.05
 HIDDEN, EPOCHS, DECAY = 32, 60, 1e-4
-
-TEXTS = ("column", "header", "value")
-"""What is read of a column that has both, no values, or no header."""
 
 Rows = list[dict[str, str]]
 
@@ -49,7 +43,6 @@ class Pair:
     features: np.ndarray  # (E, K, L)
     same: np.ndarray  # (K, L)
     kept_out: bool
-    cosine: np.ndarray  # (3, 3, K, L) of the texts that `TEXTS` names, of either column
 
 
 def cut(rows: Rows, random: Random) -> tuple[Rows, Rows, dict[str, str]]:
@@ -95,48 +88,18 @@ def fabricate(navi: Navi, tables: dict[str, Rows], seed: int) -> list[Pair]:
         lots = {name: {side: take(profiles, owner, f"{name}/{side}") for side in "ab"} for name in group}
         background = Background([lot for sides in lots.values() for lot in sides.values()])
         for place, name in enumerate(group):
-            table = find_table(name)
+            table = name.rsplit("#", 1)[0]
             for other in (name, group[(place + 1) % len(group)]):
-                stranger = find_table(other)
+                stranger = other.rsplit("#", 1)[0]
                 if other != name and (stranger == table or (table in kept_out) != (stranger in kept_out)):
                     continue
+                first, second = lots[name]["a"], lots[other]["b"]
+                if not len(first) or not len(second):
+                    continue
                 right = called[name] if other == name else {}
-                add(pairs, lots[name]["a"], lots[other]["b"], right, background, table in kept_out)
-        for name, others in list_wide(group, kept_out):
-            target = join_profiles([lots[other]["b"] for other in (name, *others)])
-            add(pairs, lots[name]["a"], target, called[name], background, find_table(name) in kept_out)
+                same = np.array([[right.get(a) == b for b in second.headers] for a in first.headers])
+                pairs.append(Pair(measure_features(first, second, background), same, table in kept_out))
     return pairs
-
-
-def find_table(name: str) -> str:
-    """Return the table that a cut is of."""
-    return name.rsplit("#", 1)[0]
-
-
-def list_wide(group: list[str], kept_out: set[str]) -> list[tuple[str, list[str]]]:
-    """Return some cuts of a group, each with those that make a wide table with it."""
-    found = []
-    for name in group[:2]:
-        table = find_table(name)
-        others = [other for other in group if find_table(other) != table]
-        found.append((name, [other for other in others if (find_table(other) in kept_out) == (table in kept_out)]))
-    return found
-
-
-def add(
-    pairs: list[Pair],
-    first: ColumnProfiles,
-    second: ColumnProfiles,
-    right: dict[str, str],
-    background: Background,
-    kept_out: bool,
-) -> None:
-    """Add two tables; `right` says what the second calls columns of the first, in the table that it begins with."""
-    if len(first) and len(second):
-        own = np.array(second.tables) == second.tables[0]
-        same = np.array([[right.get(a) == b for b in second.headers] for a in first.headers]) & own
-        cosine = np.array([[first.vectors[one] @ second.vectors[two].T for two in TEXTS] for one in TEXTS])
-        pairs.append(Pair(measure_features(first, second, background), same, kept_out, cosine))
 
 
 def take(profiles: ColumnProfiles, owner: np.ndarray, table: str) -> ColumnProfiles:
@@ -149,13 +112,9 @@ def degrade(pair: Pair, generator: np.random.Generator) -> np.ndarray:
     features = pair.features
     shape = features.shape[1:]
     unnamed = 0.5 if generator.random() < UNNAMED_SHARE else 0.05
-    lost = [[generator.random(size) < generator.choice(s) for size in shape] for s in (EMPTY_SHARES, (unnamed,))]
-    for names, (first, second) in zip((WITHOUT_VALUES, WITHOUT_HEADERS), lost, strict=True):
-        features = np.where(first[:, None] | second[None, :], leave_out(features, names), features)
-    # A column without values is read as its header alone, whatever is read of the other.
-    first, second = (np.select([empty & ~bare, bare & ~empty], [1, 2], 0) for empty, bare in zip(*lost, strict=True))
-    places = np.ix_(np.arange(shape[0]), np.arange(shape[1]))
-    features[FEATURES.index("column_vector")] = pair.cosine[first[:, None], second[None, :], *places]
+    for names, share in ((WITHOUT_HEADERS, unnamed), (WITHOUT_VALUES, EMPTY_SHARE)):
+        lost = (generator.random(shape[0]) < share)[:, None] | (generator.random(shape[1]) < share)[None, :]
+        features = np.where(lost, leave_out(features, names), features)
     return features
 
 
@@ -239,17 +198,13 @@ def main(options: argparse.Namespace) -> None:
     print(f"{len(tables)} tables, {len(pairs)} pairs of tables")
     for ablated in ([], *([name] for name in FEATURES)) if options.ablate else ([],):
         zeroed = [FEATURES.index(name) for name in ablated]
-        lots = [[replace(pair, features=without(pair.features, zeroed)) for pair in part] for part in (train, kept)]
+        lots = [
+            [Pair(without(pair.features, zeroed), pair.same, pair.kept_out) for pair in part] for part in (train, kept)
+        ]
         hidden, output = fit_network(lots[0], options.seed)
         scorer = PairScorer(hidden=hidden, output=output, competition=np.array([1.0, 0, 0, 0, 0], np.float32))
         scorer = PairScorer(hidden=hidden, output=output, competition=fit_competition(scorer, lots[0], options.seed))
         print(f"without {' '.join(ablated) or 'nothing'}: {judge(scorer, lots[1])}", flush=True)
-        if not ablated:
-            generator = np.random.default_rng(options.seed + 1)
-            partly = [replace(pair, features=degrade(pair, generator)) for pair in lots[1]]
-            print(f"some headers and values lost: {judge(scorer, partly)}")
-            wide = [pair for pair in partly if pair.same.shape[1] > 2 * MAX_COLUMNS]
-            print(f"these, wide tables alone: {judge(scorer, wide)}", flush=True)
         if not ablated and options.out:
             scorer.save(options.out)
 

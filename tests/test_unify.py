@@ -62,6 +62,14 @@ def test_no_value_is_lost_and_a_second_column_stays_under_its_own_name(frames):
     ]
 
 
+def test_members_of_a_list_are_joined_in_its_order():
+    frames = {"a": [{"star2": "Bob", "star10": "Cal", "star1": "Ann"}], "b": [{"actor 1": "Dan", "actor 2": "Eve"}]}
+    refs = [(name, header) for name, rows in frames.items() for header in rows[0]]
+    found, _ = run(frames, cluster("star", *refs))
+    assert [row["star"] for row in found.table.to_pylist()] == ["Ann", "Dan"]
+    assert [row["star2"] for row in found.table.to_pylist()] == ["Bob", "Eve"]
+
+
 def test_names_are_given_once_and_never_those_that_say_where_rows_come_from():
     frames = {"a": [{"_table": "x", "price": "$1", "price currency": "none"}]}
     found, _ = run(frames, cluster("_table", ("a", "_table")), cluster("price", ("a", "price")))
@@ -74,6 +82,12 @@ def test_names_are_given_once_and_never_those_that_say_where_rows_come_from():
     [
         ((["18-May-15", "2-Jun-16"], ["May 18 , 2015"]), "date", ["2015-05-18", "2016-06-02", "2015-05-18"], {}),
         ((["2015-05-18"], ["2015-05-18T10:30:00"]), "datetime", ["2015-05-18 00:00:00", "2015-05-18 10:30:00"], {}),
+        (
+            (["1-Oct-16", "2-May-15", "2017", "Oct 2016"], ["2015-05-18"]),
+            "partial date",
+            ["2016-10-01", "2015-05-02", "2017", "2016-10", "2015-05-18"],
+            {},
+        ),
         ((["Yes", "no"], ["1", "0"]), "boolean", ["True", "False", "True", "False"], {}),
         ((["1", "2"], ["3.5"]), "number", ["1.0", "2.0", "3.5"], {}),
         ((["1,200", "35"], ["1.200,50", "7,25"]), "number", ["1200.0", "35.0", "1200.5", "7.25"], {}),
@@ -117,7 +131,10 @@ def test_what_would_lose_something_as_a_number_stays_text(cells):
 def test_a_date_that_may_be_read_in_two_ways_stays_text_and_that_is_said():
     found, doubts = unify_columns(["03/04/2015", "05/06/2014"], ["2015-05-18"])
     assert found.table["x"].to_pylist() == ["03/04/2015", "05/06/2014", "2015-05-18"]
-    assert doubts == ("t0/x: which is the day and which the month of '03/04/2015' is open, so it stays text.",)
+    assert doubts[0] == "t0/x: which is the day and which the month of '03/04/2015' is open, so it stays text."
+    assert unify_columns(["drama"], ["1979"])[1] == (
+        "'x' stays text, its columns are of different types: t0/x text, 'drama'; t1/x integer, '1979'.",
+    )
     _, doubts = unify_columns(["1.234", "5.678"])
     assert doubts == ("t0/x: '1.234' is read as decimals, not as thousands.",)
 

@@ -197,11 +197,14 @@ def unify(
     write_table(found.table, out)
     if write_spec is not None:
         found.spec.save(write_spec)
+    shared = [column for column in found.spec.columns if len(column.sources) > 1]
     rows = [
         (column.name, column.type, ", ".join(f"{source.table}/{source.header}" for source in column.sources))
-        for column in found.spec.columns
+        for column in shared
     ]
     screen.summarise(make_table(("column", "type", "made of"), rows))
+    alone = len(found.spec.columns) - len(shared)
+    screen.summarise(f"Besides, {count_things(alone, 'column')} of one table alone." if alone else "")
     counted = f"{count_things(found.table.num_rows, 'row')} of {count_things(len(tables), 'table')}"
     screen.summarise(make_heading(f"{counted} in {count_things(found.table.num_columns, 'column')}."))
     screen.summarise(*(f"Written: {path}" for path in (out, write_spec) if path is not None))

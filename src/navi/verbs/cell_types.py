@@ -15,13 +15,14 @@ import pyarrow as pa
 from navi.columns.quantities import KINDS, parse_quantities, write_number_pattern
 from navi.verbs.value_formats import CONVENTIONS, DateFormat, learn_format, parse_date
 
-CellType = Literal["text", "integer", "number", "date", "datetime", "boolean"]
+CellType = Literal["text", "integer", "number", "date", "partial date", "datetime", "boolean"]
 TYPES: tuple[CellType, ...] = get_args(CellType)
 ARROW_TYPES = {
     "text": pa.string(),
     "integer": pa.int64(),
     "number": pa.float64(),
     "date": pa.date32(),
+    "partial date": pa.string(),
     "datetime": pa.timestamp("us"),
     "boolean": pa.bool_(),
 }
@@ -40,13 +41,17 @@ CURRENCIES = {
     "rs": "INR", "rs.": "INR", "dollar": "USD", "dollars": "USD", "euro": "EUR", "euros": "EUR", "pounds": "GBP",
     **{code.lower(): code for code in (
         "USD", "EUR", "GBP", "JPY", "INR", "CAD", "AUD", "CHF", "CNY", "SEK", "NOK", "DKK", "PLN", "CZK", "HUF", "BRL",
-        "MXN", "KRW", "TRY", "ZAR", "SGD", "HKD", "NZD", "RUB",
+        "MXN", "KRW", "TRY", "TRL", "ZAR", "SGD", "HKD", "NZD", "RUB", "RUR", "UAH", "ILS", "AED", "SAR", "EGP", "NGN",
+        "KES", "THB", "MYR", "IDR", "PHP", "VND", "TWD", "PKR", "BDT", "ARS", "CLP", "COP", "PEN", "RON", "BGN", "ISK",
+        "DEM", "FRF", "ITL", "ESP",
     )},
 }  # fmt: skip
 """Codes of currencies, by how cells write them."""
 FACTORS = {"thousand": 1e3, "k": 1e3, "million": 1e6, "mn": 1e6, "mio": 1e6, "billion": 1e9, "bn": 1e9}
 MONEY_FACTORS = {**FACTORS, "m": 1e6, "b": 1e9}
 """What a word after a number multiplies it by; a metre is no million, unless it costs something."""
+PARTS_OF_DATES = {"%Y": "%Y", "%Y-%m": "%Y-%m", "%m/%Y": "%Y-%m", "%b %Y": "%Y-%m", "%B %Y": "%Y-%m", "%b-%y": "%Y-%m"}
+"""How a year alone, and a year with its month, may be written, and how ISO writes them."""
 ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _DURATION_KIND = KINDS.index("duration")
 _PADDED = re.compile(r"[-+]?0\d")
@@ -128,16 +133,32 @@ def _read_durations(texts: Sequence[str]) -> dict[str, Quantity | None]:
 
 
 def _learn_date(counts: Mapping[str, int]) -> CellFormat | None:
-    found = learn_format(list(counts))
+    partial = {text for text in counts if _read_partial_date(text) is not None}
+    whole = {text: n for text, n in counts.items() if text not in partial}
+    found = learn_format(list(whole)) if whole else None
     if not isinstance(found, DateFormat):
         return None
-    parsed = {text: n for text, n in counts.items() if parse_date(text, found.pattern) is not None}
-    if not _are_enough(parsed, counts):
+    parsed = {text: n for text, n in whole.items() if parse_date(text, found.pattern) is not None}
+    both = {**parsed, **{text: counts[text] for text in partial}}
+    # A year now and then among dates is part of one; dates now and then among years are something else.
+    if not _are_enough(both, counts) or sum(parsed.values()) * 2 < sum(counts.values()):
         return None
     if found.ambiguous:
         example = next(iter(parsed))
         return CellFormat(doubt=f"which is the day and which the month of '{example}' is open, so it stays text")
-    return CellFormat(type="datetime" if "%H" in found.pattern else "date", format=found.pattern)
+    is_partial = not _are_enough(parsed, counts)
+    type: CellType = "partial date" if is_partial else "datetime" if "%H" in found.pattern else "date"
+    return CellFormat(type=type, format=found.pattern)
+
+
+def _read_partial_date(text: str) -> str | None:
+    """Return a year, or a year and a month, as ISO writes it."""
+    if len(text) > 20 or not text[-1:].isdigit():
+        return None
+    for pattern, iso in PARTS_OF_DATES.items():
+        if (date := parse_date(text, pattern)) is not None:
+            return date.strftime(iso)
+    return None
 
 
 def _learn_number(counts: Mapping[str, int]) -> CellFormat | None:
@@ -212,6 +233,8 @@ def join_types(formats: Iterable[CellFormat], booleans: bool) -> CellType:
         return "number"
     if found == {"date", "datetime"}:
         return "datetime"
+    if found == {"date", "partial date"}:
+        return "partial date"
     return "boolean" if found == {"boolean", "integer"} and booleans else "text"
 
 
@@ -244,6 +267,10 @@ def read_cells(texts: pa.ChunkedArray, type: CellType, how: CellFormat) -> ReadC
         read = [_finish_number(text, found[text], type, how) for text in distinct]
     elif type == "boolean":
         read = [(_read_boolean(text), "", "") for text in distinct]
+    elif type == "partial date":
+        dates = (parse_date(text, how.format) for text in distinct)
+        isos = [f"{date:%Y-%m-%d}" if date else None for date in dates]
+        read = [(iso or _read_partial_date(text), "", "") for iso, text in zip(isos, distinct, strict=True)]
     else:
         dates = (parse_date(text, how.format) for text in distinct)
         read = [(date.date() if date and type == "date" else date, "", "") for date in dates]
@@ -279,7 +306,7 @@ def check_format(type: str, how: str) -> str:
     """Return what is wrong with a format for a type; nothing where it will do."""
     if type in ("integer", "number") and how not in (DURATION, *CONVENTION_NAMES):
         return f"a number has one of the formats {', '.join(map(repr, (*CONVENTION_NAMES, DURATION)))}"
-    if type in ("date", "datetime"):
+    if type in ("date", "partial date", "datetime"):
         try:
             shown = datetime.datetime(2021, 3, 30, 13, 5).strftime(how)
             if "%" in how and parse_date(shown, how) is not None:

@@ -35,8 +35,9 @@ VERSION = 1
 TITLE = """\
 # How `navi unify` makes one table of many. A person may edit it: names, types, formats, which columns are joined.
 # Run it: navi unify FOLDER --spec THIS -o OUT. `table` may be a pattern, such as "shop_*".
-# Types: text, integer, number, date, datetime, boolean. A date's format is %d.%m.%Y or the like; a number's is how
-# 1234.5 is written, or "duration". `currency` and `unit` of a source hold for cells that name none.
+# Types: text, integer, number, date, partial date (some are a year alone), datetime, boolean. The format of a date is
+# %d.%m.%Y or the like, of a number how 1234.5 is written, or "duration". `currency` and `unit` of a source hold for
+# cells that name none.
 """
 DUPLICATES_TITLE = """\
 # Rows about the same thing are merged. Of different values, the one that most rows have is taken; of those that as many
@@ -220,6 +221,9 @@ def plan_unify(
         formats = {ref: learn_cell_format(counts[ref]) for ref in refs}
         notes += [f"{ref}: {each.doubt}." for ref, each in formats.items() if each.doubt]
         type = _choose_type(counts, formats)
+        if type == "text" and {each.type for each in formats.values()} != {"text"}:
+            shown = (f"{ref} {each.type}, '{next(iter(counts[ref]))}'" for ref, each in formats.items() if counts[ref])
+            notes.append(f"'{name}' stays text, its columns are of different types: {'; '.join(shown)}.")
         column = _make_column(_choose(name, taken), type, formats, taken, originals, source_headers)
         columns.append(column)
     return UnifySpec(columns=tuple(columns)), tuple(notes)
@@ -243,7 +247,7 @@ def _list_groups(tables: Mapping[str, Table], matches: Matches) -> Iterable[tupl
     matched: set[ColumnRef] = set()
     for cluster in matches.clusters:
         members: dict[str, list[ColumnRef]] = {}
-        for ref in sorted((each for each in cluster.columns if each in place), key=lambda each: place[each]):
+        for ref in sorted((each for each in cluster.columns if each in place), key=lambda each: _order(each, place)):
             members.setdefault(ref.table, []).append(ref)
             matched.add(ref)
         for rank in range(max(map(len, members.values()), default=0)):
@@ -254,6 +258,11 @@ def _list_groups(tables: Mapping[str, Table], matches: Matches) -> Iterable[tupl
         if ref not in matched:
             rest.setdefault(ref.header, []).append(ref)
     yield from ((None, refs) for refs in rest.values())
+
+
+def _order(ref: ColumnRef, place: Mapping[ColumnRef, int]) -> tuple[list[int], int]:
+    """Return what columns of a cluster are sorted by: their numbers in a list, then their places in the table."""
+    return [int(number) for number in re.findall(r"\d+", ref.header)], place[ref]
 
 
 def _name_groups(groups: Sequence[tuple[str | None, list[ColumnRef]]]) -> list[str]:

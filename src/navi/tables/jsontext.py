@@ -208,6 +208,7 @@ class _Window:
             parts.append(piece)
             total += len(piece)
         self._line, self._counted = self.line, 0
+        self._note_indent()
         self.text, self.position = "".join(parts), 0
         return total > size
 
@@ -226,8 +227,6 @@ class _Window:
         """Move to the next character that is no space or comma, and return it; nothing at the end of the text."""
         while matched := _SPACE.match(self.text, self.position):
             self.position = matched.end()
-            if "\n" in matched.group():
-                self._indent = matched.group().rpartition("\n")[2]
             if self.position < len(self.text):
                 return self.text[self.position]
             if not self.grow():
@@ -255,6 +254,7 @@ class _Window:
 
     def skip(self, wrong: int) -> None:
         """Move behind a value that cannot be decoded from a place on: where its brackets close, or another begins."""
+        self._note_indent()
         if self.text[self.position] != "{":
             # No row, so that what is within it may be some.
             matched = _OPEN_LISTS.match(self.text, self.position + 1)
@@ -273,6 +273,12 @@ class _Window:
                 self._skip_to_sibling(wrong if self.position == 0 else wrong + self.position)
                 return
         self.position = end
+
+    def _note_indent(self) -> None:
+        """Note the spaces before the place that is read next, where it is the first of its line."""
+        before = self.text.rfind("\n", 0, self.position) + 1
+        if before and not self.text[before : self.position].strip():
+            self._indent = self.text[before : self.position]
 
     def _find_end(self) -> int | None:
         """Return where the value that is read next ends, though it is wrong somewhere; None if not in this window."""

@@ -63,8 +63,6 @@ Kind = Literal["rows", "segments", "headers", "attributes"]
 Pooling = Literal["row", "cls", "mean", "values"]
 Dtype = Literal["float32", "float16"]
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
-FILLED = "filled"
-"""Reason of a cell that was not left empty."""
 FILLS_SHOWN = 12
 """Cells shown in the summary, the surest of each column first."""
 CELLS_SHOWN = 6
@@ -166,22 +164,21 @@ def impute(
     write_table(result.filled, out, safe_csv=safe_csv)
     if account is not None:
         write_table(result.cells, account, safe_csv=safe_csv)
-    empty, filled, reliability = result.cells.num_rows, result.num_filled, result.reliability
-    reasons = Counter(result.cells["reason"].to_pylist())
+    empty, filled = result.cells.num_rows, result.num_filled
+    reasons = Counter(reason.partition(": ")[0] for reason in result.cells["reason"].to_pylist())
     facts: dict[str, Any] = {"path": out, "account": account, "empty": empty, "filled": filled, "reasons": reasons}
-    facts |= {"calibration_error": reliability.ece if reliability else None, "notes": result.notes}
     screen.answer_json(facts | {"cells": result.cells.to_pylist()})
-    notes = [f"Note: {note}." for note in result.notes]
-    if reliability:
-        notes.insert(0, f"Confidence is off by {reliability.ece:.3f} on average, measured on cells hidden for it.")
     if not empty:
         screen.summarise(make_heading(f"{out}: the table as it was, no cell is empty"))
     else:
         screen.summarise(
             make_heading(f"{out}: {format_count(filled)} of {count_things(empty, 'empty cell')} filled"),
             *([list_fills(result.cells)] if filled else []),
-            *(f"  {count_things(n, 'cell')} left empty: {reason}" for reason, n in reasons.items() if reason != FILLED),
-            *notes,
+            *(
+                f"  {count_things(n, 'cell')} left empty: {reason}"
+                for reason, n in reasons.items()
+                if reason != "filled"
+            ),
             f"Every empty cell, its best guess and why it was left: {account or '--cells FILE writes it'}",
         )
     note_lost(screen, [read])
@@ -189,16 +186,19 @@ def impute(
 
 def list_fills(cells: pa.Table) -> Any:
     """Return some of the cells that were filled: the surest of each column, then the next."""
-    filled = [cell for cell in cells.to_pylist() if cell["reason"] == FILLED]
+    filled = [cell for cell in cells.to_pylist() if cell["value"] is not None]
     met, ranked = Counter[str](), []
     for cell in sorted(filled, key=lambda cell: -cell["probability"]):
         ranked.append((met[cell["column"]], cell))
         met[cell["column"]] += 1
     rows = [
-        (str(cell["row"]), cell["column"], shorten(cell["value"]), f"{cell['probability']:.2f}", cell["kind"])
+        (
+            *(str(cell["row"]), cell["column"], shorten(cell["value"]), f"{cell['probability']:.2f}"),
+            cell["reason"].partition(": ")[2],
+        )
         for _, cell in sorted(ranked, key=lambda pair: pair[0])[:FILLS_SHOWN]
     ]
-    return make_table(("row", "column", "value", "confidence", "from"), rows, right=("row", "confidence"))
+    return make_table(("row", "column", "value", "confidence", "why"), rows, right=("row", "confidence"))
 
 
 def search(

@@ -144,7 +144,7 @@ def fill_gaps(tour: Tour) -> None:
     for cell in sorted(result.cells.to_pylist(), key=lambda cell: -cell["probability"]):
         row = int(tour.tables[name].row_number[cell["row"] - 1]) - first
         held = tour.truth.gaps.get((name, row, cell["column"]))
-        if cell["reason"] == "filled" and held is not None:
+        if cell["value"] is not None and held is not None:
             records.append({"column": cell["column"], "filled with": cell["value"], "truth": held})
             records[-1] |= {"right": is_same(cell["value"], held), "confidence": cell["probability"]}
             guesses.append(is_same(usual[cell["column"]], held))

@@ -12,12 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.corpus import Encoded, load_attributes
-from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ConfigError
 from navi.tables import TABLE, ReadReport, Table, find_headers, read_table
 from navi.tables.chunk import clean_header, name_columns
-from navi.verbs.calibration import LEAST_CELLS, Calibration, KnownCells, Reliability
-from navi.verbs.candidate_values import CandidateFinder, Candidates, Floats, Gaps, Ints, find_texts
+from navi.verbs.candidate_values import CandidateFinder, Candidates, Gaps
 from navi.verbs.result import TabularResult
 
 if TYPE_CHECKING:
@@ -38,8 +36,6 @@ OWN, TRAINED = "column", "training"
 """Where a guess comes from: a value that the column has, or one that only training tables had."""
 NEW_COLUMNS = "columns never filled"
 """Name of the table that stands for columns without any cell."""
-HIDDEN_SHARE = 0.2
-"""Share of a table's rows that are kept from the evidence to hide cells in."""
 
 ACCOUNT = pa.schema(
     {
@@ -72,21 +68,12 @@ class Fills(TabularResult, Generic[Frame]):
     cells: pa.Table
     """Every empty cell: `row` (its number in the source), `column`, `value` put in or null, `guess` in any case, its
     `probability` and `kind` (`column`, or `training` for a value that only training tables had), and the `reason`:
-    filled, or why not."""
-    calibration: Calibration | None
-    """What made the probabilities, and how reliable they are; None if they are raw."""
-    notes: tuple[str, ...]
-    """What a reader of the probabilities should know."""
+    filled, or why not, and where the guess comes from."""
 
     @property
     def num_filled(self) -> int:
         """Number of cells that were filled."""
-        return sum(reason == FILLED for reason in self.cells["reason"].to_pylist())
-
-    @property
-    def reliability(self) -> Reliability | None:
-        """How far the probabilities are off, on cells hidden to measure it; None if they are raw."""
-        return self.calibration.reliability if self.calibration else None
+        return int(self.cells.num_rows - self.cells["value"].null_count)
 
     def to_arrow(self) -> pa.Table:
         """Return the account of the cells."""
@@ -99,15 +86,11 @@ def impute_table(
     *,
     confidence: float = 0.0,
     columns: Sequence[str] | None = None,
-    calibration: Calibration | None = None,
-    hidden_cells: int = 400,
-    seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fills[Frame]:
     """Fill the empty cells of a frame, or of some of its columns, where the probability is at least `confidence`.
 
-    Probabilities are calibrated: by the calibration given, else by one fitted to up to `hidden_cells` present cells of
-    the frame, if there are 100. The frame itself is never changed.
+    The frame itself is never changed.
     """
     if not 0.0 <= confidence <= 1.0:
         raise ConfigError(f"confidence must lie between 0 and 1, got {confidence}.")
@@ -115,81 +98,56 @@ def impute_table(
     empty = EmptyCells(navi, table, columns)
     encoded = navi.encode({table.name: table, **empty.name_new_columns()})
     gaps = empty.find_gaps(encoded)
-    notes: tuple[str, ...] = ()
-    if calibration is None and hidden_cells and len(gaps):
-        calibration, notes = _calibrate(navi, encoded, hidden_cells, seed)
     finder = CandidateFinder(encoded, navi.domain, np.flatnonzero(encoded.arrays.row_table == 0))
-    guesses = guess_cells(finder.find(gaps), len(gaps), calibration, progress)
+    guesses = guess_cells(encoded, finder.find(gaps), len(gaps), progress)
     filled, confidences, account = empty.put_in(guesses, confidence)
-    return Fills(filled=filled, confidences=confidences, cells=account, calibration=calibration, notes=notes)
-
-
-def _calibrate(
-    navi: Navi, encoded: Encoded, hidden_cells: int, seed: int
-) -> tuple[Calibration | None, tuple[str, ...]]:
-    """Return the calibration that cells of the table itself give, and what to say of it."""
-    shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(encoded.arrays.row_table == 0))
-    held, rest = np.split(shuffled, [int(HIDDEN_SHARE * len(shuffled))])
-    gaps, values = hide_cells(encoded.arrays, held, hidden_cells, seed=seed)
-    if len(gaps) < LEAST_CELLS:
-        return None, (f"probabilities are raw and may be too high: checking them takes {LEAST_CELLS} cells that hold "
-                      f"something in a fifth of the rows, and there are {len(gaps)}. Look at the fills before you use "
-                      "them, ask for more confidence, or give a table with more rows",)  # fmt: skip
-    candidates = CandidateFinder(encoded, navi.domain, rest).find(gaps)
-    fitted = fit_calibration(candidates, encoded.values.take(pa.array(values)), seed=seed)
-    return fitted, (f"probabilities are calibrated on {len(gaps)} hidden cells of the table itself",)
-
-
-def hide_cells(arrays: SegmentArrays, rows: Ints, num_cells: int, *, seed: int) -> tuple[Gaps, Ints]:
-    """Draw cells of some rows, each to be asked for with the rest of its row in sight, and return their values, too."""
-    _, cells = gather_ranges(arrays.row_offsets, rows[np.diff(arrays.row_offsets)[rows] > 1])
-    cells = np.random.default_rng(seed).permutation(cells)[:num_cells]
-    gaps = Gaps(row=arrays.cell_row[cells], column=arrays.cell_column[cells])
-    return gaps, arrays.segment_value[arrays.row_segments[cells]].astype(np.int64)
-
-
-def fit_calibration(candidates: Iterable[Candidates], truth: pa.Array, *, seed: int = 0) -> Calibration:
-    """Return the calibration that the candidates of hidden cells give; `truth` has the text that each cell holds."""
-    cells = []
-    for found in candidates:
-        right = find_texts(truth.take(pa.array(found.gaps)), found.values.keys)
-        known = found.number == right[:, None]
-        cells.append(KnownCells(evidence=found.evidence, unseen=found.values.unseen, right=known))
-    return Calibration.fit(cells, seed=seed)
+    return Fills(filled=filled, confidences=confidences, cells=account)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guesses:
-    """One guess a gap.
+class Guess:
+    """The best candidate of a gap."""
 
-    **Shape**: M gaps.
-    """
-
-    texts: list[str | None]
-    """(M,) the value as its column writes it; None where its column has no known values."""
-    probability: Floats
-    """(M,) how likely it is; 0 where there is none."""
-    kind: list[str | None]
-    """(M,) OWN or TRAINED."""
+    text: str
+    """The value as its column writes it."""
+    probability: float
+    """How likely it is."""
+    kind: str
+    """OWN or TRAINED."""
+    source: str
+    """Where it comes from: the row that it was taken from and why, in words."""
 
 
 def guess_cells(
+    encoded: Encoded,
     candidates: Iterable[Candidates],
     num_gaps: int,
-    calibration: Calibration | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Guesses:
-    """Return the best candidate of each gap; without a calibration, by the usual weights and with raw probabilities."""
-    texts: list[str | None] = [None] * num_gaps
-    kind: list[str | None] = [None] * num_gaps
-    probability = np.zeros(num_gaps)
+) -> list[Guess | None]:
+    """Return the best candidate of each gap; None where its column has no known values."""
+    guesses: list[Guess | None] = [None] * num_gaps
     for found in candidates:
-        best, probability[found.gaps] = (calibration or Calibration()).answer(found.evidence, found.values.unseen)
-        for gap, number in zip(found.gaps.tolist(), found.number[np.arange(len(best)), best].tolist(), strict=True):
-            texts[gap], kind[gap] = found.values.texts[number], OWN if found.values.own[number] else TRAINED
+        for cell, (gap, value) in enumerate(zip(found.gaps.tolist(), found.best.tolist(), strict=True)):
+            guesses[gap] = Guess(
+                text=found.values.texts[value],
+                probability=float(found.probability[cell]),
+                kind=OWN if found.values.own[value] else TRAINED,
+                source=_explain(encoded, found, cell),
+            )
         if progress:
             progress(len(found.gaps), num_gaps)
-    return Guesses(texts=texts, probability=probability, kind=kind)
+    return guesses
+
+
+def _explain(encoded: Encoded, found: Candidates, cell: int) -> str:
+    """Return in words where a candidate comes from."""
+    example, others = int(found.example[cell]), int(found.beside[cell])
+    if example < 0:
+        return f"the commonest value of {'the column' if found.values.own[found.best[cell]] else 'training tables'}"
+    column, row = encoded.headers[int(found.header[cell])].as_py(), int(encoded.row_number[example])
+    if others == 1:
+        return f"copied from row {row}, the only one with the same {column}"
+    return f"{found.agree[cell]} of {others} rows with the same {column} have it, first row {row}"
 
 
 class EmptyCells:
@@ -255,36 +213,38 @@ class EmptyCells:
         numbers = np.array([column_of.get(header, -1) for header in self._headers], dtype=np.int64)
         return Gaps(row=place[self._row[self._chosen]], column=numbers[self._column[self._chosen]])
 
-    def put_in(self, guesses: Guesses, confidence: float) -> tuple[Any, Any, pa.Table]:
+    def put_in(self, guesses: Sequence[Guess | None], confidence: float) -> tuple[Any, Any, pa.Table]:
         """Return the frame filled, the probabilities of what was put in, and the account of all empty cells."""
         row_number, headers = self._table.row_number[self._row], np.array(self._headers, object)[self._column]
         facts = zip(row_number.tolist(), headers, self._reason.tolist(), strict=True)
         account = [{"row": row, "column": header, "reason": reason} for row, header, reason in facts]
         put: dict[int, tuple[list[int], list[Any], list[float]]] = {}
-        for number, cell in enumerate(self._chosen.tolist()):
-            column, text = int(self._column[cell]), guesses.texts[number]
-            probability = float(guesses.probability[number])
-            value, reason = self._judge(column, text, probability, confidence)
-            account[cell] |= {"guess": text, "probability": probability, "kind": guesses.kind[number], "reason": reason}
+        for guess, cell in zip(guesses, self._chosen.tolist(), strict=True):
+            if guess is None:
+                account[cell]["reason"] = NO_GUESS
+                continue
+            column = int(self._column[cell])
+            value, reason = self._judge(column, guess, confidence)
+            account[cell] |= {"guess": guess.text, "probability": guess.probability, "kind": guess.kind}
+            account[cell]["reason"] = f"{reason}: {guess.source}"
             if reason == FILLED:
-                account[cell]["value"] = text
+                account[cell]["value"] = guess.text
                 rows, values, sure = put.setdefault(column, ([], [], []))
                 rows.append(int(self._row[cell]))
                 values.append(value)
-                sure.append(probability)
+                sure.append(guess.probability)
         filled = self._frame.fill({column: (rows, values) for column, (rows, values, _) in put.items()})
         confidences = self._frame.tabulate({column: (rows, sure) for column, (rows, _, sure) in put.items()})
         return filled, confidences, pa.Table.from_pylist(account, ACCOUNT)
 
-    def _judge(self, column: int, text: str | None, probability: float, confidence: float) -> tuple[Any, str]:
+    def _judge(self, column: int, guess: Guess, confidence: float) -> tuple[Any, str]:
         """Return a guess in the column's type and FILLED, or None and why it is not put in."""
-        parse = self._parsers[column]
-        if text is None or parse is None:
-            return None, NO_GUESS
-        if probability < confidence:
+        if guess.probability < confidence:
             return None, f"below confidence {confidence:g}"
+        parse = self._parsers[column]
+        assert parse is not None, "a column that cannot be filled was asked for"
         try:
-            return parse(text), FILLED
+            return parse(guess.text), FILLED
         except CANNOT:
             return None, WRONG_TYPE
 

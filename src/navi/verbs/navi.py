@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from navi.training import Domain
-    from navi.verbs.calibration import Calibration
     from navi.verbs.impute import Fills
     from navi.verbs.link import Pairs
     from navi.verbs.match import Decision, Matches, SchemaMatches
@@ -335,29 +334,15 @@ class Navi:
         *,
         confidence: float = 0.0,
         columns: Sequence[str] | None = None,
-        calibration: Calibration | None = None,
-        hidden_cells: int = 400,
-        seed: int = 0,
         progress: Progress | None = None,
     ) -> Fills[Frame]:
         """Return the frame with its empty cells filled, and how sure each fill is; below `confidence` none is made.
 
-        With `columns`, only these are filled. Probabilities are calibrated on up to `hidden_cells` cells of the frame
-        itself (0 leaves them raw), or by the `calibration` of an earlier result. A stream, a lazy frame and one row
-        come back whole.
+        With `columns`, only these are filled. A stream, a lazy frame and one row come back whole.
         """
         from navi.verbs.impute import impute_table
 
-        return impute_table(
-            self,
-            frame,
-            confidence=confidence,
-            columns=columns,
-            calibration=calibration,
-            hidden_cells=hidden_cells,
-            seed=seed,
-            progress=progress,
-        )
+        return impute_table(self, frame, confidence=confidence, columns=columns, progress=progress)
 
 
 def _open(kind: type[Navi], folder: Path, device: str, precision: str, tokens_per_batch: int) -> Navi:

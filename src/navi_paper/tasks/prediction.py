@@ -10,9 +10,9 @@ from navi.corpus.arrays import ROLE_LOW, ROLES, SegmentArrays, count_up, gather_
 from navi.randomness import fold, make_key, permute
 from navi.training.export import survey_domain
 from navi.training.validation import NO_TOKEN, read_tokens
-from navi.verbs.calibration import LEAST_CELLS, measure_reliability
-from navi.verbs.candidate_values import CandidateFinder
-from navi.verbs.impute import fit_calibration, guess_cells, hide_cells
+from navi.verbs.calibration import measure_reliability
+from navi.verbs.candidate_values import CandidateFinder, Gaps
+from navi.verbs.impute import guess_cells
 from navi_paper.data import SPLITS, EvaluationData, Task, TaskResult, draw_members
 from navi_paper.encoder import (
     IMPUTES,
@@ -203,38 +203,39 @@ def draw_names(data: EvaluationData) -> dict[str, dict[int, str]]:
 def measure_imputation(encoder: NaviTableEncoder, data: EvaluationData) -> TaskResult:
     """Measure `accuracy`, `answered`, `ece` and `brier` of values put into hidden cells of test rows, one a row.
 
-    Training rows are the evidence, validation rows what probabilities are calibrated on; where those are too few,
-    probabilities are raw and `calibrated` is 0. Kept of each cell that got a value: its `probability`, whether it is
-    `right`, and the `role` of its column.
+    Training rows are the evidence. Kept of each cell that got a value: its `probability`, whether it is `right`, and
+    the `role` of its column.
     """
-    corpus, num_cells, seed = data.corpus, data.config.rows, data.config.seed
-    arrays = corpus.arrays
-    gaps, value_M = hide_cells(arrays, corpus.rows_of("test"), len(arrays.row_segments), seed=seed)
-    one_a_row = np.sort(np.unique(gaps.row, return_index=True)[1])[:num_cells]
-    gaps, value_M = gaps.take(one_a_row), value_M[one_a_row]
+    corpus, arrays = data.corpus, data.corpus.arrays
+    gaps, value_M = hide_cells(arrays, corpus.rows_of("test"), data.config.rows, data.config.seed)
     if not len(gaps):
         return TaskResult({})
     finder = CandidateFinder(corpus, survey_domain(corpus), corpus.rows_of("train"))
-    known, value = hide_cells(arrays, corpus.rows_of("validation"), 2 * num_cells, seed=seed)
-    calibration = None
-    if len(known) >= LEAST_CELLS:
-        calibration = fit_calibration(finder.find(known), corpus.values.take(pa.array(value)), seed=seed)
-    guesses = guess_cells(finder.find(gaps), len(gaps), calibration)
+    guesses = guess_cells(corpus, finder.find(gaps), len(gaps))
     truth = corpus.values.take(pa.array(value_M)).to_pylist()
-    answered_M = np.array([text is not None for text in guesses.texts])
-    right_M = np.array([(a or "").lower() == b.lower() for a, b in zip(guesses.texts, truth, strict=True)])
-    probability, right = guesses.probability[answered_M], right_M[answered_M]
     role_M = np.array(ROLES)[arrays.column_role[gaps.column]]
+    answered_M = np.array([guess is not None for guess in guesses])
+    probability = np.array([guess.probability for guess in guesses if guess is not None])
+    pairs = [(guess.text, text) for guess, text in zip(guesses, truth, strict=True) if guess is not None]
+    right = np.array([guess.lower() == text.lower() for guess, text in pairs], np.bool_)
     return TaskResult(
         {
-            "accuracy": float(right_M.mean()),
+            "accuracy": float(right.sum() / len(gaps)),
             "answered": float(answered_M.mean()),
-            "calibrated": float(calibration is not None),
             "ece": measure_reliability(probability, right).ece,
             "brier": float(np.square(probability - right).mean()) if len(right) else 0.0,
         },
         {"probability": probability.astype(np.float32), "right": right, "role": role_M[answered_M]},
     )
+
+
+def hide_cells(arrays: SegmentArrays, rows: Ints, num_cells: int, seed: int) -> tuple[Gaps, Ints]:
+    """Draw one cell of each of some rows that have others, and return these cells and their values."""
+    rows = np.random.default_rng(seed).permutation(rows[np.diff(arrays.row_offsets)[rows] > 1])[:num_cells]
+    drawn = np.random.default_rng(seed).random(len(rows))
+    cells = arrays.row_offsets[rows] + (drawn * np.diff(arrays.row_offsets)[rows]).astype(np.int64)
+    gaps = Gaps(row=rows, column=arrays.cell_column[cells])
+    return gaps, arrays.segment_value[arrays.row_segments[cells]].astype(np.int64)
 
 
 _TOKENS = frozenset({PREDICTS_TOKENS})

@@ -109,20 +109,28 @@ def tabulate(arrays: SegmentArrays) -> NDArray[np.int64]:
     return table
 
 
-def vote(navi: Navi, encoded: Encoded, gaps: Gaps, found: Candidates, mixed: bool) -> None:
+def embed_values(navi: Navi, encoded: Encoded) -> NDArray[np.float32]:
+    """Return the encoder's vector of each value, read as a text."""
+    texts = [text[:60] for text in encoded.values.to_pylist()]
+    return embed_texts(navi.runner, TextTokenizer(navi.tokenizer), texts)
+
+
+def vote(embedded: NDArray[np.float32], arrays: SegmentArrays, gaps: Gaps, found: Candidates, mixed: bool) -> None:
     """Put the value for which the nearest rows vote in the place of the likeliest."""
-    arrays, values, table = encoded.arrays, found.values, tabulate(encoded.arrays)
+    values, table = found.values, tabulate(arrays)
     rows, column = gaps.row[found.gaps], int(gaps.column[0])
     cosine = np.zeros((len(rows), len(values.row)))
     for other in np.delete(np.arange(arrays.num_columns), column):
-        segments, place = np.unique(table[:, other], return_inverse=True)
-        texts = encoded.values.take(pa.array(arrays.segment_value[segments[segments >= 0]])).to_pylist()
-        vectors = embed_texts(navi.runner, TextTokenizer(navi.tokenizer), [text[:60] for text in texts])
-        vectors = np.pad(vectors - vectors.mean(axis=0), ((len(segments) - len(texts), 0), (0, 0)))
+        filled = table[:, other] >= 0
+        vectors = np.where(filled[:, None], embedded[arrays.segment_value[table[:, other]]], 0.0)
+        vectors -= filled[:, None] * vectors.sum(axis=0) / max(filled.sum(), 1)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-6)
-        cosine += vectors[place[rows]] @ vectors[place[values.row]].T
+        cosine += vectors[rows] @ vectors[values.row].T
+    cosine /= np.sqrt(
+        np.maximum(np.multiply.outer(*((table[some] >= 0).sum(axis=1) for some in (rows, values.row))), 1)
+    )
     nearest = np.argsort(-cosine, axis=1, kind="stable")[:, :10]
-    weight = np.exp((np.take_along_axis(cosine, nearest, axis=1) - cosine.max(axis=1, keepdims=True)) * 10)
+    weight = np.exp(10 * (np.take_along_axis(cosine, nearest, axis=1) - 1))
     votes = 0.01 * np.tile(values.share, (len(rows), 1))
     np.add.at(votes, (np.arange(len(rows))[:, None], values.cell_value[nearest]), weight)
     votes /= votes.sum(axis=1, keepdims=True)
@@ -150,11 +158,12 @@ def main(options: argparse.Namespace) -> None:
     for _, frame in frames:
         encoded = navi.encode(frame)
         num_tables += 1
+        embedded = None if options.evidence == "profiles" else embed_values(navi, encoded)
         for kind, outcome in outcomes.items():
             for hidden, gaps in draw_gaps(encoded.arrays, kind, np.random.default_rng(options.seed)):
                 for found in CandidateFinder(encoded, navi.domain, hidden=hidden).find(gaps):
-                    if options.evidence != "profiles":
-                        vote(navi, encoded, gaps, found, mixed=options.evidence == "both")
+                    if embedded is not None:
+                        vote(embedded, encoded.arrays, gaps, found, mixed=options.evidence == "both")
                     outcome.add(encoded, gaps, found)
     if options.fit:
         fit(list(outcomes.values()))

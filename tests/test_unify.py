@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from navi.errors import ConfigError, TableError
+from navi.tables import ReadConfig, read_table, read_tables
 from navi.verbs.cell_types import learn_cell_format, read_cells
 from navi.verbs.match import ColumnCluster, ColumnRef, Matches
 from navi.verbs.unify import (
@@ -154,21 +155,33 @@ def test_texts_and_headers_come_along_when_asked_for():
     ]
 
 
+def test_every_cell_of_every_table_is_in_the_unified_one(reference_navi, catalogues):
+    tables = read_tables(catalogues, ReadConfig(max_family=None))
+    found = reference_navi.unify(tables)
+    cells = sum(table.text.num_rows * table.text.num_columns - count_nulls(table.text) for table in tables.values())
+    values = found.table.select([column.name for column in found.spec.columns])
+    unread = found.table["_unread"].to_pylist() if "_unread" in found.table.column_names else []
+    kept = (
+        values.num_rows * values.num_columns
+        - count_nulls(values)
+        + sum(len(json.loads(each)) for each in unread if each)
+    )
+    assert kept == cells
+
+
+def count_nulls(table):
+    return sum(column.null_count for column in table.columns)
+
+
 def test_every_member_of_a_list_is_there_and_the_first_alone_are_matched(reference_navi):
     rows = [{"title": "dark city", "cast": [f"actor {number}" for number in range(6)]}]
     found = reference_navi.unify({"a": rows, "b": [{"title": "red house", "cast": ["Eve"]}]})
     assert {f"actor {number}" for number in range(6)} <= set(found.table.to_pylist()[0].values())
     assert "Eve" in found.table.to_pylist()[1].values()
     table = unify_columns(["1"])[0].table
-    assert leave_out_members(read(table), 3).headers == read(table).headers
+    assert leave_out_members(read_table(table), 3).headers == read_table(table).headers
     nested = pa.table({name: ["x"] for name in ("cast.0.role.0", "cast.0.role.3", "cast.4", "sales.2015")})
-    assert leave_out_members(read(nested), 3).headers == ("cast.0.role.0", "sales.2015")
-
-
-def read(frame):
-    from navi.tables import read_table
-
-    return read_table(frame)
+    assert leave_out_members(read_table(nested), 3).headers == ("cast.0.role.0", "sales.2015")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from navi.backbones import BASE_FOLDER
 from navi.cli import app
 from navi.errors import ConfigError, MissingExtraError, NaviError, TrainingError
 from navi.report import Page, Section, save_page
@@ -298,6 +299,13 @@ def test_a_model_that_is_there_is_evaluated_as_it_is(evaluate, model_dir):
     arguments = ("--take", f"navi={model_dir}", "--models", "navi", "--tasks", "generative", "--json")
     printed = json.loads(evaluate(*arguments).stdout)
     assert (printed["done"], printed["failed"]) == (1, [])
+
+
+def test_a_model_of_another_backbone_is_refused_in_one_line(evaluate):
+    arguments = ("--take", f"navi={BASE_FOLDER}", "--models", "navi", "--tasks", "generative")
+    message = evaluate(*arguments, code=2).stderr
+    assert f"navi: The model 'navi' in {BASE_FOLDER} has another backbone than " in message
+    assert message.count("\n") == 1
 
 
 def test_a_cell_that_fails_is_listed(evaluate, tmp_path):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from navi.backbones import WEIGHTS_FILE
+from navi.backbones import WEIGHTS_FILE, load_tokenizer
 from navi.errors import ConfigError, MissingExtraError
 from navi.files import digest_file
 from navi.report import write_report
@@ -187,6 +187,8 @@ def evaluate(
     for each in sorted(set(taken or {}) - set(models)):
         raise ConfigError(f"The model '{each}' is taken, but not among those compared: {', '.join(models)}.")
     opened, results = open_corpus(corpus), Results.open(out)
+    for each, folder in (taken or {}).items():
+        check_taken(each, folder, opened)
     known_tasks = {task.name: task for task in TASKS}
     chosen = check_names("task", known_tasks if tasks is None else tasks, known_tasks)
     grid_config = GridConfig(
@@ -210,6 +212,16 @@ def evaluate(
         # The figures are kept: `navi report` draws them where the extra is there.
         summary.left_out["report.html"] = str(error)
     return summary
+
+
+def check_taken(name: str, folder: Path, corpus: Corpus) -> None:
+    """Refuse a model whose tokens are not those of the corpus."""
+    has_tokenizer = (folder / TOKENIZER_FILE).is_file()
+    if has_tokenizer and load_tokenizer(folder).get_vocab() != corpus.tokenizer.get_vocab():
+        raise ConfigError(
+            f"The model '{name}' in {folder} has another backbone than {corpus.path}: their tokenizers differ. "
+            "Prepare the tables again with --backbone and that folder."
+        )
 
 
 def check_names(what: str, names: Iterable[str], known: Iterable[str]) -> Iterable[str]:

@@ -161,6 +161,8 @@ def unify(
         bool, typer.Option("--source-headers", help="Keep the header that each cell stood under.")
     ] = False,
     overwrite: Overwrite = False,
+    sheet: Sheet = None,
+    safe_csv: SafeCsv = False,
     device: Device = None,
     quiet: Quiet = False,
 ) -> None:
@@ -179,6 +181,7 @@ def unify(
     with show_progress(screen) as meter:
         meter.wait("Reading the tables")
         unreadable: list[str] = []
+        paths = pick_sheet(paths, sheet)
         tables = read_tables(paths, ReadConfig(max_family=None), unreadable=unreadable)
         if spec is not None:
             found = unify_tables(tables, UnifySpec.load(spec))
@@ -194,7 +197,7 @@ def unify(
                 originals=originals,
                 source_headers=source_headers,
             )
-    write_table(found.table, out)
+    write_table(found.table, out, safe_csv=safe_csv)
     if write_spec is not None:
         found.spec.save(write_spec)
     shared = [column for column in found.spec.columns if len(column.sources) > 1]

@@ -18,6 +18,7 @@ from navi.cli.console import (
     format_duration,
     make_heading,
     make_table,
+    quote,
     shorten,
 )
 from navi.cli.options import (
@@ -31,6 +32,7 @@ from navi.cli.options import (
     Sheet,
     TablePath,
     pick_sheet,
+    show_model,
     split_names,
 )
 from navi.cli.prepare import note_lost, summarise_reports
@@ -243,7 +245,9 @@ def search(
         screen.answer_json([asdict(each) for each in neighbours])
         screen.answer(list_neighbours(neighbours))
         if index is not None:
-            screen.note(f"Next, search faster:  the index in {index} is kept; name it again with --index")
+            asked = f"--like {quote(like)}" if like is not None else f"--row {quote(row or '')}"
+            command = f"navi search {show_model(model)}{quote(*paths)} --index {quote(index)} {asked}"
+            screen.suggest(command, "search faster: the index is kept")
 
 
 def parse_row(text: str) -> tuple[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 import types
 import typing
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache
@@ -95,9 +96,10 @@ def _fits(value: Any, kind: Any) -> bool:
         return any(_fits(value, member) for member in members)
     if origin is Literal:
         return value in members
-    if origin in (tuple, list):
-        return isinstance(value, origin) and all(_fits(entry, members[0]) for entry in value)
-    if origin is dict:
+    if origin in (tuple, list, Sequence):
+        kinds = (tuple, list) if origin is Sequence else origin
+        return isinstance(value, kinds) and all(_fits(entry, members[0]) for entry in value)
+    if origin in (dict, Mapping):
         return isinstance(value, dict) and all(_fits(entry, members[1]) for entry in value.values())
     return type(value) is kind
 
@@ -142,8 +144,8 @@ def _describe(kind: Any) -> str:
         return " or ".join(_describe(member) for member in members)
     if origin is Literal:
         return "one of " + ", ".join(repr(choice) for choice in members)
-    if origin in (tuple, list):
+    if origin in (tuple, list, Sequence):
         return f"a list of {_describe(members[0])}"
-    if origin is dict or typing.is_typeddict(kind):
+    if origin in (dict, Mapping) or typing.is_typeddict(kind):
         return "an object"
     return _NAMES.get(kind, str(kind))

@@ -1,11 +1,13 @@
-"""A process that runs `navi`, and may be killed at one of its writes or have little room on its disk.
+"""A process that runs `navi`, and may be killed at one of its writes, lose its rights there, or have little room.
 
 `tests/faults/conftest.py` runs it with these globals: ARGUMENTS, FOLDER to work in, OUTPUT for all that it prints,
-KILL_AT (number of the write, from 0, or None) and ROOM (bytes that a file may have, or None).
+STOP_AT (number of the write, from 0, or None), REVOKED (a folder that can then no longer be written to; None kills) and
+ROOM (bytes that a file may have, or None).
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import signal
@@ -15,12 +17,15 @@ CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.trun
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 os.chdir(FOLDER)  # noqa: F821
-printed = os.open(OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)  # noqa: F821
+printed = os.open(OUTPUT, os.O_WRONLY)  # noqa: F821
 os.dup2(printed, 1)
 os.dup2(printed, 2)
 sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
 if ROOM is not None:  # noqa: F821
     resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, ROOM))  # noqa: F821
+if REVOKED is not None:  # noqa: F821
+    # Root may write anywhere: it does without that right.
+    ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
 seen = 0
 
 
@@ -28,9 +33,11 @@ def count(event: str, arguments: tuple[object, ...]) -> None:
     """Count the changes that are made to files, and die at the one that is wanted."""
     global seen
     if event in CHANGES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES):
-        if seen == KILL_AT:  # noqa: F821
-            signal.raise_signal(signal.SIGKILL)
         seen += 1
+        if seen == (STOP_AT or 0) + 1 and STOP_AT is not None:  # noqa: F821
+            if REVOKED is None:  # noqa: F821
+                signal.raise_signal(signal.SIGKILL)
+            os.chmod(REVOKED, 0o555)  # noqa: F821, PTH101
 
 
 sys.addaudithook(count)

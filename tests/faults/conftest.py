@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import runpy
@@ -55,10 +56,20 @@ def run_process(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended
     output = tmp_path_factory.mktemp("printed") / "output"
 
     def run(
-        folder: Path, *arguments: object, at: int | None = None, after: float | None = None, room: int | None = None
+        folder: Path,
+        *arguments: object,
+        at: int | None = None,
+        after: float | None = None,
+        room: int | None = None,
+        revoked: Path | None = None,
     ) -> Ended:
         given = {"ARGUMENTS": [str(each) for each in arguments], "FOLDER": str(folder), "OUTPUT": str(output)}
-        given |= {"KILL_AT": at, "ROOM": room}
+        given |= {"STOP_AT": at, "ROOM": room, "REVOKED": None if revoked is None else str(revoked)}
+        # What is printed goes through a pipe: it must not count as a file that has little room.
+        output.unlink(missing_ok=True)
+        os.mkfifo(output)
+        pipe = os.open(output, os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
         process = context.Process(target=runpy.run_path, args=(str(CHILD),), kwargs={"init_globals": given})
         process.start()
         process.join(LONGEST if after is None else after)
@@ -67,7 +78,9 @@ def run_process(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended
             process.join()
             assert after is not None, f"navi {arguments} hangs"
         counted = Path(f"{output}.writes")
-        ended = Ended(process.exitcode, output.read_text(), int(counted.read_text()) if counted.exists() else 0)
+        with os.fdopen(pipe) as printed:
+            text = printed.read()
+        ended = Ended(process.exitcode, text, int(counted.read_text()) if counted.exists() else 0)
         counted.unlink(missing_ok=True)
         assert "Traceback" not in ended.output, ended.output
         return ended

@@ -10,11 +10,15 @@ from typing import Any
 
 from navi.errors import ConfigError
 from navi.files import read_json, write_json
+from navi.settings import construct
 
 PAGE_FILE = "page.json"
 """The file of a results folder that holds its page."""
 FORMAT = 2
 """The format of that file; goes up when old ones cannot be read any more."""
+
+MOST_DIGITS = 15
+"""Digits behind the point that a figure of 64 bits may have."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class ReportColumn:
     def __post_init__(self) -> None:
         if self.best not in (None, "highest", "lowest"):
             raise ConfigError(f"best of column '{self.name}' must be one of highest, lowest, got '{self.best}'.")
+        if not 0 <= self.digits <= MOST_DIGITS:
+            raise ConfigError(f"digits of column '{self.name}' must be at most {MOST_DIGITS}, got {self.digits}.")
 
 
 @dataclass(frozen=True)
@@ -212,11 +218,11 @@ def load_page(folder: str | Path) -> Page:
     if content.get("format") != FORMAT:
         raise ConfigError(f"Cannot read {file}: its format is {content.get('format')}, this version reads {FORMAT}.")
     try:
-        sections = [
-            Section(each["title"], each["text"], tuple(_load_item(item) for item in each["items"]))
-            for each in content["sections"]
-        ]
-        return Page(content["title"], content["lead"], tuple(sections))
+        del content["format"]
+        for section in content["sections"]:
+            section["items"] = tuple(_load_item(item) for item in section["items"])
+        sections = tuple(construct(Section, section) for section in content["sections"])
+        return construct(Page, {**content, "sections": sections})
     except (KeyError, TypeError, AttributeError, ConfigError) as error:
         raise ConfigError(f"Cannot read {file}: {error}. Make the results again.") from error
 
@@ -224,9 +230,11 @@ def load_page(folder: str | Path) -> Page:
 def _load_item(written: dict[str, Any]) -> Item:
     content = written["content"]
     if written["kind"] == "ReportTable":
-        content["columns"] = [ReportColumn(**column) for column in content["columns"]]
-        content["rows"] = [
-            [Measurement(**cell) if isinstance(cell, dict) else cell for cell in row] for row in content["rows"]
-        ]
-    item: Item = KINDS[written["kind"]](**content)
+        content["columns"] = [construct(ReportColumn, column) for column in content["columns"]]
+        content["rows"] = [[_load_cell(cell) for cell in row] for row in content["rows"]]
+    item: Item = construct(KINDS[written["kind"]], content)
     return item
+
+
+def _load_cell(written: Any) -> Any:
+    return construct(Measurement, written) if isinstance(written, dict) else written

@@ -366,6 +366,8 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
         arrays = {path.stem: np.load(path, mmap_mode="r") for path in folder.glob("*.npy")}
         with pa.memory_map(str(folder / ROWS_FILE)) as source:
             rows = pa.ipc.open_file(source).read_all()
+        if not facts["num_rows"] == len(arrays["vectors"]) == rows.num_rows:
+            raise ValueError(f"it should have {facts['num_rows']} rows and has {rows.num_rows}")
         return SearchIndex(
             navi=navi,
             whitening=Whitening(arrays["space_mean"], arrays["space_transform"]),

@@ -85,6 +85,8 @@ _SPECS = (
         for each in ABLATIONS
     ),
 )
+EPOCHS = 2
+"""Times that every model sees each training row, unless settings say otherwise, as in the paper."""
 SPECS = {spec.name: spec for spec in _SPECS}
 """All that can be compared, by name."""
 
@@ -92,7 +94,8 @@ SPECS = {spec.name: spec for spec in _SPECS}
 def make_config(spec: ModelSpec, shared: PretrainConfig, seed: int) -> PretrainConfig:
     """Return a model's settings: its own model, masking and losses; backbone, batches and optimiser as for all."""
     own = make_preset(spec.preset, spec.ablation) if spec.preset else shared
-    training = replace(shared.training, seed=seed)
+    # All models see each row as often, however the validation loss of one goes.
+    training = replace(shared.training, seed=seed, epochs=shared.training.epochs or EPOCHS)
     return replace(own, backbone=shared.backbone, sampler=shared.sampler, training=training)
 
 

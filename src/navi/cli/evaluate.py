@@ -70,7 +70,11 @@ def evaluate(
     screen, opened = Screen(quiet=quiet, as_json=as_json), Corpus.open(corpus, verify=True)
     amounts = {key: value for key, value in (("rows", rows), ("runs", runs)) if value is not None}
     settings = make_pretrain_config(
-        str(opened.config.backbone), preset=None, ablation=None, file=config, flags={"training.max_steps": max_steps}
+        str(opened.config.backbone),
+        preset="default",
+        ablation=None,
+        file=config,
+        flags={"training.max_steps": max_steps},
     )
     with show_progress(screen) as meter:
         summary = evaluate_models(

@@ -54,7 +54,8 @@ def check_folder(folder: Path) -> None:
     is_begun = (folder / "checkpoints").is_dir() or was_locked(folder)
     if is_begun and not (folder / RECORD_FILE).is_file():
         raise ModelError(
-            f"{folder} holds a run that is not finished. Finish it first: navi pretrain CORPUS -o {folder} --resume."
+            f"{folder} holds a run that is not finished. Finish it first: navi pretrain CORPUS -o {folder} --resume "
+            "(or --finish, to take it as it is)."
         )
     for name in list_model_files(folder):
         if not (folder / name).is_file():

@@ -31,6 +31,7 @@ STAGES = (
     "verbs",
     "report",
     "sklearn",
+    "server",
     "cli",
     "__init__",
     "__main__",

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from navi.cli import ask_columns, ask_rows, demo, evaluate, prepare, pretrain
+from navi.cli import ask_columns, ask_rows, demo, evaluate, prepare, pretrain, serve
 from navi.errors import NaviError, TrainingError, escape_controls
 from navi.version import VERSION
 
@@ -101,12 +101,13 @@ GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
         ask_rows.impute,
         ask_rows.search,
     ),
+    "Serve": (serve.serve,),
     "Measure": (evaluate.evaluate, evaluate.report),
 }
 """The verbs, in the groups that the help shows; the first line of each one's docstring is its help."""
 EXAMPLES: dict[str, tuple[str, ...]] = {
     name: examples
-    for module in (demo, prepare, pretrain, ask_columns, ask_rows, evaluate)
+    for module in (demo, prepare, pretrain, ask_columns, ask_rows, serve, evaluate)
     for name, examples in module.EXAMPLES.items()
 }
 
@@ -115,5 +116,5 @@ for _group, _verbs in GROUPS.items():
     for _verb in _verbs:
         _examples = EXAMPLES[_verb.__name__]
         _epilog = "\n\n".join(("Example:" if len(_examples) == 1 else "Examples:", *_examples))
-        _needs_arguments = _verb is not demo.demo
+        _needs_arguments = _verb not in (demo.demo, serve.serve)
         app.command(_verb.__name__, epilog=_epilog, rich_help_panel=_group, no_args_is_help=_needs_arguments)(_verb)

@@ -1,0 +1,103 @@
+"""A bounded queue before one thread: what is alike runs at once, and what does not fit is refused."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Condition, Thread
+from typing import Any
+
+Run = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+class QueueFullError(Exception):
+    """The queue has as many requests as it may."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Job:
+    """Something to do for one request."""
+
+    run: Run
+    """Takes the payloads of jobs of one kind, and returns an answer for each."""
+    payload: Any
+    size: int
+    """Its rows."""
+    kind: Hashable = None
+    """Jobs of one kind may run at once; None runs alone."""
+    future: Future[Any] = field(default_factory=Future)
+
+
+class JobQueue:
+    """Runs jobs in their order in a thread of its own; those of a kind that wait together run as one batch."""
+
+    def __init__(self, *, places: int, batch_rows: int) -> None:
+        self.places, self.batch_rows = places, batch_rows
+        self.taken = 0
+        """Requests that have a place: being read, waiting or running."""
+        self.is_open = True
+        self._waiting: deque[Job] = deque()
+        self._changed = Condition()
+        self._thread = Thread(target=self._work, name="navi-jobs", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def take_place(self) -> Iterator[None]:
+        """Hold a place while a request is answered; for the event loop's thread alone."""
+        if self.taken >= self.places or not self.is_open:
+            raise QueueFullError
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
+
+    def submit(self, job: Job) -> Future[Any]:
+        """Return what will be the answer; cancelling it takes a job that has not begun from the queue."""
+        with self._changed:
+            self._waiting.append(job)
+            self._changed.notify()
+        return job.future
+
+    def close(self) -> None:
+        """Finish what was taken, and end."""
+        with self._changed:
+            self.is_open = False
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while batch := self._take_batch():
+            begun = [job for job in batch if job.future.set_running_or_notify_cancel()]
+            if begun:
+                self._run(begun)
+
+    def _take_batch(self) -> list[Job]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or not self.is_open)
+            if not self._waiting:
+                return []
+            batch = [self._waiting.popleft()]
+            rows = batch[0].size
+            for job in [each for each in self._waiting if each.kind is not None and each.kind == batch[0].kind]:
+                if rows + job.size <= self.batch_rows:
+                    rows += job.size
+                    batch.append(job)
+                    self._waiting.remove(job)
+            return batch
+
+    def _run(self, batch: list[Job]) -> None:
+        try:
+            answers = batch[0].run([job.payload for job in batch])
+        except BaseException as error:  # noqa: BLE001 - it is the request's, which raises it again
+            if len(batch) == 1:
+                batch[0].future.set_exception(error)
+                return
+            for job in batch:  # whose fault it was shows when each runs alone
+                self._run([job])
+            return
+        for job, answer in zip(batch, answers, strict=True):
+            job.future.set_result(answer)

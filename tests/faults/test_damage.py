@@ -31,7 +31,7 @@ ASKED = {
 ODD = (None, True, -1, 0, 10**7, 10**30, 1.5, 1e308, float("nan"), "", "x", [], {}, [[]], {"a": {"b": []}}, "9" * 5000)
 """What is put in the place of entries."""
 LONGEST = 20
-"""Seconds that a verb may take."""
+"""Seconds of the processor that a verb may take."""
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,13 @@ def within(seconds: int):
     def fail(number, frame):
         raise TimeoutError("it hangs")
 
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, fail)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @pytest.fixture

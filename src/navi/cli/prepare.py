@@ -64,6 +64,9 @@ def inspect(
     ],
     table: Annotated[list[str] | None, typer.Option(help="Show this table alone; may be repeated.")] = None,
     short: Annotated[bool, typer.Option("--short", help="One line a table, no columns.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare all of a corpus with its checksums.")
+    ] = False,
     sheet: Sheet = None,
     backbone: Backbone = None,
     config: ConfigFile = None,
@@ -75,7 +78,7 @@ def inspect(
 
     screen = Screen(quiet=quiet, as_json=as_json)
     if len(paths) == 1 and (paths[0] / "corpus.json").is_file():
-        found = inspect_corpus(Corpus.open(paths[0]))
+        found = inspect_corpus(Corpus.open(paths[0], verify=verify))
     else:
         with show_progress(screen) as meter:
             found = inspect_paths(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from navi.errors import ConfigError
 from navi.files import read_json, write_json
@@ -232,8 +232,7 @@ def _load_item(written: dict[str, Any]) -> Item:
     if written["kind"] == "ReportTable":
         content["columns"] = [construct(ReportColumn, column) for column in content["columns"]]
         content["rows"] = [[_load_cell(cell) for cell in row] for row in content["rows"]]
-    item: Item = construct(KINDS[written["kind"]], content)
-    return item
+    return cast("Item", construct(KINDS[written["kind"]], content))
 
 
 def _load_cell(written: Any) -> Any:

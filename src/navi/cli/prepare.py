@@ -64,9 +64,7 @@ def inspect(
     ],
     table: Annotated[list[str] | None, typer.Option(help="Show this table alone; may be repeated.")] = None,
     short: Annotated[bool, typer.Option("--short", help="One line a table, no columns.")] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Compare all of a corpus with its checksums.")
-    ] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare all of a corpus with its checksums.")] = False,
     sheet: Sheet = None,
     backbone: Backbone = None,
     config: ConfigFile = None,

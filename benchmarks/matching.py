@@ -97,6 +97,16 @@ class Measure:
         best, best_assigned = self._find_best(self._scores), self._find_best(self._assigned)
         return f"{'  '.join(parts)}  best F1={best:.3f}  best 1:1 F1={best_assigned:.3f}  gold={self._total}"
 
+    def describe_odds(self) -> str:
+        """Return how honest scores are that are logarithms of odds: of the pairs with a probability of 0.1 or more."""
+        odds, right = np.array(self._scores), np.array(self._right)
+        probability = 1 / (1 + np.exp(-odds))
+        bins = np.where(probability >= 0.1, np.minimum((probability * 10).astype(int), 9), -1)
+        parts = [bins == number for number in range(10) if (bins == number).any()]
+        error = sum(abs(probability[part].sum() - right[part].sum()) for part in parts) / (bins >= 0).sum()
+        sure = probability >= 0.95
+        return f"calibration error={error:.3f}  right at 0.95={right[sure].mean():.3f} of {sure.sum()}"
+
     def _find_best(self, scores: list[float]) -> float:
         scored, right = np.array(scores), np.array(self._right, float)
         order = np.argsort(-scored, kind="stable")
@@ -223,6 +233,8 @@ def main(arguments: argparse.Namespace) -> None:
             begun = time.perf_counter()
             measure_other(task, matcher, measure)
         print(f"{name:18s} {measure.describe()} seconds={time.perf_counter() - begun:.0f}", flush=True)
+        if name == "navi" and isinstance(measure, Measure):
+            print(f"{'':18s} {measure.describe_odds()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -73,9 +73,6 @@ def measure_features(first: ColumnProfiles, second: ColumnProfiles, background: 
         found[name] = found[name] * named
     for name in VALUE_FEATURES:
         found[name] = found[name] * filled
-    # What one column lacks is not read of the other either.
-    part = np.where(named, found["header_vector"], found["value_vector"])
-    found["column_vector"] = np.where(np.logical_and(named, filled), found["column_vector"], part)
     quantities, entropy = (each.facts[:, _FACT["quantities"]] for each in (first, second)), _FACT["entropy"]
     found["named"], found["filled"] = named.astype(np.float64), filled.astype(np.float64)
     found["quantities"] = np.minimum.outer(*quantities) * filled

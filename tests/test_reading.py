@@ -786,6 +786,16 @@ def test_what_is_out_of_all_proportion_is_one_clear_error(write, name, content, 
         read(path, max_family=None)
 
 
+@pytest.fixture(scope="module")
+def seconds(tmp_path_factory):
+    """Time that a file of 70,000 good rows takes."""
+    path = tmp_path_factory.mktemp("good") / "a.json"
+    path.write_bytes(b"[" + b'{"a": 123},' * 70_000 + b'{"a": 1}]')
+    begin = time.process_time()
+    read(path)
+    return time.process_time() - begin
+
+
 @pytest.mark.parametrize(
     ("name", "content", "num_dropped"),
     [
@@ -801,10 +811,10 @@ def test_what_is_out_of_all_proportion_is_one_clear_error(write, name, content, 
         ("a.jsonl", b'{"a": ' + b'{"b": ' * 990 + b"1" + b"}" * 991, 1),
     ],
 )
-def test_reading_takes_time_in_proportion_to_the_file_whatever_is_in_it(write, name, content, num_dropped):
+def test_reading_takes_time_in_proportion_to_the_file_whatever_is_in_it(write, seconds, name, content, num_dropped):
     path, begin = write(name, content), time.process_time()
     _, report = read(path)
-    assert time.process_time() - begin < 20
+    assert time.process_time() - begin < 25 * seconds
     assert num_dropped is None or report.dropped.total() == num_dropped
 
 

@@ -175,8 +175,9 @@ def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
     left_out = [table for table in corpus.manifest["tables"] if not table["kept"]]
     return {
         "tables": [
-            {name: entry[name] for name in (*shared, "cells", "splits")}
-            | {"rows": entry["kept"], "columns": _describe_columns(corpus, entry, range(begin, end))}
+            {"name": entry["name"], "rows": entry["kept"]}
+            | {"columns": _describe_columns(corpus, entry, range(begin, end))}
+            | {name: entry[name] for name in (*shared, "cells", "splits")}
             for entry, (begin, end) in zip(entries, pairwise(begins), strict=True)
         ],
         "left_out": [{name: entry[name] for name in shared} for entry in left_out],

@@ -224,7 +224,8 @@ def test_what_reading_lost_is_summed_over_tables_with_its_first_places():
 def test_the_choices_are_those_of_the_library():
     from navi.cli.ask_rows import Dtype, Kind, Pooling, Precision
     from navi.model.runner import PRECISIONS
-    from navi.verbs.embed import DTYPES, KINDS, POOLINGS
+    from navi.verbs.embed import DTYPES, POOLINGS
+    from navi.verbs.vector_files import KINDS
 
     assert (get_args(Kind), get_args(Pooling), get_args(Dtype)) == (KINDS, tuple(POOLINGS), DTYPES)
     assert get_args(Precision) == tuple(PRECISIONS)

@@ -6,7 +6,12 @@ import copy
 import io
 import itertools
 import json
+import os
 import pickle
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -22,7 +27,8 @@ from navi import Navi
 from navi.errors import ConfigError, ModelError, TableError
 from navi.tables import read_chunks
 from navi.verbs import EmbedConfig, embed_files
-from navi.verbs.embed import FILE_ROWS, embed_frames
+from navi.verbs.embed import embed_frames
+from navi.verbs.vector_files import FILE_ROWS
 
 ROWS = [
     {"title": "the king", "year": 1999, "cast": [{"name": "love"}, {"name": "war"}]},
@@ -316,7 +322,7 @@ def test_files_in_parts_give_what_they_give_at_once_roles_too(navi, folder, tmp_
 
 
 def test_a_column_first_met_after_the_rows_that_decide_on_roles_has_none(navi, tmp_path, monkeypatch):
-    monkeypatch.setattr("navi.verbs.embed.ROLE_ROWS", 2)
+    monkeypatch.setattr("navi.verbs.vector_files.ROLE_ROWS", 2)
     monkeypatch.setitem(FILE_ROWS, "segments", 1)
     file = write_rows(tmp_path / "films.jsonl", [{"a": "king"}, {"a": "king"}, {"b": "war"}])
     embed_files(navi, [file], tmp_path / "out.parquet", kind="segments")
@@ -334,7 +340,7 @@ def test_memory_does_not_grow_with_a_file(navi, tmp_path, monkeypatch):
             assert len(read) - len(written) <= 4, "chunks pile up in memory"
             yield chunk
 
-    monkeypatch.setattr("navi.verbs.embed.read_chunks", read_and_count)
+    monkeypatch.setattr("navi.verbs.vector_files.read_chunks", read_and_count)
     embed_files(navi, [file], tmp_path / "out.parquet", progress=lambda table, rows: written.append(rows))
     assert read == written == [2] * 20
 
@@ -344,7 +350,7 @@ def test_nothing_is_left_behind_when_reading_fails(navi, folder, tmp_path, monke
         yield from read_chunks(*given)
         raise TableError("injected")
 
-    monkeypatch.setattr("navi.verbs.embed.read_chunks", fail)
+    monkeypatch.setattr("navi.verbs.vector_files.read_chunks", fail)
     (tmp_path / "to").mkdir()
     with pytest.raises(TableError, match="injected"):
         embed_files(navi, [folder], tmp_path / "to" / "out.parquet")
@@ -386,6 +392,105 @@ def test_an_earlier_result_stays_until_the_new_one_is_whole(navi, folder, tmp_pa
         embed_files(navi, [folder], out)
     embed_files(navi, [folder], out, overwrite=True)
     assert pq.read_table(out).num_rows == 9
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Groups of one file, blocks of two rows, shards of two blocks."""
+    monkeypatch.setattr("navi.verbs.vector_files.GROUP_BYTES", 1)
+    monkeypatch.setattr("navi.verbs.vector_files.SHARD_BLOCKS", 2)
+    monkeypatch.setitem(FILE_ROWS, "rows", 2)
+    monkeypatch.setitem(FILE_ROWS, "segments", 2)
+
+
+def read_folder(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("kind", ["rows", "segments"])
+def test_shards_have_what_one_file_has_in_the_same_order(navi, folder, tmp_path, small_shards, kind):
+    one = embed_files(navi, [folder], tmp_path / "one.parquet", kind=kind)
+    many = embed_files(navi, [folder], tmp_path / "many", kind=kind)
+    names = sorted(file.name for file in (tmp_path / "many").iterdir())
+    assert names == ["00000-00000.parquet", "00000-00001.parquet", "00001-00000.parquet", "_navi.json"]
+    assert (many.num_vectors, many.reports) == (one.num_vectors, one.reports)
+    whole, parts = (read_vectors(tmp_path / name) for name in ("one.parquet", "many"))
+    assert parts[0].drop_columns("embedding") == whole[0].drop_columns("embedding")
+    np.testing.assert_allclose(parts[1], whole[1], atol=1e-5)
+
+
+def test_a_run_that_ends_anywhere_goes_on_to_the_same_bytes(navi, folder, tmp_path, small_shards, watch):
+    embed_files(navi, [folder], tmp_path / "whole")
+    expected, passes = read_folder(tmp_path / "whole"), []
+    watch(passes.append)
+    for last, already in zip(range(1, 6), (0, 0, 2, 2, 4), strict=True):
+        del passes[:]
+
+        def stop(table, rows, last=last):
+            if len(passes) == last:
+                raise KeyboardInterrupt
+
+        out = tmp_path / f"out{last}"
+        with pytest.raises(KeyboardInterrupt):
+            embed_files(navi, [folder], out, progress=stop)
+        assert not (out / "_navi.json").exists()
+        del passes[:]
+        done = embed_files(navi, [folder], out)
+        assert len(passes) == 5 - already
+        assert read_folder(out) == expected
+        assert done.reports["films"].read == 8
+
+
+@pytest.mark.long
+def test_a_killed_command_goes_on_to_the_same_bytes(model_dir, tmp_path):
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    for table in range(2):
+        write_rows(tables / f"{table}.jsonl", [{"title": f"film {table} {n}", "year": n} for n in range(400)])
+    code = (
+        "import sys; from navi.verbs import vector_files as v; v.GROUP_BYTES = 1; v.SHARD_BLOCKS = 1; "
+        "v.FILE_ROWS['rows'] = 20; from navi.cli.app import main; sys.argv[0] = 'navi'; main()"
+    )
+
+    def run(out):
+        arguments = [sys.executable, "-c", code, "embed", "--model", str(model_dir), str(tables), "-o", str(out), "-q"]
+        return subprocess.Popen(arguments, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+    killed = run(tmp_path / "killed")
+    while killed.poll() is None and not (tmp_path / "killed" / "00000-00003.parquet").exists():
+        time.sleep(0.002)
+    killed.kill()
+    assert killed.wait() == -signal.SIGKILL
+    assert not (tmp_path / "killed" / "_navi.json").exists()
+    for out in ("killed", "whole"):
+        assert run(tmp_path / out).wait() == 0
+    assert read_folder(tmp_path / "killed") == read_folder(tmp_path / "whole")
+
+
+def test_shards_that_are_damaged_complete_foreign_or_begun_otherwise_are_refused(navi, folder, tmp_path, small_shards):
+    out = tmp_path / "out"
+
+    def stop(table, rows):
+        if table == "songs":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed_files(navi, [folder], out, progress=stop)
+    with pytest.raises(ConfigError, match=r"out was begun with other normalize\. Give another folder, or --overwrite"):
+        embed_files(navi, [folder], out, config=EmbedConfig(normalize=True))
+    shard = out / "00000-00001.parquet"
+    shard.write_bytes(shard.read_bytes()[:-7])
+    with pytest.raises(ConfigError, match=r"00000-00001.parquet is damaged or not there. Remove it and run again."):
+        embed_files(navi, [folder], out)
+    shard.unlink()
+    assert embed_files(navi, [folder], out).num_vectors == 9
+    with pytest.raises(ConfigError, match=r"out is complete\. Replace it with --overwrite"):
+        embed_files(navi, [folder], out)
+    assert embed_files(navi, [folder], out, config=EmbedConfig(normalize=True), overwrite=True).num_vectors == 9
+    with pytest.raises(ConfigError, match=r"in has files that are no shards of vectors"):
+        embed_files(navi, [folder / "films.jsonl"], folder)
+    with pytest.raises(ConfigError, match="Attributes come once each, so they go to one file"):
+        embed_files(navi, [folder], tmp_path / "attributes", kind="attributes")
 
 
 def test_the_command_writes_a_vector_for_every_row_and_says_so(navi_command, model_dir, folder, tmp_path):

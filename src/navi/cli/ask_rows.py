@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 EXAMPLES = {
     "embed": (
         "navi embed films/ -o rows.parquet",
+        "navi embed films/ -o rows",
         "navi embed --model model films/ -o cells.parquet --kind segments --dtype float16",
     ),
     "impute": (
@@ -73,7 +74,7 @@ CELLS_SHOWN = 6
 
 def embed(
     paths: Paths,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT.parquet", help="File to write.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="OUT.parquet, or a folder of shards.")],
     model: ModelFolder = None,
     kind: Annotated[Kind, typer.Option(help="What gets a vector.")] = "rows",
     pooling: Annotated[Pooling, typer.Option(help="What stands for a row: its embedding, [CLS], or a mean.")] = "row",
@@ -90,13 +91,16 @@ def embed(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write vectors to Parquet, with table, row and header beside each; files may be larger than memory."""
-    from navi.verbs import Navi
-    from navi.verbs.embed import EmbedConfig, check_parquet, embed_files
+    """Write vectors to Parquet, with table, row and header beside each; files may be larger than memory.
+
+    To a folder they go as shards, and what was killed goes on when it is started again.
+    """
+    from navi.verbs import EmbedConfig, Navi, embed_files
+    from navi.verbs.vector_files import check_vectors
 
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
     config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=dtype, pooling=pooling)
-    check_parquet(out, paths, overwrite=overwrite)
+    check_vectors(out, paths, overwrite=overwrite)
     with show_progress(screen) as meter:
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device, precision=precision)

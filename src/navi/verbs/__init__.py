@@ -9,7 +9,7 @@ _quick = _gc.isenabled() and len(_gc.get_objects()) < 100_000
 if _quick:
     _gc.disable()
 
-from navi.verbs.embed import EmbedConfig, EmbeddedFiles, embed_files  # noqa: E402
+from navi.verbs.embed import EmbedConfig  # noqa: E402
 from navi.verbs.link import Pairs, find_pairs  # noqa: E402
 from navi.verbs.navi import Navi  # noqa: E402
 from navi.verbs.search import (  # noqa: E402
@@ -21,6 +21,7 @@ from navi.verbs.search import (  # noqa: E402
     open_index,
     parse_like,
 )
+from navi.verbs.vector_files import EmbeddedFiles, embed_files  # noqa: E402
 
 if _quick:
     _gc.freeze()

@@ -22,9 +22,9 @@ from navi.files import digest_sample, read_json, write_folder, write_json
 from navi.model.runner import Floats, Ints, Progress
 from navi.settings import find_misfit
 from navi.tables import Source, find_sources
-from navi.verbs.embed import FILE_ROWS, encode_files
 from navi.verbs.result import TabularResult
 from navi.verbs.row_similarity import Whitening, WordIndex, Words, list_words, weigh_similarity
+from navi.verbs.vector_files import FILE_ROWS, encode_files
 from navi.version import VERSION
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from dataclasses import replace
 
@@ -185,6 +186,14 @@ def test_one_sheet_of_a_workbook_may_be_chosen(prepare_config, tmp_path, navi_co
     assert "title, Films" not in printed
     result = navi_command("inspect", tmp_path / "book.xlsx", "--sheet", "None", *flags, code=2)
     assert "has no sheet 'None' with anything in it. Expected one of Films, Prices." in result.stderr
+
+
+def test_a_file_whose_name_is_not_utf_8_is_a_table_like_others(prepare_config, tmp_path, navi_command):
+    with open(os.fsencode(tmp_path) + b"/caf\xe9.csv", "w") as file:  # noqa: PTH123
+        file.write("title,year\n" + "red night,1979\n" * 9 + ",\n")
+    printed = navi_command("inspect", tmp_path, "--backbone", prepare_config.backbone).stdout
+    assert r"caf\xe9: 9 rows" in printed
+    assert r"caf\xe9.csv:11" in printed
 
 
 def test_what_a_terminal_would_act_on_is_shown_escaped(prepare_config, tmp_path, navi_command):

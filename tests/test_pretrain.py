@@ -164,6 +164,12 @@ def test_samples_are_written_at_each_validation(finished, toy_corpus):
     assert {line for line in text.splitlines() if line.startswith("films")} <= named
 
 
+def test_samples_hold_nothing_that_a_terminal_acts_on(toy_corpus, make_config, tmp_path, monkeypatch):
+    monkeypatch.setattr(Validation, "describe_samples", lambda *_: "films, row 1\n  \x1b[31mred \u202e")
+    pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 1, "validate_rows": 2}))
+    assert "films, row 1\n  \\x1b[31mred \\u202e\n" in (tmp_path / "samples.txt").read_text()
+
+
 def test_the_card_says_what_how_and_from_what(finished, tiny_backbone):
     card, (first, *_, last) = (finished.path / "README.md").read_text(), finished.validation
     assert card.startswith("---\nlibrary_name: navi-tables\n")

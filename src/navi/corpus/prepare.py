@@ -45,7 +45,7 @@ from navi.files import (
     write_folder,
     write_json,
 )
-from navi.tables import ReadReport, Source, find_sources, join_reasons, order_headers, read_chunks
+from navi.tables import ReadReport, Source, find_sources, join_reasons, order_headers, read_chunks, show_path
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -453,7 +453,7 @@ def _describe_table(draft: Draft, splits: Sequence[int], num_tokens: int) -> dic
     assert report.read == draft.kept + dropped.total(), f"rows of {draft.name} do not add up"
     return {
         "name": draft.name,
-        "path": draft.source.path.as_posix(),
+        "path": show_path(draft.source.path),
         "read": report.read,
         "kept": draft.kept,
         "tokens": num_tokens,
@@ -508,7 +508,7 @@ def _make_manifest(
             "columns": arrays.num_columns,
         },
         "notes": load_attributes(config.attributes).find_unused(columns),
-        "skipped": [{"path": path.as_posix(), "reason": reason} for path, reason in sorted(skipped)],
+        "skipped": [{"path": show_path(path), "reason": reason} for path, reason in sorted(skipped)],
         "files": files,
         "tables": tables,
     }

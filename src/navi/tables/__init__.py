@@ -2,7 +2,7 @@
 
 from navi.tables.chunk import Chunk, to_arrow
 from navi.tables.readreport import ReadConfig, ReadReport, join_reasons
-from navi.tables.sources import Source, Sources, find_sources, read_chunks
+from navi.tables.sources import Source, Sources, find_sources, read_chunks, show_path
 from navi.tables.table import (
     TABLE,
     WRITERS,
@@ -37,6 +37,7 @@ __all__ = [
     "read_frame",
     "read_table",
     "read_tables",
+    "show_path",
     "stream_tables",
     "to_arrow",
     "write_table",

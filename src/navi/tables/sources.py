@@ -198,7 +198,12 @@ def _name_apart(found: dict[tuple[Path, str | None], Source]) -> Iterator[Source
             if counts[name] > 1 and depth < len(path.parts) - 1:
                 names[path, sheet] = f"{path.parts[-1 - depth]}/{name}"
     for key, source in sorted(found.items(), key=lambda item: item[0][0]):
-        yield replace(source, name=names[key])
+        yield replace(source, name=show_path(names[key]))
+
+
+def show_path(path: str | Path) -> str:
+    """Return a path as text; bytes of it that are not UTF-8 are spelled out."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def read_chunks(
@@ -210,7 +215,7 @@ def read_chunks(
     read is a TableError, and with `config.strict` the first loss is one. The batches of Parquet and Arrow files, whose
     cells have types of their own, are put into `batches`.
     """
-    report.source, report.strict = str(source.path), config.strict
+    report.source, report.strict = show_path(source.path), config.strict
     most = max(MAX_CONTENT, MAX_RATIO * source.path.stat().st_size) if source.path.exists() else MAX_CONTENT
     headers: set[str] = set()
     size = 0

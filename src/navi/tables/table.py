@@ -143,7 +143,7 @@ def read_table(source: Any, config: ReadConfig = DEFAULT, *, whole: bool = False
     if len(tables) > 1:
         shown = source if _are_paths(source) else "The frame given"
         names = ", ".join(table.name for table in tables)
-        raise TableError(f"{shown} holds {len(tables)} tables, {names}. Give one file.")
+        raise TableError(f"{shown} holds {len(tables)} tables, {names}. Give one file, or a sheet with --sheet.")
     return tables[0]
 
 

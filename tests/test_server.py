@@ -331,4 +331,4 @@ def test_schemathesis_finds_no_failure(reference_dir):
         assert done.returncode == 0, done.stdout[-8000:]
     finally:
         process.terminate()
-        process.wait(30)
+        process.communicate(timeout=60)

@@ -101,7 +101,7 @@ GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
         ask_rows.impute,
         ask_rows.search,
     ),
-    "Serve": (serve.serve,),
+    "Serve": (serve.studio, serve.serve),
     "Measure": (evaluate.evaluate, evaluate.report),
 }
 """The verbs, in the groups that the help shows; the first line of each one's docstring is its help."""

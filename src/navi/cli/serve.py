@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import secrets
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from navi.cli.console import Screen, quote
-from navi.cli.options import Device, ModelFolder, Quiet
+from navi.cli.options import Device, ModelFolder, Paths, Quiet
 from navi.cli.progress import show_progress
 from navi.errors import ConfigError, MissingExtraError
 
@@ -19,6 +21,7 @@ EXAMPLES = {
         "navi serve --model model --index films.index",
         "NAVI_TOKEN=$(openssl rand -hex 32) navi serve --host 0.0.0.0",
     ),
+    "studio": ("navi studio feeds/", "navi studio feeds/ --model model --decisions decided.csv --no-browser"),
 }
 TOKEN_VARIABLE = "NAVI_TOKEN"
 
@@ -73,3 +76,42 @@ def read_token(file: Path | None) -> str | None:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read the token in {file}: {error}.") from error
+
+
+def studio(
+    paths: Paths,
+    model: ModelFolder = None,
+    decisions: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where decisions are read and written.")] = Path(
+        "decisions.csv"
+    ),
+    threshold: Annotated[float, typer.Option(min=0.001, max=0.999, help="Probability from which columns match.")] = 0.5,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the browser.")] = True,
+    device: Device = None,
+    quiet: Quiet = False,
+) -> None:
+    """Decide in the browser which columns are one; decisions count at once, here and for `navi unify`."""
+    try:
+        from navi.server import Access, listen, serve_application
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("navi studio", "studio") from error
+    from navi.files import check_target, lock
+    from navi.tables import find_sources
+
+    screen = Screen(quiet=quiet)
+    if decisions.suffix.lower() != ".csv":
+        raise ConfigError(f"Decisions are kept as .csv, got {decisions}.")
+    check_target(decisions, paths, overwrite=True)
+    find_sources(paths)
+    with lock(decisions):
+        opened, address = listen("127.0.0.1", port)
+        access = Access(token=secrets.token_urlsafe(24), cookie=f"navi-{opened.getsockname()[1]}")
+        link = f"{address}/open?token={access.token}"
+        screen.summarise(f"Open {link}", f"Decisions go to {decisions}. Ctrl-C stops.")
+        screen.results.file.flush()
+        if browser:
+            webbrowser.open(link)
+        from navi.server import Review, make_studio
+
+        review = Review(paths, decisions, model=model, device=device, threshold=threshold)
+        serve_application(make_studio(review, access), opened, patience=5)

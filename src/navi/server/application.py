@@ -21,7 +21,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from navi.errors import ConfigError, escape_controls
 from navi.server.bodies import JSON, write_json
 
-COOKIE = "navi"
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
 SECURITY_HEADERS = {
     "content-security-policy": (
@@ -55,6 +54,8 @@ class Access:
     """The address to listen at."""
     token: str | None = None
     """What a request must have as bearer token or cookie; None where all of this machine may ask."""
+    cookie: str = "navi"
+    """Name of the cookie."""
 
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):
@@ -97,18 +98,18 @@ class Gate:
         answer: ASGIApp = self.app
         if not self.access.knows_host(headers.get("host", "")):
             answer = answer_error(421, "This address is not served here.")
-        elif scope["path"] not in self.open_paths and not self.access.allows(find_token(headers)):
+        elif scope["path"] not in self.open_paths and not self.access.allows(find_token(headers, self.access.cookie)):
             answer = answer_error(401, "A token is missing or wrong.", {"www-authenticate": "Bearer"})
         await answer(scope, receive, send_guarded)
 
 
-def find_token(headers: Headers) -> str | None:
+def find_token(headers: Headers, cookie: str) -> str | None:
     """Return the token of a request: in its `Authorization`, or in the cookie of a page."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer":
         return token.strip()
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(headers.get("cookie", "")).get(cookie)
     except CookieError:
         return None
     return found.value if found else None

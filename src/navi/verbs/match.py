@@ -26,7 +26,7 @@ from navi.columns.texts import embed_texts
 from navi.corpus import RowEncoder, canonicalise
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, TableError
-from navi.tables import Table, find_headers, read_table, read_tables
+from navi.tables import Table, find_headers, read_tables
 from navi.verbs.result import TabularResult
 
 if TYPE_CHECKING:
@@ -71,11 +71,22 @@ class ColumnRef:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """A person's word on two columns."""
+    """A person's word on two columns, or on one.
+
+    Where the second has no table, its header is the unified name that the first is to have; not to be the same as
+    nothing at all, neither table nor header, says that the first stands alone.
+    """
 
     first: ColumnRef
     second: ColumnRef
     same: bool
+
+    def __post_init__(self) -> None:
+        if not self.second.table and bool(self.second.header) != self.same:
+            raise TableError(
+                f"A decision on {self.first} names no other table: it gives it a unified name and says yes, "
+                "or none and says no."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +246,7 @@ def _make_mapping(names: Mapping[ColumnRef, str]) -> dict[str, dict[str, dict[st
 
 def read_decisions(file: str | Path) -> tuple[Decision, ...]:
     """Return what a table says of pairs of columns; a line without an answer says nothing."""
-    table = read_table(file)
+    (table,) = read_tables(file, keep_empty=True).values()
     missing = [name for name in DECISION_COLUMNS if name not in table.headers]
     if missing:
         raise TableError(f"{file} has no column '{missing[0]}'. Decisions have {', '.join(DECISION_COLUMNS)}.")
@@ -249,7 +260,7 @@ def read_decisions(file: str | Path) -> tuple[Decision, ...]:
         decisions.append(
             Decision(
                 first=ColumnRef(first_table, first),
-                second=ColumnRef(second_table, second),
+                second=ColumnRef(second_table or "", second or ""),
                 same=ANSWERS[same.strip().lower()],
             )
         )
@@ -400,10 +411,14 @@ def match_profiles(
     one_to_one: bool = False,
     decisions: Sequence[Decision] = (),
     tables: Mapping[str, Table] | None = None,
+    scores: PairScores | None = None,
 ) -> Matches:
-    """Return profiled columns in clusters that mean the same; pairs are explained where their tables are given."""
+    """Return profiled columns in clusters that mean the same; pairs are explained where their tables are given.
+
+    `scores` are those of all pairs, where they are known already: other decisions are then a matter of moments.
+    """
     every, word = np.arange(len(profiles)), _Word.read(decisions, profiles)
-    scored = _score(scorer, profiles, word, _make_explainer(scorer, profiles, tables), every, every)
+    scored = _score(scorer, profiles, word, _make_explainer(scorer, profiles, tables), every, every, scores)
     shifted = scored.logit - np.float32(np.log(threshold / (1 - threshold)))
     table = np.unique(profiles.tables, return_inverse=True)[1]
     inside: Flags = table[:, None] == table[None, :]
@@ -411,7 +426,7 @@ def match_profiles(
         shifted = np.where(assign_one_to_one(shifted, table), shifted, -LIMIT)
     apart = inside if one_to_one else inside & ~_are_family(profiles)
     labels = cluster_scores(shifted, (apart | word.apart) & ~word.together, word.together)
-    return replace(_describe(labels, scored, inside), decisions=tuple(decisions))
+    return replace(_describe(labels, scored, inside, word.names), decisions=tuple(decisions))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -471,7 +486,13 @@ def _refer(profiles: ColumnProfiles, column: int) -> ColumnRef:
 
 
 def _score(
-    scorer: PairScorer, profiles: ColumnProfiles, word: _Word, explain: Explain | None, first: Ints, second: Ints
+    scorer: PairScorer,
+    profiles: ColumnProfiles,
+    word: _Word,
+    explain: Explain | None,
+    first: Ints,
+    second: Ints,
+    scores: PairScores | None = None,
 ) -> _Scored:
     """Return how likely each pair of some columns with others is to mean the same, decisions taken as given.
 
@@ -479,7 +500,7 @@ def _score(
     decided on competes with the others as such: that takes a rival away from them, or gives them one.
     """
     ours, theirs = (profiles if len(each) == len(profiles) else profiles.take(each) for each in (first, second))
-    scores = scorer.score(ours, theirs, Background([profiles]))
+    scores = scores or scorer.score(ours, theirs, Background([profiles]))
     total = word.average(scores.total, first, second)
     same, apart = word.together[np.ix_(first, second)], word.apart[np.ix_(first, second)]
     decided = np.where(same, LIMIT, np.where(apart, -LIMIT, total)).astype(np.float32)
@@ -507,6 +528,8 @@ class _Word:
     """(K, K) whether two columns are in one group."""
     apart: Flags
     """(K, K) whether their groups are decided not to be the same."""
+    names: Mapping[int, str]
+    """Unified names, by the column that was given one."""
 
     @classmethod
     def read(cls, decisions: Sequence[Decision], profiles: ColumnProfiles) -> _Word:
@@ -517,14 +540,24 @@ class _Word:
         columns = list(zip(profiles.tables, profiles.headers, strict=True))
         place = {column: k for k, column in enumerate(columns)}
         links: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
+        names: dict[int, str] = {}
+        alone: list[int] = []
         for each in decisions:
-            for column in (each.first, each.second):
+            for column in (each.first, each.second) if each.second.table else (each.first,):
                 if _name(column) not in place:
                     known = [header for table, header in columns if table == column.table]
                     if not known:
                         raise TableError(f"A decision names the table '{column.table}', which is not matched here.")
                     find_headers(known, [column.header], column.table)
-            links[each.same].append((place[_name(each.first)], place[_name(each.second)]))
+            ours = place[_name(each.first)]
+            if each.second.table:
+                links[each.same].append((ours, place[_name(each.second)]))
+            elif each.same:  # the last name that a column was given; those of one name are one
+                names = {k: name for k, name in names.items() if k != ours} | {ours: each.second.header}
+            else:
+                alone.append(ours)
+        named = {name: k for k, name in names.items()}
+        links[True] += [(k, named[name]) for k, name in names.items()]
         size = (len(columns), len(columns))
         same, other = (np.array(links[answer], np.int64).reshape(-1, 2) for answer in (True, False))
         graph = csr_array((np.ones(len(same)), (same[:, 0], same[:, 1])), shape=size)
@@ -533,10 +566,15 @@ class _Word:
         apart = np.zeros(size, np.bool_)
         for first, second in group[other].tolist():
             if first == second:
-                names = " and ".join(str(_refer(profiles, k)) for k in np.flatnonzero(group == first).tolist())
-                raise ConfigError(f"Decisions contradict each other: {names} are the same, and not the same.")
+                both = " and ".join(str(_refer(profiles, k)) for k in np.flatnonzero(group == first).tolist())
+                raise ConfigError(f"Decisions contradict each other: {both} are the same, and not the same.")
             apart |= np.outer(group == first, group == second)
-        return cls(group=group, together=together, apart=apart | apart.T)
+        for k in alone:
+            if together[k].any():
+                both = f"{_refer(profiles, k)} stands alone, and is {_refer(profiles, int(together[k].argmax()))}"
+                raise ConfigError(f"Decisions contradict each other: {both}.")
+            apart[k] = np.arange(len(columns)) != k
+        return cls(group=group, together=together, apart=apart | apart.T, names=names)
 
     def average(self, score: Floats, first: Ints, second: Ints) -> Floats:
         """Return the mean score of all pairs of a group of the first with a group of the second, for each pair."""
@@ -599,12 +637,14 @@ def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | 
     return labels
 
 
-def _describe(labels: Ints, scored: _Scored, inside: Flags) -> Matches:
-    """Return the clusters of columns, given the label of each."""
+def _describe(labels: Ints, scored: _Scored, inside: Flags, given: Mapping[int, str]) -> Matches:
+    """Return the clusters of columns, given the label of each, and the names that some columns were given."""
     columns = [_refer(scored.profiles, k) for k in range(len(scored.profiles))]
     groups = [sorted(np.flatnonzero(labels == label).tolist(), key=columns.__getitem__) for label in np.unique(labels)]
     groups.sort(key=lambda group: (-len(group), [columns[k] for k in group]))
-    names = name_clusters([[columns[k].header for k in group] for group in groups])
+    place = {k: number for number, group in enumerate(groups) for k in group}
+    chosen = {place[k]: name for k, name in given.items()}
+    names = name_clusters([[columns[k].header for k in group] for group in groups], chosen)
     clusters, pairs = [], []
     nearest: dict[frozenset[int], ColumnPair] = {}
     outside = np.where(inside, -np.inf, scored.logit)
@@ -627,15 +667,21 @@ def _describe(labels: Ints, scored: _Scored, inside: Flags) -> Matches:
     return Matches(clusters=tuple(clusters), pairs=tuple(lists[0]), nearest=tuple(lists[1]))
 
 
-def name_clusters(clusters: Sequence[Sequence[str]]) -> list[str]:
+def name_clusters(clusters: Sequence[Sequence[str]], given: Mapping[int, str] | None = None) -> list[str]:
     """Return a name for each cluster from its columns' headers, the attribute that most of them have, no name twice.
+
+    `given` are the names of some, by their place.
 
     >>> name_clusters([["Title", "movie_title", "title"], ["title", "name"], ["col_1"]])
     ['title', 'name', 'column']
     """
-    taken: Counter[str] = Counter()
+    given = given or {}
+    taken: Counter[str] = Counter(given.values())
     names = []
-    for headers in clusters:
+    for place, headers in enumerate(clusters):
+        if place in given:
+            names.append(given[place])
+            continue
         counts = Counter(canonicalise(header) for header in headers if not is_useless(header))
         ranked = sorted(counts, key=lambda name: (-counts[name], len(name), name)) or ["column"]
         free = next((name for name in ranked if not taken[name]), None)

@@ -1,0 +1,489 @@
+"""What a person looks at and decides on: the tables of a folder, their columns in clusters, and a file of decisions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+from threading import RLock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from navi.columns import Background, ColumnProfiles, PairScorer, PairScores
+from navi.corpus import ROLES, PrepareConfig
+from navi.corpus.roles import assign_roles, measure_entropy
+from navi.errors import ConfigError, NaviError
+from navi.tables import ReadConfig, Table, read_tables, write_table
+from navi.verbs import Navi
+from navi.verbs.explain import Explainer
+from navi.verbs.match import (
+    DECISION_COLUMNS,
+    ColumnRef,
+    Decision,
+    Matches,
+    Reason,
+    match_profiles,
+    profile_tables,
+    read_decisions,
+)
+from navi.verbs.unify import Unified, leave_out_members, plan_unify, unify
+
+NUM_EXAMPLES, NUM_BARS = 6, 24
+SURE = 0.8
+"""Probability from which a member of a cluster is not in doubt."""
+MAX_EXAMPLE = 20_000
+"""Characters of an example; no more are sent to a page."""
+NOTHING = ColumnRef("", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnFacts:
+    """A column as a person would look at it."""
+
+    header: str
+    fill: float
+    distinct: int
+    role: str
+    examples: tuple[str, ...]
+    """The most frequent values."""
+    bars: tuple[float, ...]
+    """How numbers are distributed over their range, or how frequent the most frequent values are; at most 1."""
+    bars_text: str
+    trouble: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A column in a cluster."""
+
+    place: int
+    """Its number among all columns."""
+    column: ColumnRef
+    facts: ColumnFacts
+    probability: float | None
+    """Mean over its pairs; None for one that stands alone."""
+    decided: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """A cluster as a person decides on it."""
+
+    name: str
+    members: tuple[Member, ...]
+    probability: float
+    accepted: bool
+    """Whether all members were decided to be one."""
+    nearest: tuple[str, float, int] | None
+    """The likeliest partner of a column that stands alone: text, probability, number."""
+
+    @property
+    def places(self) -> str:
+        """The numbers of its columns, as forms send them."""
+        return ",".join(str(member.place) for member in self.members)
+
+    @property
+    def usefulness(self) -> float:
+        """How much a decision may change: doubt, times the columns that it concerns."""
+        if self.accepted:
+            return 0.0
+        if self.nearest is not None:
+            return 2 * _doubt(self.nearest[1])
+        return sum(_doubt(member.probability) for member in self.members if member.probability is not None)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a person should have a look."""
+        weakest = min((each.probability for each in self.members if each.probability is not None), default=1.0)
+        return not self.accepted and (weakest < SURE or self.nearest is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Two columns, and whether they mean the same."""
+
+    first: Member
+    second: Member
+    probability: float
+    reasons: tuple[Reason, ...]
+
+
+def _doubt(probability: float) -> float:
+    return min(probability, 1 - probability)
+
+
+class Decisions:
+    """A file of decisions: every change is on disk, whole, before it counts."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.decisions: tuple[Decision, ...] = ()
+        self._lines: dict[frozenset[ColumnRef], dict[str, str | None]] = {}
+        self._before: list[tuple[Decision, ...]] = []
+        self._seen = -1
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the file again if someone else has written it."""
+        seen = self.file.stat().st_mtime_ns if self.file.exists() else 0
+        if seen and seen != self._seen:
+            self.decisions = read_decisions(self.file)
+            lines: list[dict[str, str | None]] = _read_lines(self.file)
+            self._lines = {_find_pair(line): line for line in lines}
+        self._seen = seen
+
+    def change(self, decisions: Iterable[Decision]) -> None:
+        """Put decisions in the place of those there are."""
+        self._before.append(self.decisions)
+        self._write(tuple(dict.fromkeys(decisions)))
+
+    def undo(self) -> bool:
+        """Go back one change; false where there is none."""
+        if not self._before:
+            return False
+        self._write(self._before.pop())
+        return True
+
+    @property
+    def num_changes(self) -> int:
+        """Changes that can be undone."""
+        return len(self._before)
+
+    def _write(self, decisions: tuple[Decision, ...]) -> None:
+        lines: dict[frozenset[ColumnRef], dict[str, str | None]] = {}
+        for each in decisions:
+            both = frozenset((each.first, each.second))
+            cells = (*vars(each.first).values(), *vars(each.second).values(), "yes" if each.same else "no")
+            lines[both] = {**self._lines.get(both, {}), **dict(zip(DECISION_COLUMNS, cells, strict=True))}
+        # What nobody has decided on yet stays to be decided on.
+        given = {frozenset((each.first, each.second)) for each in self.decisions}
+        rest = {both: {**line, "same": None} for both, line in self._lines.items() if both not in lines}
+        lines |= {both: line for both, line in rest.items() if both not in given or len(line) > len(DECISION_COLUMNS)}
+        names = list(dict.fromkeys([*DECISION_COLUMNS, *(name for line in lines.values() for name in line)]))
+        table = {name: pa.array([line.get(name) for line in lines.values()], pa.string()) for name in names}
+        write_table(pa.table(table), self.file)
+        self.decisions, self._lines = decisions, lines
+        self._seen = self.file.stat().st_mtime_ns
+
+
+def _read_lines(file: Path) -> list[dict[str, str | None]]:
+    return [line for table in read_tables(file, keep_empty=True).values() for line in table.text.to_pylist()]
+
+
+def _find_pair(line: Mapping[str, str | None]) -> frozenset[ColumnRef]:
+    table, column, other_table, other_column, _ = (line.get(name) or "" for name in DECISION_COLUMNS)
+    return frozenset((ColumnRef(table, column), ColumnRef(other_table, other_column)))
+
+
+class Review:
+    """A folder of tables under review; `load` makes it ready, and says meanwhile what it does."""
+
+    def __init__(
+        self, paths: Sequence[Path], decisions: Path, *, model: Path | None, device: str | None, threshold: float
+    ) -> None:
+        self.paths, self.threshold = tuple(paths), threshold
+        self.status, self.failure, self.is_ready = "Reading the tables", "", False
+        self.unreadable: list[str] = []
+        self.lock = RLock()
+        self._model, self._device, self._decisions_file = model, device, decisions
+        self._skipped: set[frozenset[int]] = set()
+
+    def load(self) -> None:
+        """Read and match everything; what goes wrong is said in `failure`."""
+        try:
+            self.tables = read_tables(self.paths, ReadConfig(max_family=None), unreadable=self.unreadable)
+            if len(self.tables) < 2:
+                raise ConfigError(f"A review takes at least two tables, got {len(self.tables)}.")
+            self.file = Decisions(self._decisions_file)
+            self.status = "Loading the model"
+            self.navi = Navi.from_pretrained(self._model, device=self._device)
+            self.status = f"Reading the columns of {len(self.tables)} tables"
+            self.profiles = self._profile()
+            self.status = f"Comparing {len(self.profiles)} columns"
+            self.scorer = PairScorer.load(self.navi.folder)
+            self.scores: PairScores = self.scorer.score(self.profiles, self.profiles, Background([self.profiles]))
+            self.columns = [ColumnRef(*each) for each in zip(self.profiles.tables, self.profiles.headers, strict=True)]
+            self.place = {column: k for k, column in enumerate(self.columns)}
+            self.facts = {name: describe_columns(table) for name, table in self.tables.items()}
+            self.explainer = Explainer(self.scorer, self.profiles, self.tables)
+            self._match(self.file.decisions)
+            self.is_ready = True
+        except (NaviError, OSError) as error:
+            self.failure = str(error)
+
+    def _profile(self) -> ColumnProfiles:
+        """Return the profiles that `navi unify` compares."""
+        limit = self.navi.read_config.max_family
+        short = {
+            name: table if limit is None else leave_out_members(table, limit) for name, table in self.tables.items()
+        }
+        return profile_tables(self.navi, short)
+
+    def _match(self, decisions: Sequence[Decision]) -> None:
+        found = match_profiles(
+            self.profiles, self.scorer, threshold=self.threshold, decisions=decisions, scores=self.scores
+        )
+        self.matches: Matches = found
+        self.cards = self._make_cards(found)
+        self.__dict__.pop("unified", None)
+
+    def _make_cards(self, found: Matches) -> list[Card]:
+        scores: dict[ColumnRef, list[float]] = {}
+        for pair in found.pairs:
+            for column in (pair.first, pair.second):
+                scores.setdefault(column, []).append(pair.score)
+        decided = {column for each in found.decisions for column in (each.first, each.second)}
+        nearest = {pair.first: pair for pair in reversed(found.nearest)}
+        nearest |= {pair.second: pair for pair in found.nearest if pair.second not in nearest}
+        joined = _join_columns(found.decisions)
+        cards = []
+        for cluster in found.clusters:
+            members = tuple(
+                Member(
+                    place=self.place[column],
+                    column=column,
+                    facts=self.facts[column.table][column.header],
+                    probability=fmean(scores[column]) if column in scores else None,
+                    decided=column in decided,
+                )
+                for column in cluster.columns
+            )
+            near = None
+            if len(members) == 1 and cluster.columns[0] in nearest:
+                close = nearest[cluster.columns[0]]
+                other = close.second if close.first == cluster.columns[0] else close.first
+                near = (str(other), close.score, self.place[other])
+            alone = len(members) == 1 and cluster.columns[0] in decided
+            one = len(members) > 1 and len({joined.get(column, column) for column in cluster.columns}) == 1
+            card = Card(
+                name=cluster.name, members=members, probability=cluster.score, accepted=one or alone, nearest=near
+            )
+            cards.append(card)
+        return cards
+
+    def ask(self) -> Question | None:
+        """Return the question whose answer is worth most; None where nothing is in doubt."""
+        best: tuple[float, int, int, float] | None = None
+        for card in self.cards:
+            pairs: list[tuple[int, int, float]] = []
+            if card.nearest is not None:
+                pairs.append((card.members[0].place, card.nearest[2], card.nearest[1]))
+            elif len(card.members) > 1 and not card.accepted:
+                ranked = sorted(card.members, key=lambda each: -(each.probability or 0))
+                pairs += [(each.place, ranked[0].place, each.probability or 0) for each in ranked[1:]]
+            for first, second, probability in pairs:
+                if frozenset((first, second)) in self._skipped or self._is_decided(first, second):
+                    continue
+                cells = sum(self._count_cells(k) for k in (first, second))
+                worth = _doubt(probability) * math.log2(2 + cells)
+                if best is None or worth > best[0]:
+                    best = (worth, first, second, probability)
+        if best is None or _doubt(best[3]) < 1 - SURE:
+            return None
+        members = {member.place: member for card in self.cards for member in card.members}
+        _, first, second, probability = best
+        reasons = self.explain(first, second)
+        return Question(first=members[first], second=members[second], probability=probability, reasons=reasons)
+
+    def _is_decided(self, first: int, second: int) -> bool:
+        both = {self.columns[first], self.columns[second]}
+        return any({each.first, each.second} == both for each in self.file.decisions)
+
+    def _count_cells(self, place: int) -> int:
+        table, header = vars(self.columns[place]).values()
+        return round(self.facts[table][header].fill * self.tables[table].num_rows)
+
+    def explain(self, first: int, second: int) -> tuple[Reason, ...]:
+        """Return what speaks for and against two columns."""
+        decided = [
+            Reason(speaks="for" if each.same else "against", text="you decided so")
+            for each in self.file.decisions
+            if {each.first, each.second} == {self.columns[first], self.columns[second]}
+        ]
+        return (*decided, *self.explainer.explain(first, second))
+
+    def change(self, act: Callable[[list[Decision]], Iterable[Decision]]) -> None:
+        """Change the decisions; they are checked by matching again, and written when that went well."""
+        with self.lock:
+            self.file.refresh()
+            changed = tuple(dict.fromkeys(act(list(self.file.decisions))))
+            try:
+                self._match(changed)
+                self.file.change(changed)
+            except (NaviError, OSError):
+                self._match(self.file.decisions)
+                raise
+
+    def undo(self) -> bool:
+        """Take the last change back."""
+        with self.lock:
+            done = self.file.undo()
+            self._match(self.file.decisions)
+            return done
+
+    def skip(self, first: int, second: int) -> None:
+        """Ask this question no more."""
+        self._skipped.add(frozenset((first, second)))
+
+    def join(self, places: Sequence[int]) -> None:
+        """Decide that columns are one; what was said against that before is taken back."""
+        chosen = [self.columns[place] for place in places]
+        inside = {frozenset(pair) for pair in combinations(chosen, 2)}
+
+        def act(decisions: list[Decision]) -> list[Decision]:
+            kept = [each for each in _free(decisions, chosen) if _pair(each) not in inside or each.same]
+            return [*kept, *(Decision(first=chosen[0], second=each, same=True) for each in chosen[1:])]
+
+        self.change(act)
+
+    def separate(self, place: int, others: Sequence[int]) -> None:
+        """Decide that a column is none of some others."""
+        column = self.columns[place]
+        rest = [self.columns[other] for other in others if other != place]
+        self.change(lambda decisions: _part(decisions, column, rest))
+
+    def move(self, place: int, old: Sequence[int], new: Sequence[int]) -> None:
+        """Decide that a column is one with some others, and not with those it is with."""
+        column = self.columns[place]
+        target = [self.columns[each] for each in new if each != place]
+        rest = [self.columns[each] for each in old if each != place and each not in new]
+
+        def act(decisions: list[Decision]) -> list[Decision]:
+            parted = _free(_part(decisions, column, rest), [column])
+            inside = {frozenset((column, each)) for each in target}
+            kept = [each for each in parted if _pair(each) not in inside]
+            return [*kept, *(Decision(first=column, second=each, same=True) for each in target)]
+
+        self.change(act)
+
+    def answer(self, first: int, second: int, *, same: bool) -> None:
+        """Decide on two columns."""
+        if same:
+            self.join([first, second])
+        else:
+            self.separate(first, [second])
+
+    def rename(self, places: Sequence[int], name: str) -> None:
+        """Give a cluster a name."""
+        members = {self.columns[place] for place in places}
+        name = " ".join(name.split())
+        if not name:
+            raise ConfigError("A name has at least one character.")
+        taken = [card for card in self.cards if card.name == name and card.members[0].place not in places]
+        if taken:
+            raise ConfigError(f"Another column is called '{name}' already. Merge both, or choose another name.")
+        given = Decision(first=self.columns[places[0]], second=ColumnRef("", name), same=True)
+        self.change(
+            lambda decisions: [*(each for each in decisions if not (_is_name(each) and each.first in members)), given]
+        )
+
+    def isolate(self, place: int) -> None:
+        """Decide that a column is not to be unified with any."""
+        column = self.columns[place]
+        alone = Decision(first=column, second=NOTHING, same=False)
+        self.change(
+            lambda decisions: [
+                *(each for each in decisions if not (each.same and column in _pair(each)) or _is_name(each)),
+                alone,
+            ]
+        )
+
+    @cached_property
+    def unified(self) -> Unified:
+        """What `navi unify --decisions` gives."""
+        spec, doubts = plan_unify(self.tables, self.matches)
+        found = unify(self.tables, spec)
+        return Unified(table=found.table, spec=found.spec, notes=(*doubts, *found.notes))
+
+
+def _pair(decision: Decision) -> frozenset[ColumnRef]:
+    return frozenset((decision.first, decision.second))
+
+
+def _is_name(decision: Decision) -> bool:
+    return decision.same and not decision.second.table
+
+
+def _free(decisions: Iterable[Decision], columns: Iterable[ColumnRef]) -> list[Decision]:
+    """Return decisions without those that say that one of some columns stands alone."""
+    wanted = set(columns)
+    return [each for each in decisions if each.second != NOTHING or each.first not in wanted]
+
+
+def _part(decisions: Iterable[Decision], column: ColumnRef, rest: Sequence[ColumnRef]) -> list[Decision]:
+    """Return decisions in which a column is none of the rest; what joined them, over others too, is taken back."""
+    joined = {column, *rest}
+    kept = [each for each in decisions if not (each.same and column in _pair(each) and _pair(each) <= joined)]
+    while (group := _join_columns(kept)) and any(group.get(column, column) == group.get(each, each) for each in rest):
+        kept.remove(next(each for each in kept if each.same and column in _pair(each) and not _is_name(each)))
+    return [*kept, *(Decision(first=column, second=each, same=False) for each in rest)]
+
+
+def _join_columns(decisions: Iterable[Decision]) -> dict[ColumnRef, ColumnRef]:
+    """Return the head of the group of each column that was decided to be another."""
+    head: dict[ColumnRef, ColumnRef] = {}
+
+    def find(column: ColumnRef) -> ColumnRef:
+        while head.setdefault(column, column) != column:
+            column = head[column]
+        return column
+
+    for each in decisions:
+        if each.same and each.second.table:
+            head[find(each.first)] = find(each.second)
+    return {column: find(column) for column in list(head)}
+
+
+def describe_columns(table: Table) -> dict[str, ColumnFacts]:
+    """Return each column of a table as a person would look at it."""
+    config, counted = PrepareConfig(), {}
+    for header in table.headers:
+        found = pc.value_counts(table.text[header].drop_null()).to_pylist()
+        counted[header] = sorted(found, key=lambda each: -each["counts"])
+    counts = {header: np.array([each["counts"] for each in found], np.int64) for header, found in counted.items()}
+    column = np.repeat(np.arange(len(counts)), [len(each) for each in counts.values()])
+    entropy = measure_entropy(column, np.concatenate([*counts.values()]), len(counts), config.normalise)
+    roles = assign_roles(entropy, config.theta_low, config.theta_high)
+    described = {}
+    for header, role in zip(table.headers, roles.tolist(), strict=True):
+        values, num_cells = [each["values"] for each in counted[header]], int(counts[header].sum())
+        bars, text = _draw_bars(values, counts[header])
+        described[header] = ColumnFacts(
+            header=header,
+            fill=num_cells / max(table.num_rows, 1),
+            distinct=len(values),
+            role=ROLES[role] if num_cells > 1 else "",
+            examples=tuple(value[:MAX_EXAMPLE] for value in values[:NUM_EXAMPLES]),
+            bars=bars,
+            bars_text=text,
+            trouble="never filled" if not values else "always the same" if len(values) == 1 < num_cells else "",
+        )
+    return described
+
+
+def _draw_bars(values: Sequence[str], counts: NDArray[np.int64]) -> tuple[tuple[float, ...], str]:
+    """Return a column's distribution: a histogram where most values are plain numbers, else its frequent values."""
+    numbers, weights = [], []
+    for value, count in zip(values, counts.tolist(), strict=True):
+        try:
+            number = float(value)
+        except ValueError:
+            continue
+        if math.isfinite(number) and abs(number) < 1e15:
+            numbers.append(number)
+            weights.append(count)
+    if len(numbers) > 3 and len(numbers) >= 0.9 * len(values):
+        heights, edges = np.histogram(numbers, bins=min(NUM_BARS, len(numbers)), weights=weights)
+        return tuple((heights / heights.max()).tolist()), f"{edges[0]:.6g} to {edges[-1]:.6g}"
+    if not len(counts):
+        return (), ""
+    top = counts[:NUM_BARS]
+    text = "all different" if int(top[0]) == 1 else f"at most {int(top[0]):,} times"
+    return tuple((top / top.max()).tolist()), text

@@ -1,0 +1,251 @@
+"""The pages of `navi studio`: tables, columns to decide on, and what comes out; plain HTML, made here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import numpy as np
+import pyarrow as pa
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from navi.errors import NaviError, escape_controls
+from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error
+from navi.server.review import Card, Review
+from navi.tables import write_table
+
+CARDS_PER_PAGE, SAMPLE_ROWS, MAX_FORM = 40, 3, 1 << 20
+VIEWS = {"/tables": "Tables", "/columns": "Columns", "/out": "Out"}
+FILES = ("all.parquet", "all.csv", "spec.toml", "mapping.json", "decisions.csv")
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def _finalize(value: Any) -> Any:
+    """Return what is written into a page: what would turn or hide text is visibly escaped, and Jinja does the rest."""
+    return escape_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+_pages = Environment(
+    loader=PackageLoader("navi.server"), autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_finalize
+)
+_pages.filters["percent"] = lambda share: "–" if share is None else f"{100 * share:.0f} %"
+_pages.filters["count"] = lambda number: f"{number:,}"
+
+
+def show(template: str, request: Request, code: int = 200, **content: Any) -> Response:
+    """Return a page."""
+    page = _pages.get_template(template).render(views=VIEWS, path=request.url.path, **content)
+    return HTMLResponse(page, code)
+
+
+class Studio:
+    """The pages of one review."""
+
+    def __init__(self, review: Review, access: Access) -> None:
+        self.review, self.access = review, access
+        self.message = ""
+
+    def page(self, template: str, describe: Callable[[Request], dict[str, Any]]) -> Handler:
+        """Return a page that is shown when the review is ready, and before that how far it is."""
+
+        async def answer(request: Request) -> Response:
+            if not self.review.is_ready:
+                return show("wait.html", request, review=self.review)
+            content = await asyncio.to_thread(self._describe, describe, request)
+            message, self.message = self.message, ""
+            return show(template, request, review=self.review, message=message, **content)
+
+        return answer
+
+    def _describe(self, describe: Callable[[Request], dict[str, Any]], request: Request) -> dict[str, Any]:
+        with self.review.lock:
+            return describe(request)
+
+    async def let_in(self, request: Request) -> Response:
+        """Take the token of the address into a cookie, so that no later address has it."""
+        if not self.access.allows(request.query_params.get("token")):
+            return answer_error(401, "The address is not whole: the token is missing or wrong.")
+        answer = RedirectResponse("/columns", 303)
+        answer.set_cookie(self.access.cookie, self.access.token or "", httponly=True, samesite="strict")
+        return answer
+
+    def describe_tables(self, request: Request) -> dict[str, Any]:
+        """Return the tables, or one of them with its columns."""
+        review, wanted = self.review, request.query_params.get("table", "")
+        name = wanted if wanted in review.tables else next(iter(review.tables))
+        table = review.tables[name]
+        return {"name": name, "table": table, "facts": review.facts[name], "unreadable": review.unreadable}
+
+    def describe_columns(self, request: Request) -> dict[str, Any]:
+        """Return the cards that are asked for, the most useful first, and a question."""
+        query = request.query_params
+        text, table, only = query.get("name", "").lower(), query.get("table", ""), query.get("only", "")
+        order = query.get("order", "useful")
+
+        def fits(card: Card) -> bool:
+            named = text in card.name.lower() or any(text in str(each.column).lower() for each in card.members)
+            kinds = {"doubt": card.in_doubt, "alone": len(card.members) == 1, "open": not card.accepted}
+            there = not table or any(each.column.table == table for each in card.members)
+            return named and there and kinds.get(only, True)
+
+        keys: dict[str, Callable[[Card], Any]] = {
+            "name": lambda card: card.name.lower(),
+            "size": lambda card: -len(card.members),
+        }
+        cards = sorted(filter(fits, self.review.cards), key=keys.get(order, lambda card: -card.usefulness))
+        number = max(1, int(query["page"])) if query.get("page", "").isdecimal() else 1
+        shown = cards[(number - 1) * CARDS_PER_PAGE : number * CARDS_PER_PAGE]
+        others = {key: value for key, value in query.items() if key != "page"}
+        return {
+            "cards": shown,
+            "num_found": len(cards),
+            "page": number,
+            "num_pages": -(-len(cards) // CARDS_PER_PAGE),
+            "page_query": urlencode(others),
+            "question": self.review.ask(),
+            "query": {"name": query.get("name", ""), "table": table, "only": only, "order": order},
+        }
+
+    def describe_out(self, request: Request) -> dict[str, Any]:
+        """Return the unified table: its columns, and some rows."""
+        found = self.review.unified
+        fill = {name: 1 - found.table[name].null_count / max(len(found.table), 1) for name in found.table.column_names}
+        places = np.linspace(0, max(len(found.table) - 1, 0), SAMPLE_ROWS).astype(np.int64)
+        sample = found.table.take(pa.array(places if len(found.table) else [], pa.int64())).to_pylist()
+        return {"found": found, "fill": fill, "sample": sample, "files": FILES}
+
+    async def why(self, request: Request) -> Response:
+        """Return what speaks for and against two columns, as a part of a page."""
+        first, second = (self._find(request.query_params.get(name, "")) for name in ("first", "second"))
+        reasons = await asyncio.to_thread(self.review.explain, first, second)
+        return show("why.html", request, reasons=reasons, second=self.review.columns[second])
+
+    def _find(self, text: str) -> int:
+        if not text.isdecimal() or int(text) >= len(self.review.columns):
+            raise HTTPException(400, "There is no such column. Load the page again.")
+        return int(text)
+
+    async def decide(self, request: Request) -> Response:
+        """Take a decision of a form, and go back to where it was made."""
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_FORM:
+                raise HTTPException(413, "The form is too large.")
+        form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        if not self.review.is_ready:
+            raise HTTPException(409, "The tables are still being matched.")
+        try:
+            self.message = await asyncio.to_thread(self._decide, form)
+        except (NaviError, OSError) as error:
+            self.message = f"Not done: {error}"
+        back = urlsplit(form.get("back", ""))
+        target = back.path if back.path in VIEWS else "/columns"
+        return RedirectResponse(f"{target}?{back.query}" if back.query else target, 303)
+
+    def _decide(self, form: dict[str, str]) -> str:
+        review, act = self.review, form.get("act", "")
+        places = [self._find(each) for each in form.get("members", "").split(",") if each]
+        column = self._find(form["column"]) if form.get("column") else -1
+        if act == "undo":
+            return "Taken back." if review.undo() else "There is nothing to take back."
+        if act in ("same", "different", "skip"):
+            other = self._find(form.get("other", ""))
+            if act == "skip":
+                review.skip(column, other)
+                return "Skipped."
+            review.answer(column, other, same=act == "same")
+            return f"{review.columns[column]} and {review.columns[other]}: {act}."
+        if act == "alone" and column >= 0:
+            review.isolate(column)
+            return f"{review.columns[column]} is not unified."
+        if not places:
+            raise HTTPException(400, "The form names no columns.")
+        if act == "accept":
+            review.join(places)
+            return f"Accepted: {len(places)} columns are one."
+        if act == "rename":
+            review.rename(places, form.get("name", ""))
+            return f"Renamed to {form.get('name', '')}."
+        if act == "split" and column >= 0:
+            review.separate(column, places)
+            return f"{review.columns[column]} is split off."
+        target = [card for card in review.cards if card.name == form.get("target")]
+        if act in ("move", "merge") and not target:
+            return f"Not done: no column is called '{form.get('target', '')}'. Choose one of the list."
+        others = [member.place for member in target[0].members] if target else []
+        if act == "move" and column >= 0:
+            review.move(column, places, others)
+            return f"{review.columns[column]} is moved to {target[0].name}."
+        if act == "merge":
+            review.join([*places, *others])
+            return f"Merged with {target[0].name}."
+        raise HTTPException(400, "The form does not say what to do.")
+
+    async def download(self, request: Request) -> Response:
+        """Return a file as the command line would write it."""
+        name = request.path_params["name"]
+        if name not in FILES or not self.review.is_ready:
+            raise HTTPException(404, "There is no such file.")
+        content = await asyncio.to_thread(self._write, name)
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(content, headers=headers, media_type="application/octet-stream")
+
+    def _write(self, name: str) -> bytes:
+        with self.review.lock, tempfile.TemporaryDirectory() as folder:
+            file, review = Path(folder) / name, self.review
+            if name == "mapping.json":
+                return json.dumps(review.matches.as_mapping(), ensure_ascii=False, indent=1).encode()
+            if name == "decisions.csv":
+                return review.file.file.read_bytes() if review.file.file.exists() else b""
+            if name == "spec.toml":
+                review.unified.spec.save(file)
+            else:
+                table: pa.Table = review.unified.table
+                write_table(table, file)
+            return file.read_bytes()
+
+
+def make_studio(review: Review, access: Access) -> Starlette:
+    """Return the application of `navi studio`; the review is loaded when it starts."""
+    studio = Studio(review, access)
+
+    @asynccontextmanager
+    async def live(app: Starlette) -> AsyncIterator[None]:
+        Thread(target=review.load, name="navi-review", daemon=True).start()
+        yield
+
+    async def go_home(request: Request) -> Response:
+        return RedirectResponse("/columns", 303)
+
+    return Starlette(
+        routes=[
+            Route("/", go_home),
+            Route("/open", studio.let_in),
+            Route("/tables", studio.page("tables.html", studio.describe_tables)),
+            Route("/columns", studio.page("columns.html", studio.describe_columns)),
+            Route("/out", studio.page("out.html", studio.describe_out)),
+            Route("/why", studio.why),
+            Route("/decide", studio.decide, methods=["POST"]),
+            Route("/files/{name}", studio.download),
+            Mount("/static", StaticFiles(packages=[("navi.server", "static")])),
+        ],
+        middleware=[Middleware(Gate, access=access, open_paths=("/open",))],
+        exception_handlers={HTTPException: answer_http_error, Exception: answer_failure},
+        lifespan=live,
+    )

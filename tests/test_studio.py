@@ -1,0 +1,249 @@
+"""The studio: decisions of a person in the browser, on disk at once, and the same table as the command line's."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+from starlette.testclient import TestClient
+
+from navi.errors import ConfigError, TableError
+from navi.server import Access, Review, make_studio
+from navi.verbs.match import ColumnRef, Decision, read_decisions
+
+TOKEN = "a-token-of-some-length"
+TABLES = {
+    "amber": [{"title": f"night {n}", "genre": ("drama", "comedy")[n % 2], "year": str(1990 + n)} for n in range(9)],
+    "birch": [{"Movie_Title": f"night {n}", "releaseYear": str(1990 + n), "colour": "yes"} for n in range(9)],
+    "cedar": [{"title": f"night {n}", "category": ("drama", "comedy")[n % 2]} for n in range(9)],
+}
+
+
+@pytest.fixture
+def folder(tmp_path, write_tables):
+    return write_tables(tmp_path / "feeds", TABLES)
+
+
+def open_review(folder, reference_dir):
+    review = Review([folder], folder.parent / "decisions.csv", model=reference_dir, device="cpu", threshold=0.5)
+    review.load()
+    assert not review.failure
+    return review
+
+
+@pytest.fixture
+def review(folder, reference_dir):
+    return open_review(folder, reference_dir)
+
+
+def open_client(review):
+    client = TestClient(make_studio(review, Access(token=TOKEN)), base_url="http://127.0.0.1")
+    client.cookies.set("navi", TOKEN)
+    return client
+
+
+def find(review, text):
+    return review.place[ColumnRef(*text.split("/"))]
+
+
+def find_card(review, text):
+    return next(card for card in review.cards if find(review, text) in [each.place for each in card.members])
+
+
+def list_members(review, text):
+    return {str(member.column) for member in find_card(review, text).members}
+
+
+def send(client, **form):
+    answer = client.post("/decide", data=None, content="&".join(f"{key}={value}" for key, value in form.items()))
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def test_every_decision_is_on_disk_at_once_and_moves_the_cards(review, folder, reference_dir):
+    file = folder.parent / "decisions.csv"
+    year, released, title = (find(review, each) for each in ("amber/year", "birch/releaseYear", "cedar/title"))
+    review.join([year, released])
+    assert list_members(review, "amber/year") >= {"amber/year", "birch/releaseYear"}
+    assert Decision(first=review.columns[year], second=review.columns[released], same=True) in read_decisions(file)
+    review.separate(released, [year])
+    assert "birch/releaseYear" not in list_members(review, "amber/year")
+    assert [each.same for each in read_decisions(file)] == [False]
+    review.isolate(title)
+    assert list_members(review, "cedar/title") == {"cedar/title"}
+    review.rename([year], "year of release")
+    assert find_card(review, "amber/year").name == "year of release"
+    again = open_review(folder, reference_dir)
+    assert [(card.name, card.places) for card in again.cards] == [(card.name, card.places) for card in review.cards]
+
+
+def test_a_column_is_moved_and_clusters_are_merged_against_earlier_words(review):
+    genre, category, colour, title = (
+        find(review, each) for each in ("amber/genre", "cedar/category", "birch/colour", "amber/title")
+    )
+    review.join([genre, category])
+    review.move(category, [genre, category], [colour])
+    assert list_members(review, "cedar/category") >= {"cedar/category", "birch/colour"}
+    assert "amber/genre" not in list_members(review, "cedar/category")
+    review.isolate(colour)
+    review.join([genre, colour])
+    assert list_members(review, "birch/colour") >= {"amber/genre", "birch/colour"}
+    with pytest.raises(ConfigError, match="called"):
+        review.rename([title], find_card(review, "amber/genre").name)
+
+
+def test_undo_goes_back_to_the_first_decision(review, folder):
+    before = [card.places for card in review.cards]
+    review.join([find(review, "amber/genre"), find(review, "birch/colour")])
+    review.rename([find(review, "amber/genre")], "kind")
+    assert review.undo()
+    assert review.undo()
+    assert not review.undo()
+    assert [card.places for card in review.cards] == before
+    assert read_decisions(folder.parent / "decisions.csv") == ()
+
+
+def test_lines_that_nobody_has_decided_on_and_further_columns_stay_in_the_file(folder, reference_dir):
+    file = folder.parent / "decisions.csv"
+    file.write_text(
+        "table,column,other_table,other_column,same,note\n"
+        "amber,genre,cedar,category,,ask Ada\n"
+        "amber,year,birch,releaseYear,yes,sure\n"
+    )
+    review = open_review(folder, reference_dir)
+    review.isolate(find(review, "birch/colour"))
+    with file.open() as opened:
+        lines = list(csv.DictReader(opened))
+    assert [(line["column"], line["same"], line["note"]) for line in lines] == [
+        ("year", "yes", "sure"),
+        ("colour", "no", ""),
+        ("genre", "", "ask Ada"),
+    ]
+
+
+def test_the_files_that_come_out_are_those_of_the_command_line(review, folder, reference_dir, navi_command, tmp_path):
+    review.join([find(review, "amber/year"), find(review, "birch/releaseYear")])
+    review.rename([find(review, "amber/year")], "released")
+    review.isolate(find(review, "cedar/category"))
+    with open_client(review) as client:
+        found = {name: client.get(f"/files/{name}").content for name in ("all.parquet", "all.csv", "decisions.csv")}
+    for name in ("all.parquet", "all.csv"):
+        out = tmp_path / name
+        decisions = ("--decisions", folder.parent / "decisions.csv")
+        navi_command("unify", folder, "-o", out, "--model", reference_dir, *decisions, "--device", "cpu", "-q")
+        assert found[name] == out.read_bytes()
+    assert found["decisions.csv"] == (folder.parent / "decisions.csv").read_bytes()
+    assert b"released" in found["all.csv"].splitlines()[0]
+
+
+def test_forms_decide_and_say_what_was_done_or_why_not(review):
+    genre, colour = find(review, "amber/genre"), find(review, "birch/colour")
+    with open_client(review) as client:
+        assert "columns are one" in send(client, act="accept", members=f"{genre},{colour}")
+        name = find_card(review, "amber/genre").name
+        assert "Renamed to kind" in send(client, act="rename", members=f"{genre},{colour}", name="kind")
+        assert "is split off" in send(client, act="split", column=colour, members=f"{genre},{colour}")
+        assert "is moved to kind" in send(client, act="move", column=colour, members=colour, target="kind")
+        assert "no column is called" in send(client, act="merge", members=colour, target=f"{name}-not-there")
+        assert "is not unified" in send(client, act="alone", column=colour)
+        assert "Taken back" in send(client, act="undo")
+        assert "different" in send(client, act="different", column=genre, other=find(review, "cedar/title"))
+        assert "Skipped" in send(client, act="skip", column=genre, other=colour)
+        assert client.post("/decide", content="act=accept&members=9999").status_code == 400
+        assert client.post("/decide", content="act=nothing&members=0").status_code == 400
+        why = client.get(f"/why?first={genre}&second={colour}")
+        assert "against" in why.text
+
+
+def test_pages_show_what_cells_hold_as_text(tmp_path, write_tables, reference_dir):
+    rows = [
+        {"<b>h</b>": "<script>alert(1)</script>", "long": "x" * 10_000, "bidi": "a\u202eb \x1b[31m", "n": str(n)}
+        for n in range(5)
+    ]
+    folder = write_tables(tmp_path / "feeds", {"<i>a": rows, "b": rows})
+    review = open_review(folder, reference_dir)
+    with open_client(review) as client:
+        for path in ("/tables", "/columns", "/columns?order=name&only=open&name=h", "/out"):
+            page = client.get(path).text
+            assert "<script>alert" not in page
+            assert "<b>h" not in page
+            assert "<i>a" not in page
+            assert "\u202e" not in page
+            assert "\x1b" not in page
+        assert "&lt;script&gt;alert(1)" in page
+        assert "x" * 10_000 in page
+        assert "default-src 'none'" in client.get("/out").headers["content-security-policy"]
+
+
+def test_nobody_comes_in_without_the_token(review):
+    with TestClient(make_studio(review, Access(token=TOKEN)), base_url="http://127.0.0.1") as client:
+        assert client.get("/columns").status_code == client.get("/files/all.csv").status_code == 401
+        assert client.get("/open?token=wrong").status_code == 401
+        opened = client.get(f"/open?token={TOKEN}")
+        assert (opened.status_code, opened.url.path) == (200, "/columns")
+        assert client.get("/columns", headers={"host": "evil.example"}).status_code == 421
+
+
+def test_a_folder_that_cannot_be_reviewed_is_said(tmp_path, write_tables, reference_dir, navi_command):
+    folder = write_tables(tmp_path / "feeds", {"only": TABLES["amber"]})
+    review = Review([folder], tmp_path / "decisions.csv", model=reference_dir, device="cpu", threshold=0.5)
+    review.load()
+    with open_client(review) as client:
+        assert "at least two tables" in client.get("/columns").text
+    result = navi_command("studio", folder, "--decisions", folder / "decisions.csv", code=2)
+    assert "would lie among the tables" in result.output
+    assert "kept as .csv" in navi_command("studio", folder, "--decisions", tmp_path / "d.parquet", code=2).output
+
+
+def test_a_decision_gives_a_name_or_keeps_a_column_alone(reference_navi):
+    amber, cedar, birch = ColumnRef("amber", "title"), ColumnRef("cedar", "title"), ColumnRef("birch", "colour")
+    name = [Decision(first=each, second=ColumnRef("", "film"), same=True) for each in (amber, birch)]
+    found = reference_navi.match(TABLES, decisions=name)
+    (cluster,) = (each for each in found.clusters if each.name == "film")
+    assert {amber, birch} <= set(cluster.columns)
+    assert found.list_decisions().slice(0, 2)["other_column"].to_pylist() == ["film", "film"]
+    alone = Decision(first=cedar, second=ColumnRef("", ""), same=False)
+    clusters = reference_navi.match(TABLES, decisions=[alone]).clusters
+    assert (cedar,) in [each.columns for each in clusters]
+    with pytest.raises(ConfigError, match=r"cedar/title stands alone, and is amber/title"):
+        reference_navi.match(TABLES, decisions=[alone, Decision(first=cedar, second=amber, same=True)])
+    with pytest.raises(TableError, match="gives it a unified name"):
+        Decision(first=cedar, second=ColumnRef("", ""), same=True)
+
+
+@pytest.mark.long
+def test_a_studio_that_is_killed_starts_again_with_every_decision(folder, reference_dir):
+    command = [sys.executable, "-m", "navi", "studio", str(folder), "--no-browser", "--model", str(reference_dir)]
+    command += ["--decisions", str(folder.parent / "decisions.csv"), "--device", "cpu"]
+
+    def start():
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
+        address, token = process.stdout.readline().split()[1].split("/open?token=")
+        port = address.rsplit(":", 1)[1]
+
+        def ask(path, body=None):
+            headers = {"cookie": f"navi-{port}={token}"}
+            with urllib.request.urlopen(urllib.request.Request(address + path, body, headers), timeout=60) as answer:
+                return answer.read().decode()
+
+        while "unified columns" not in ask("/columns"):
+            time.sleep(0.2)
+        return process, ask
+
+    process, ask = start()
+    for number in range(5):
+        ask("/decide", f"act=alone&column={number}".encode())
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert len(read_decisions(folder.parent / "decisions.csv")) == 5
+    process, ask = start()
+    assert "5 decisions" in ask("/columns")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 0

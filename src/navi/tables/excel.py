@@ -48,6 +48,7 @@ _DATE_FORMATS = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *rang
 _NO_DATE = re.compile(r'"[^"]*"|\[(?!h+\]|m+\]|s+\])[^\]]*\]|\\.|_.|\*.', re.IGNORECASE)
 _DAY = dt.timedelta(days=1)
 
+_last_strings: dict[tuple[Any, ...], list[str]] = {}
 Cells = dict[int, Any]
 """The cells of a row that hold anything, by column from 0."""
 
@@ -145,9 +146,13 @@ class Workbook:
             yield
 
     def read_strings(self) -> list[str]:
-        """Return the texts that cells refer to by number."""
+        """Return the texts that cells refer to by number; those of the last workbook are kept for its other sheets."""
         strings: list[str] = []
         if self._strings_part in self._archive.NameToInfo:
+            part = self._archive.NameToInfo[self._strings_part]
+            key = (self._path, self._path.stat().st_mtime_ns, part.header_offset, part.file_size, part.CRC)
+            if key in _last_strings:
+                return _last_strings[key]
             parser = _TextParser(self._path)
 
             def end(name: str) -> None:
@@ -156,6 +161,8 @@ class Workbook:
                     strings.append(parser.take())
 
             self._parse(self._strings_part, parser.start, end, parser.add)
+            _last_strings.clear()
+            _last_strings[key] = strings
         return strings
 
     def read_date_styles(self) -> dict[str, str]:

@@ -18,7 +18,6 @@ from navi.report import Tiles, load_page
 from navi.simulator import Truth
 from navi.tables import read_table
 from navi.training import PRESETS
-from navi.verbs.link import Pairs
 from navi.verbs.match import ColumnCluster, ColumnRef
 from navi.verbs.name import ColumnNames, NameCandidate
 
@@ -172,15 +171,14 @@ def test_fills_stand_beside_what_their_own_row_held(tour):
 
 
 def test_paired_rows_stand_beside_each_other_and_are_judged_by_their_films(tour):
-    numbers = {"left": [4, 2], "right": [1, 2]}
-    arrays = {name: np.array(each) for name, each in numbers.items()}
-    scores = dict.fromkeys(("confidence", "similarity", "overlap"), np.array([0.875, 0.5]))
-    tour.model.find_pairs = lambda left, right, **settings: Pairs(**arrays, **scores)
+    numbers = {"left_row": [4, 2], "right_row": [1, 2], "probability": [0.875, 0.5]}
+    answer = SimpleNamespace(**{name: np.array(each) for name, each in numbers.items()})
+    tour.model.link = lambda frames, **settings: answer
     tour.truth.films["c"] = [1]
     demo_steps.find_same_films(tour)
     assert read_section(tour) == [
-        {"a": "film: ALIEN, year: 1979", "b": "name: Alien", "right": True, "confidence": 0.875},
-        {"a": "film: Heat, year: 1995", "b": "name: Seven", "right": False, "confidence": 0.5},
+        {"a": "film: ALIEN, year: 1979", "b": "name: Alien", "right": True, "probability": 0.875},
+        {"a": "film: Heat, year: 1995", "b": "name: Seven", "right": False, "probability": 0.5},
     ]
     assert tour.scores[0].navi == pytest.approx(2 / 3)
     assert tour.scores[0].guess == 1.0

@@ -1,26 +1,42 @@
-"""Rows of two tables that are about the same thing: `Navi.find_pairs`, and the laws behind it."""
+"""Rows about the same thing: `Navi.link`, `navi link`, and the laws behind them."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.corpus.hashing import inverse_document_frequency
-from navi.errors import ConfigError
-from navi.verbs.calibration import measure_reliability
-from navi.verbs.link import PairOdds
+from navi.errors import ConfigError, TableError
+from navi.verbs.link import cluster_rows
+from navi.verbs.row_comparison import measure_lead
 from navi.verbs.row_similarity import Whitening, weigh_similarity
 
-scores = st.lists(st.floats(0, 1, width=32), min_size=1, max_size=30)
-
-
-def list_pairs(navi, left, right, **settings):
-    """Return the pairs as dictionaries."""
-    return navi.find_pairs(left, right, **settings).to_arrow().to_pylist()
+NAMES = [
+    "amber",
+    "birch",
+    "cedar",
+    "dune",
+    "ember",
+    "fjord",
+    "grove",
+    "heath",
+    "inlet",
+    "jetty",
+    "knoll",
+    "lagoon",
+    "marsh",
+    "north",
+    "oasis",
+    "pine",
+    "quay",
+    "reef",
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,111 +46,179 @@ def tables(world):
 
 
 @pytest.fixture(scope="module")
-def pairs(navi, tables):
-    """All pairs of them, however unsure."""
-    return list_pairs(navi, tables[0].rows, tables[1].rows, threshold=0.0)
+def links(navi, tables):
+    """Their pairs, however unsure."""
+    return navi.link({each.name: each.rows for each in tables}, threshold=0.02)
 
 
-def is_right(pair, tables):
-    return tables[0].row_films[pair["left"] - 1] == tables[1].row_films[pair["right"] - 1]
+def make_products(number, brand="Orla"):
+    return [
+        {"name": f"{brand} {NAMES[n % 18]} {NAMES[n // 18]} speaker {n * 37 % 991}X", "price": str(20 + n)}
+        for n in range(number)
+    ]
 
 
-def test_sure_pairs_are_right_and_most_shared_films_are_found(pairs, tables, truth):
+def are_right(links, tables):
+    films = [tables[0].row_films, tables[1].row_films]
+    left, right = links.rows.number[links.pairs].T - 1
+    return np.array([films[0][a] == films[1][b] for a, b in zip(left, right, strict=True)])
+
+
+def test_sure_pairs_are_right_and_most_shared_films_are_found(links, tables, truth):
     shared = truth.shared_rows(tables[0].name, tables[1].name)
     assert len(shared) >= 8
-    sure = [pair for pair in pairs if pair["confidence"] >= 0.5]
-    right = [pair for pair in sure if is_right(pair, tables)]
-    assert len(right) / len(sure) > 0.8
-    assert len(right) / len(shared) > 0.7
+    right = are_right(links, tables)[links.probability >= 0.5]
+    assert right.mean() > 0.85
+    assert right.sum() / len(shared) > 0.7
 
 
-def test_confidence_is_reliable_on_simulated_catalogues(pairs, tables):
-    right = np.array([is_right(pair, tables) for pair in pairs])
-    confidence = np.array([pair["confidence"] for pair in pairs])
-    assert measure_reliability(confidence, right).ece < 0.06
+def test_pairs_are_right_at_least_as_often_as_they_say(links, tables):
+    assert are_right(links, tables).mean() > links.probability.mean() - 0.1
 
 
-def test_confidence_grows_with_similarity_and_overlap_among_pairs_that_have_no_better_rival(pairs):
-    met = {"left": set(), "right": set()}
-    unrivalled = []
-    for pair in pairs:
-        if all(pair[side] not in met[side] for side in met):
-            unrivalled.append(pair)
-        for side in met:
-            met[side].add(pair[side])
-    for better, worse in pairwise(unrivalled):
-        if better["similarity"] >= worse["similarity"] and better["overlap"] >= worse["overlap"]:
-            assert better["confidence"] >= worse["confidence"]
+def test_a_table_links_with_its_own_copy_one_to_one(navi):
+    rows = make_products(30)
+    found = navi.link({"a": rows, "b": rows[::-1]}, one_to_one=True)
+    assert {(pair.left.row, pair.right.row) for pair in found} == {(n, 31 - n) for n in range(1, 31)}
+    assert [len(cluster.rows) for cluster in found.clusters] == [2] * 30
 
 
-def test_the_threshold_leaves_out_the_unsure(navi, tables, pairs):
-    found = list_pairs(navi, tables[0].rows, tables[1].rows, threshold=0.7)
-    assert found == [pair for pair in pairs if pair["confidence"] >= np.float32(0.7)]
+def test_duplicates_are_found_in_one_table_and_across_many(navi):
+    rows = make_products(24)
+    twice = navi.link([*rows, *rows[:5]])
+    assert {tuple(row.row for row in each.rows) for each in twice.clusters} == {(n, n + 24) for n in range(1, 6)}
+    found = navi.link({"a": rows[:12], "b": rows[4:16], "c": rows[8:20]})
+    assert sorted(len(each.rows) for each in found.clusters) == [2] * 8 + [3] * 4
+    assert {row.table for row in max(found.clusters, key=lambda each: len(each.rows)).rows} == {"a", "b", "c"}
 
 
-def test_one_to_one_gives_each_row_to_one_pair(navi, tables):
-    found = list_pairs(navi, tables[0].rows, tables[1].rows, threshold=0.0, one_to_one=True)
-    for side in ("left", "right"):
-        assert len({pair[side] for pair in found}) == len(found)
-
-
-def test_a_table_pairs_with_its_own_copy(navi, tables):
-    rows = tables[0].rows[:30]
-    found = list_pairs(navi, rows, rows[::-1], one_to_one=True)
-    assert {(pair["left"], pair["right"]) for pair in found} == {(n, 31 - n) for n in range(1, 31)}
-
-
-def test_tables_that_share_nothing_have_no_sure_pairs(navi):
-    left = [{"title": f"king {n}", "genre": "drama"} for n in range(12)]
+def test_tables_that_share_nothing_are_not_linked(navi):
+    left = [{"title": f"king {name}", "genre": "drama"} for name in NAMES]
     right = [{"brand": f"star {n + 40}", "color": "red"} for n in range(12)]
-    assert list_pairs(navi, left, right) == []
+    assert len(navi.link([left, right])) == 0
+
+
+def test_the_evidence_of_a_pair_adds_up_and_shows_its_cells(navi):
+    rows = make_products(20)
+    pair = navi.link({"a": rows, "b": rows}, one_to_one=True)[0]
+    odds = np.log(pair.probability / (1 - pair.probability))
+    assert sum(each.weight for each in pair.evidence) == pytest.approx(odds, abs=0.05)
+    shown = {each.column: (each.left, each.right) for each in pair.evidence}
+    assert shown["name"][0] == shown["name"][1] == rows[pair.left.row - 1]["name"]
+    assert {"(whole row)", "(rivals)"} <= set(shown)
+
+
+def test_a_column_that_counts_the_rows_is_no_evidence(navi):
+    rows = make_products(20)
+    left, right = ([{"id": str(n), **row} for n, row in enumerate(each)] for each in (rows, rows[::-1]))
+    found = navi.link({"a": left, "b": right}, one_to_one=True)
+    assert "id" not in [column.alignment.name for column in found.rows.columns]
+    assert {(pair.left.row, pair.right.row) for pair in found} == {(n, 21 - n) for n in range(1, 21)}
 
 
 def test_rows_keep_their_numbers_beside_empty_ones(navi):
-    left = [{}, {"title": "dark city", "year": "1999"}, {"title": "old king"}]
-    right = [{"name": "house"}, {}, {}, {"name": "dark city", "when": "1999"}]
-    found = list_pairs(navi, left, right, threshold=0.0, one_to_one=True)
-    assert (found[0]["left"], found[0]["right"]) == (2, 4)
+    left = [{}, {"title": "dark city", "year": "1999"}, {"title": "old king", "year": "1950"}]
+    right = [{"title": "house", "year": "2001"}, {}, {}, {"title": "dark city", "year": "1999"}]
+    found = navi.link({"a": left, "b": right}, threshold=0.001, one_to_one=True)
+    assert (found[0].left.row, found[0].right.row) == (2, 4)
+
+
+def test_labels_are_taken_as_given_and_learned_from(navi):
+    left, right = make_products(18), make_products(18, brand="Orlando")
+    before = navi.link({"a": left, "b": right}, threshold=0.01, k=18)
+    labels = [{"left_row": n, "right_row": n, "same": "no"} for n in range(1, 10)]
+    labels += [{"left_row": 10, "right_row": 3, "same": "yes"}, {"left_row": 11, "right_row": 2, "same": None}]
+    after = navi.link({"a": left, "b": right}, threshold=0.01, k=18, labels=labels)
+    sure = {(pair.left.row, pair.right.row): pair.probability for pair in after}
+    assert sure[10, 3] > 0.99
+    assert all((n, n) not in sure for n in range(1, 10))
+    chances = {(pair.left.row, pair.right.row): pair.probability for pair in before}
+    assert sure.get((15, 15), 0) < chances[15, 15]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([{"left_row": 1, "same": "yes"}], "have no column 'right_row'. Expected left_row, right_row, same."),
+        ([{"left_row": 1, "right_row": 1, "same": "perhaps"}], "same must be yes, no or empty, got 'perhaps'"),
+        ([{"left_row": 1, "right_row": 99, "same": "yes"}], "the table 'b' has no row '99'"),
+        ([{"left_row": 1, "right_row": 1, "same": None, "x": 1}], "have no answers"),
+    ],
+)
+def test_labels_that_cannot_be_read_say_what_is_wrong(labels, message, navi):
+    rows = make_products(5)
+    with pytest.raises(TableError, match=message.replace("(", r"\(")):
+        navi.link({"a": rows, "b": rows}, labels=labels)
 
 
 def test_settings_out_of_range_are_refused(navi):
-    rows = [{"title": "a"}]
     with pytest.raises(ConfigError, match="k must be at least 1, got 0"):
-        navi.find_pairs(rows, rows, k=0)
+        navi.link([{"title": "a"}], k=0)
     with pytest.raises(ConfigError, match=r"threshold must lie between 0 and 1, got 1.5"):
-        navi.find_pairs(rows, rows, threshold=1.5)
+        navi.link([{"title": "a"}], threshold=1.5)
 
 
-def test_pairs_become_frames_and_show_themselves(navi):
-    found = navi.find_pairs([{"title": "dark city"}], [{"name": "dark city"}], threshold=0.0)
-    assert len(found) == len(found.to_pandas()) == 1
-    assert found.to_polars().columns == ["left", "right", "confidence", "similarity", "overlap"]
-    assert "<th>confidence</th>" in found._repr_html_()
+def test_links_become_frames_and_show_themselves(navi):
+    rows = make_products(6)
+    found = navi.link({"a": rows, "b": rows}, one_to_one=True, encoder=False)
+    assert len(found) == len(found.to_pandas()) == 6
+    columns = ["left_table", "left_row", "right_table", "right_row", "probability", "cluster"]
+    assert found.to_polars().columns == columns
+    assert found.clusters_to_arrow().column_names == ["cluster", "probability", "table", "row"]
+    assert "<th>probability</th>" in found._repr_html_()
 
 
-@given(best=scores, wrong=scores)
-def test_odds_never_fall_with_the_score_and_are_finite(best, wrong):
-    curve = PairOdds.fit(np.array(best, np.float32), np.array(wrong, np.float32))
-    found = curve.of(np.linspace(0, 1, 50, dtype=np.float32))
-    assert (np.diff(found) >= 0).all()
-    assert 0 <= found.min() <= found.max() < np.inf
+@pytest.fixture
+def shops(tmp_path):
+    """Two files of products, of which the second has the first ones in reverse."""
+    rows = make_products(8)
+    for name, listed in (("left", rows), ("right", rows[::-1])):
+        table = pa.table({key: [row[key] for row in listed] for key in ("name", "price")})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    return tmp_path / "left.parquet", tmp_path / "right.parquet"
 
 
-def test_scores_that_wrong_rows_reach_too_have_no_odds():
-    rng = np.random.default_rng(0)
-    same = rng.uniform(0.2, 0.4, 200).astype(np.float32)
-    curve = PairOdds.fit(same, rng.permutation(same))
-    assert curve.of(np.array([0.3], np.float32))[0] < 0.1
-    apart = PairOdds.fit(same + np.float32(0.5), same)
-    assert apart.of(np.array([0.8], np.float32))[0] > 9
-    assert apart.of(np.array([0.3], np.float32))[0] == 0
+def test_the_command_links_files_writes_pairs_and_learns_from_them(model_dir, shops, tmp_path, navi_command):
+    out, clusters = tmp_path / "pairs.csv", tmp_path / "things.csv"
+    flags = ("link", "--model", model_dir, *shops, "--one-to-one")
+    shown = navi_command(*flags, "-o", out, "--clusters", clusters, "--explain").stdout
+    assert "left:1 and right:8" in shown
+    assert "8 pairs of rows in 8 clusters." in shown
+    lines = out.read_text().splitlines()
+    assert lines[0] == "left_table,left_row,right_table,right_row,probability,cluster"
+    assert len(lines) == 9
+    assert clusters.read_text().startswith("cluster,probability,table,row\n")
+    refused = navi_command(*flags, "-o", out, code=2).stderr
+    assert "pairs.csv exists. Replace it with --overwrite" in refused
+    labels = tmp_path / "labels.csv"
+    labels.write_text("\n".join([lines[0] + ",same", *(f"{line},no" for line in lines[1:])]))
+    found = json.loads(navi_command(*flags, "--labels", labels, "--json", "--threshold", 0.9).stdout)
+    assert found["tables"] == ["left", "right"]
+    assert found["pairs"] == []
 
 
-def test_the_share_of_rows_without_a_counterpart_is_found():
-    rng = np.random.default_rng(1)
-    wrong = rng.uniform(0.1, 0.3, 1000).astype(np.float32)
-    best = np.concatenate([rng.uniform(0.1, 0.3, 250), rng.uniform(0.6, 0.9, 750)]).astype(np.float32)
-    assert PairOdds.fit(best, wrong).wrong_share == pytest.approx(0.25, abs=0.05)
+def test_the_old_flag_says_the_new_command(model_dir, shops, navi_command):
+    result = navi_command("search", "--model", model_dir, *shops, "--pairs", "--one-to-one", code=2)
+    assert result.stderr.startswith("navi: --pairs is a verb of its own now: navi link ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.floats(-8, 8, width=32)), min_size=1, max_size=20))
+def test_a_lead_is_measured_against_the_best_other_of_the_group(entries):
+    group, score = (np.array(each) for each in zip(*entries, strict=True))
+    for place, lead in enumerate(measure_lead(group, score.astype(np.float32))):
+        others = [s for n, (g, s) in enumerate(entries) if g == group[place] and n != place]
+        assert lead == pytest.approx(score[place] - max(others, default=0.0), abs=1e-4)
+
+
+def test_a_chain_of_doubtful_pairs_is_no_cluster_and_tables_stay_apart():
+    pairs = np.array([[0, 1], [1, 2], [0, 2]])
+    score = np.array([4.0, 1.0, -6.0], np.float32)
+    assert cluster_rows(pairs, score, np.array([0, 1])).tolist()[1] == -1
+    agreed = cluster_rows(pairs, np.array([4.0, 1.0, 2.0], np.float32), np.array([0, 1, 2]))
+    assert len(set(agreed.tolist())) == 1
+    apart = cluster_rows(pairs, np.array([4.0, 1.0, 2.0], np.float32), np.array([0, 1, 2]), np.array([0, 1, 0]))
+    assert (apart >= 0).tolist() == [True, False, False]
 
 
 def draw(num_rows, width=4, seed=0):

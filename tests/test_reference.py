@@ -74,8 +74,9 @@ def list_neighbours(navi: Navi) -> Any:
     return [vars(each) for each in found]
 
 
-def list_pairs(navi: Navi) -> Any:
-    return navi.find_pairs(FILMS, SHOP, threshold=0.0, one_to_one=True).to_arrow().to_pylist()
+def list_links(navi: Navi) -> Any:
+    found = navi.link({"films": FILMS, "shop": SHOP}, threshold=0.01, one_to_one=True)
+    return found.to_arrow().to_pylist()
 
 
 VERBS: dict[str, Callable[[Navi], Any]] = {
@@ -84,7 +85,7 @@ VERBS: dict[str, Callable[[Navi], Any]] = {
     "impute": list_fills,
     "match": list_matches,
     "search": list_neighbours,
-    "pairs": list_pairs,
+    "link": list_links,
 }
 
 

@@ -6,8 +6,6 @@ import json
 import sys
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -349,10 +347,10 @@ def test_the_command_writes_an_index_and_uses_it_again(search_files, films, tmp_
     assert [row["cells"] for row in again] == [row["cells"] for row in first]
 
 
-@pytest.mark.parametrize("flags", [(), ("--like", "a=b", "--pairs"), ("--like", "a=b", "--row", "left:2")])
+@pytest.mark.parametrize("flags", [(), ("--like", "a=b", "--row", "left:2")])
 def test_the_command_takes_one_question_at_a_time(flags, search_files, films):
     result = search_files(films, *flags, code=2)
-    assert result.stderr == "navi: Give one of --like ROW, --row TABLE:N and --pairs.\n"
+    assert result.stderr == "navi: Give one of --like ROW and --row TABLE:N.\n"
 
 
 @pytest.mark.parametrize(
@@ -374,28 +372,3 @@ def test_the_command_refuses_a_mistyped_question_before_any_work(flags, message,
 def test_the_command_refuses_paths_without_tables_before_any_work(tmp_path, navi_command):
     result = navi_command("search", "--model", tmp_path / "no model", tmp_path / "nowhere", "--like", "a=b", code=2)
     assert "Cannot read" in result.stderr
-
-
-def test_the_command_pairs_rows_about_the_same_by_their_lines(model_dir, films, navi_command):
-    flags = ("search", "--model", model_dir, films, "--pairs", "--one-to-one", "--confidence", 0)
-    answer = json.loads(navi_command(*flags, "--json").stdout)
-    assert (answer["left"], answer["right"]) == ("left", "right")
-    assert sorted((pair["left"], pair["right"]) for pair in answer["pairs"][:2]) == [(2, 2), (4, 1)]
-    assert set(answer["pairs"][0]) == {"left", "right", "confidence", "similarity", "overlap"}
-    shown = navi_command(*flags).stdout
-    assert "left:4" in shown
-    assert "movie=love war" in shown
-
-
-def test_the_command_pairs_two_tables_alone(model_dir, catalogues, navi_command):
-    result = navi_command("search", "--model", model_dir, catalogues, "--pairs", code=2)
-    assert "--pairs compares two tables, got 5. Name two files." in result.stderr
-
-
-def test_the_command_shows_pairs_of_typed_files(model_dir, tmp_path, navi_command):
-    for name in ("left", "right"):
-        pq.write_table(
-            pa.table({"title": ["night king", "day house"], "year": [1999, 2001]}), tmp_path / f"{name}.parquet"
-        )
-    flags = ("--pairs", "--one-to-one", "--confidence", 0)
-    assert "title=day house, year=2001" in navi_command("search", "--model", model_dir, tmp_path, *flags).stdout

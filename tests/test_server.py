@@ -78,7 +78,7 @@ def test_columns_are_matched_over_tables_in_one_body(client, navi):
     [
         ("name?columns=year&top=2", {"a": FILMS}, {"column", "header", "probability", "source", "like"}),
         ("impute?confidence=0.2", {"a": [*FILMS, {"title": "night 9"}]}, {"row", "column", "value", "probability"}),
-        ("link?threshold=0.01", {"a": FILMS, "b": FILMS}, {"confidence"}),
+        ("link?threshold=0.01", {"a": FILMS, "b": FILMS}, {"probability"}),
         ("search?like=title%3Dnight+3&k=2", {"a": FILMS, "b": OTHERS}, {"table", "row", "confidence", "cells"}),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from navi.cli import ask_columns, ask_rows, demo, evaluate, prepare, pretrain, serve
+from navi.cli import ask_columns, ask_rows, demo, evaluate, link, prepare, pretrain, serve
 from navi.errors import NaviError, TrainingError, escape_controls
 from navi.version import VERSION
 
@@ -98,6 +98,7 @@ GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
         ask_columns.match,
         ask_columns.unify,
         ask_columns.name,
+        link.link,
         ask_rows.impute,
         ask_rows.search,
     ),
@@ -107,7 +108,7 @@ GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
 """The verbs, in the groups that the help shows; the first line of each one's docstring is its help."""
 EXAMPLES: dict[str, tuple[str, ...]] = {
     name: examples
-    for module in (demo, prepare, pretrain, ask_columns, ask_rows, serve, evaluate)
+    for module in (demo, prepare, pretrain, ask_columns, ask_rows, link, serve, evaluate)
     for name, examples in module.EXAMPLES.items()
 }
 

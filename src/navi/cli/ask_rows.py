@@ -59,7 +59,6 @@ EXAMPLES = {
     "search": (
         "navi search films/ --like 'title=Alien, year=1979'",
         "navi search --model model films/ --row imdb:12 -k 3 --index films.index",
-        "navi search --model model imdb.csv netflix.csv --pairs --one-to-one",
     ),
 }
 Kind = Literal["rows", "segments", "headers", "attributes"]
@@ -214,9 +213,8 @@ def search(
     row: Annotated[str | None, typer.Option(metavar="TABLE:N", help="A row of these tables to look for.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Rows to find.")] = 10,
     index: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the index here, or use the one here.")] = None,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Rows of two tables that are about the same.")] = False,
-    confidence: Annotated[float, typer.Option(min=0, max=1, help="How sure a pair must be.")] = 0.5,
-    one_to_one: Annotated[bool, typer.Option("--one-to-one", help="Each row in one pair at most.")] = False,
+    pairs: Annotated[bool, typer.Option("--pairs", hidden=True)] = False,
+    one_to_one: Annotated[bool, typer.Option("--one-to-one", hidden=True)] = False,
     sheet: Sheet = None,
     device: Device = None,
     as_json: Json = False,
@@ -226,8 +224,10 @@ def search(
     from navi.verbs import Navi, parse_like
 
     screen = Screen(quiet=quiet, as_json=as_json)
-    if sum((like is not None, row is not None, pairs)) != 1:
-        raise ConfigError("Give one of --like ROW, --row TABLE:N and --pairs.")
+    if pairs or one_to_one:
+        raise ConfigError(f"--pairs is a verb of its own now: navi link {quote(*paths)} --one-to-one")
+    if (like is None) == (row is None):
+        raise ConfigError("Give one of --like ROW and --row TABLE:N.")
     wanted = None if row is None else parse_row(row)
     # Embedding all rows takes long: what was mistyped is told before.
     if like is not None:
@@ -237,21 +237,14 @@ def search(
     with show_progress(screen) as meter:
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
-        if pairs:
-            tables = read_two(paths)
-            found = opened.find_pairs(*tables, k=k, threshold=confidence, one_to_one=one_to_one).to_arrow().to_pylist()
-        else:
-            built = make_index(opened, paths, index, meter)
-            neighbours = built.search_row(*wanted, k) if wanted else built.search(like, k)[0]
-    if pairs:
-        show_pairs(screen, tables, found)
-    else:
-        screen.answer_json([asdict(each) for each in neighbours])
-        screen.answer(list_neighbours(neighbours))
-        if index is not None:
-            asked = f"--like {quote(like)}" if like is not None else f"--row {quote(row or '')}"
-            command = f"navi search {show_model(model)}{quote(*paths)} --index {quote(index)} {asked}"
-            screen.suggest(command, "search faster: the index is kept")
+        built = make_index(opened, paths, index, meter)
+        neighbours = built.search_row(*wanted, k) if wanted else built.search(like, k)[0]
+    screen.answer_json([asdict(each) for each in neighbours])
+    screen.answer(list_neighbours(neighbours))
+    if index is not None:
+        asked = f"--like {quote(like)}" if like is not None else f"--row {quote(row or '')}"
+        command = f"navi search {show_model(model)}{quote(*paths)} --index {quote(index)} {asked}"
+        screen.suggest(command, "search faster: the index is kept")
 
 
 def parse_row(text: str) -> tuple[str, int]:
@@ -312,29 +305,3 @@ def list_cells(table: Table, row_number: int) -> dict[str, str]:
     """Return what a row holds; it is named by its number in its source."""
     row = table.text.slice(int(table.row_number.searchsorted(row_number)), 1).to_pylist()[0]
     return {header: value for header, value in row.items() if value is not None}
-
-
-def read_two(paths: Sequence[Path]) -> tuple[Table, Table]:
-    """Return the two tables that pairs are sought in."""
-    from navi.tables import read_tables
-
-    tables = list(read_tables(paths).values())
-    if len(tables) != 2:
-        raise ConfigError(f"--pairs compares two tables, got {len(tables)}. Name two files.")
-    return tables[0], tables[1]
-
-
-def show_pairs(screen: Screen, tables: tuple[Table, Table], pairs: list[dict[str, Any]]) -> None:
-    """Show pairs of rows, or print them for a program."""
-    left, right = tables
-    screen.answer_json({"left": left.name, "right": right.name, "pairs": pairs})
-    rows = [
-        (
-            f"{pair['confidence']:.2f}",
-            *(f"{left.name}:{pair['left']}", show_cells(list_cells(left, pair["left"]))),
-            *(f"{right.name}:{pair['right']}", show_cells(list_cells(right, pair["right"]))),
-        )
-        for pair in pairs
-    ]
-    screen.answer(make_table(("confidence", "left", "", "right", ""), rows, right=("confidence",)))
-    screen.summarise(f"{count_things(len(pairs), 'pair')} of rows.")

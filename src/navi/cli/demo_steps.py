@@ -185,23 +185,23 @@ def find_same_films(tour: Tour) -> None:
     left, right = (tour.tables[name] for name in names)
     with show_progress(tour.screen) as meter:
         meter.wait(f"Comparing {left.name} and {right.name}")
-        found = tour.model.find_pairs(left, right, one_to_one=True)
-    rows = zip(found.left.tolist(), found.right.tolist(), found.confidence.tolist(), strict=True)
+        found = tour.model.link([left, right], one_to_one=True)
+    rows = zip(found.left_row.tolist(), found.right_row.tolist(), found.probability.tolist(), strict=True)
     truth, pairs, records = set(tour.truth.shared_rows(*names)), set(), []
-    for one, other, confidence in rows:
+    for one, other, probability in rows:
         pair = one - tour.truth.first_place[left.name], other - tour.truth.first_place[right.name]
         pairs.add(pair)
         cells = {table.name: show_cells(list_cells(table, row), ": ") for table, row in ((left, one), (right, other))}
-        records.append(cells | {"right": pair in truth, "confidence": confidence})
+        records.append(cells | {"right": pair in truth, "probability": probability})
     tour.screen.summarise(
         f"{left.name} and {right.name} share {count_things(len(truth), 'film')}; "
         f"{count_things(len(pairs), 'pair')} found."
     )
     tour.show(
         "The same film in two catalogues",
-        "Rows of two catalogues that share no schema, paired with the row that is nearest.",
+        "Rows of two catalogues that share no schema, linked by what their columns have in common.",
         "Pairs of rows, the surest first.",
-        (*names, "right", ReportColumn("confidence", bar=True, digits=2)),
+        (*names, "right", ReportColumn("probability", bar=True, digits=2)),
         records[:MOST_PAIRS],
         most=4,
     )

@@ -158,8 +158,7 @@ def _impute(navi: Navi, tables: Tables, options: Options) -> pa.Table:
 
 
 def _link(navi: Navi, tables: Tables, options: Options) -> pa.Table:
-    left, right = tables.values()
-    return navi.find_pairs(left, right, **options).to_arrow()
+    return navi.link(tables, **options).to_arrow()
 
 
 def _search(navi: Navi, tables: Tables, options: Options) -> pa.Table:

@@ -10,7 +10,7 @@ if _quick:
     _gc.disable()
 
 from navi.verbs.embed import EmbedConfig  # noqa: E402
-from navi.verbs.link import Pairs, find_pairs  # noqa: E402
+from navi.verbs.link import Links, RowCluster, RowPair, RowRef  # noqa: E402
 from navi.verbs.navi import Navi  # noqa: E402
 from navi.verbs.search import (  # noqa: E402
     Neighbour,
@@ -30,14 +30,16 @@ if _quick:
 __all__ = [
     "EmbedConfig",
     "EmbeddedFiles",
+    "Links",
     "Navi",
     "Neighbour",
     "Neighbours",
-    "Pairs",
+    "RowCluster",
+    "RowPair",
+    "RowRef",
     "SearchIndex",
     "build_index",
     "embed_files",
-    "find_pairs",
     "index_frames",
     "open_index",
     "parse_like",

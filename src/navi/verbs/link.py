@@ -1,255 +1,378 @@
-"""Rows of two tables that are about the same thing: near-duplicates, for entity resolution."""
+"""Linking: which rows of one table or of many are about the same thing, with probabilities and reasons."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.corpus.hashing import inverse_document_frequency
-from navi.errors import ConfigError
+from navi.errors import ConfigError, TableError
 from navi.model.runner import Floats, Ints, Progress
+from navi.tables import Table, read_table, read_tables
+from navi.verbs.match import ANSWERS
 from navi.verbs.result import TabularResult
-from navi.verbs.row_similarity import Whitening, list_words, weigh_similarity
+from navi.verbs.row_comparison import Alignment, ComparedRows
+from navi.verbs.row_scorer import Adaptation, load_row_scorer
+from navi.verbs.row_similarity import Whitening
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from navi.verbs.navi import Navi
 
-# Shape suffixes: L left rows, R right rows, P pairs, W distinct words, D hidden size.
+# Shape suffixes: R rows of all tables, C compared columns, P pairs of rows.
 
-ROWS_AT_ONCE = 1024
-SHARPNESS = 1.5
-"""Power of the odds: right rows stand out more than a logistic curve between best and wrong rows can show. Fitted on
-simulated catalogues."""
-FEW = 3
-"""Rows that it takes to learn as much from them as was assumed before: that no row has a counterpart."""
-LARGEST_LOGIT = 15.0
-"""Beyond this, differences between scores say nothing more."""
-RIDGE = 1e-2
-"""Penalty that keeps the curve finite where scores tell the best rows from the wrong ones without fail."""
+ENCODER_ROWS = 20_000
+"""Rows up to which the encoder proposes candidates, too, unless it is said; beyond, words and trigrams do."""
+CERTAIN = 12.0
+"""Logarithm of the odds of a pair that a person labelled."""
+UNKNOWN = -1.0
+"""What two rows of a cluster count for that were not compared: as little alike as that says."""
+ALONE = 1e-9
+"""What it is worth to a row to stay without a partner in an assignment."""
+THE_ROW, THE_RIVALS = "(whole row)", "(rivals)"
+"""What else speaks for a pair or against it: the texts of whole rows, and whether either has a better partner."""
+LABEL_COLUMNS = ("left_row", "right_row", "same")
 
-Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, order=True)
+class RowRef:
+    """A row of a table."""
+
+    table: str
+    row: int
+    """Its number in the table, from 1; in a text file, its line."""
+
+    def __str__(self) -> str:
+        return f"{self.table}:{self.row}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pairs(TabularResult):
+class Evidence:
+    """Something that speaks for a pair of rows, or against it."""
+
+    column: str
+    """Name of the columns that were compared, the whole row, or its rivals."""
+    left: str | None
+    """The left cell."""
+    right: str | None
+    """The right cell."""
+    weight: float
+    """What it contributes, as a logarithm of odds: negative speaks against."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPair:
+    """Two rows that are about the same thing."""
+
+    left: RowRef
+    right: RowRef
+    probability: float
+    cluster: int
+    evidence: tuple[Evidence, ...]
+    """What spoke for it and against it, what counts most first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowCluster:
+    """Rows that are about one thing."""
+
+    rows: tuple[RowRef, ...]
+    probability: float
+    """Mean probability of its pairs that were compared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Links(TabularResult):
     """Pairs of rows that are about the same thing, the surest first.
 
-    **Shape**: P pairs.
+    **Shape**: P pairs, C compared columns.
     """
 
-    left: Ints
-    """(P,) number of the left row in its source, from 1."""
-    right: Ints
-    """(P,) number of the right row."""
-    confidence: Floats
-    """(P,) how sure each pair is, from 0 to 1."""
-    similarity: Floats
-    """(P,) similarity of the two rows' vectors."""
-    overlap: Floats
-    """(P,) share of the words of both that both have, rare ones weighing more."""
+    rows: ComparedRows
+    pairs: Ints
+    """(P, 2) places of the rows among those of all tables, the left first."""
+    probability: Floats
+    """(P,) how likely each pair is."""
+    cluster: Ints
+    """(P,) number of the cluster of each pair, from 0."""
+    weights: Floats
+    """(P, C + 2) what each compared column, the whole row and the rivals contribute, as logarithms of odds."""
 
     def __len__(self) -> int:
-        return len(self.left)
+        return len(self.pairs)
+
+    def __getitem__(self, place: int) -> RowPair:
+        pair, weights = self.pairs[place].tolist(), self.weights[place]
+        cells = [[column.texts[row].as_py() or None for row in pair] for column in self.rows.columns]
+        names = [*(column.alignment.name for column in self.rows.columns), THE_ROW, THE_RIVALS]
+        evidence = [
+            Evidence(column=name, left=left, right=right, weight=float(weight))
+            for name, (left, right), weight in zip(names, [*cells, (None, None), (None, None)], weights, strict=True)
+            if weight
+        ]
+        left, right = (self.refer(row) for row in pair)
+        return RowPair(
+            left=left,
+            right=right,
+            probability=float(self.probability[place]),
+            cluster=int(self.cluster[place]),
+            evidence=tuple(sorted(evidence, key=lambda each: -abs(each.weight))),
+        )
+
+    def __iter__(self) -> Iterator[RowPair]:
+        return (self[place] for place in range(len(self)))
+
+    @property
+    def left_row(self) -> Ints:
+        """(P,) number of the left row in its table, from 1; in a text file, its line."""
+        return self.rows.number[self.pairs[:, 0]]
+
+    @property
+    def right_row(self) -> Ints:
+        """(P,) number of the right row."""
+        return self.rows.number[self.pairs[:, 1]]
+
+    def refer(self, row: int) -> RowRef:
+        """Return which row stands at a place among those of all tables."""
+        return RowRef(self.rows.tables[self.rows.table[row]], int(self.rows.number[row]))
+
+    @cached_property
+    def clusters(self) -> tuple[RowCluster, ...]:
+        """The rows that are about one thing, those of the surest pair first."""
+        rows: dict[int, set[int]] = {}
+        sums: dict[int, list[float]] = {}
+        for (left, right), cluster, sure in zip(
+            self.pairs.tolist(), self.cluster.tolist(), self.probability.tolist(), strict=True
+        ):
+            rows.setdefault(cluster, set()).update((left, right))
+            sums.setdefault(cluster, []).append(sure)
+        return tuple(
+            RowCluster(rows=tuple(map(self.refer, sorted(rows[number]))), probability=float(np.mean(sums[number])))
+            for number in sorted(rows)
+        )
 
     def to_arrow(self) -> pa.Table:
-        """Return a line for each pair."""
-        return pa.table(dict(vars(self)))
+        """Return a line for each pair: tables and row numbers, how likely it is, and its cluster."""
+        tables = pa.array(self.rows.tables, pa.string())
+        sides = {}
+        for side, row in zip(("left", "right"), self.pairs.T, strict=True):
+            sides[f"{side}_table"] = tables.take(pa.array(self.rows.table[row]))
+            sides[f"{side}_row"] = pa.array(self.rows.number[row])
+        return pa.table({**sides, "probability": self.probability, "cluster": self.cluster})
+
+    def clusters_to_arrow(self) -> pa.Table:
+        """Return a line for each row of a cluster: the cluster's number and probability, table and row number."""
+        lines = [
+            {"cluster": number, "probability": cluster.probability, "table": each.table, "row": each.row}
+            for number, cluster in enumerate(self.clusters)
+            for each in cluster.rows
+        ]
+        types = {"cluster": pa.int64(), "probability": pa.float64(), "table": pa.string(), "row": pa.int64()}
+        return pa.Table.from_pylist(lines, pa.schema(list(types.items())))
 
 
-def find_pairs(
+def link_tables(
     navi: Navi,
-    left: Any,
-    right: Any,
+    frames: Any,
     *,
-    k: int = 10,
     threshold: float = 0.5,
     one_to_one: bool = False,
+    within: bool = False,
+    labels: Any = None,
+    k: int = 10,
+    encoder: bool | None = None,
     progress: Progress | None = None,
-) -> Pairs:
-    """Return pairs of rows of two tables that are about the same thing.
-
-    A pair must be among the `k` best of each of its two rows. How sure it is depends on how well wrong rows do: where
-    many rows of a table are alike, a high score says little. And it depends on whether either row has a better partner.
-    Pairs with less confidence than `threshold` are left out; `one_to_one` gives each row to one pair at most, the
-    surest first.
-    """
+) -> Links:
+    """Return the rows of one table or of several that are about the same thing; see `Navi.link`."""
     if k < 1:
         raise ConfigError(f"k must be at least 1, got {k}.")
-    if not 0 <= threshold <= 1:
+    if not 0 < threshold < 1:
         raise ConfigError(f"threshold must lie between 0 and 1, got {threshold}.")
-    rows = ComparedRows.read(navi, left, right, progress)
-    pairs_P2, best, wrong = rows.find_candidates(k)
-    similarity, overlap = rows.compare(pairs_P2[:, 0], pairs_P2[:, 1])
-    score = rows.blend(similarity, overlap)
-    odds = PairOdds.fit(best, wrong).of(score)
-    confidence = share_odds(pairs_P2, odds, len(rows.number)).astype(np.float32)
-    chosen = np.lexsort((pairs_P2[:, 1], pairs_P2[:, 0], -score, -confidence))
-    chosen = chosen[confidence[chosen] >= threshold]
-    if one_to_one:
-        chosen = _take_once(pairs_P2, chosen)
-    return Pairs(
-        left=rows.number[pairs_P2[chosen, 0]],
-        right=rows.number[pairs_P2[chosen, 1]],
-        confidence=confidence[chosen],
-        similarity=similarity[chosen],
-        overlap=overlap[chosen],
+    tables = read_tables(frames, navi.read_config)
+    rows = ComparedRows.read(tables, align_columns(navi, tables), within=within or len(tables) == 1)
+    known = None if labels is None else read_labels(labels, rows)
+    vectors = None
+    if rows.num_rows <= ENCODER_ROWS if encoder is None else encoder:
+        vectors = embed_rows(navi, tables, rows, progress)
+    pairs = rows.find_candidates(k + len(tables) - 2 if len(tables) > 2 else k, vectors)
+    if known is not None:
+        pairs = np.unique(np.concatenate([pairs, known[:, :2]]), axis=0)
+    logit, weights = score_pairs(rows, pairs, known)
+    shifted = logit - np.float32(np.log(threshold / (1 - threshold)))
+    chosen = assign_rows(rows, pairs, shifted) if one_to_one else np.flatnonzero(shifted >= 0)
+    cluster = cluster_rows(pairs, shifted, chosen, rows.table if one_to_one else None)
+    chosen = chosen[cluster >= 0]
+    cluster = cluster[cluster >= 0]
+    order = np.lexsort((pairs[chosen, 1], pairs[chosen, 0], -logit[chosen]))
+    chosen, cluster = chosen[order], cluster[order]
+    first = dict.fromkeys(cluster.tolist())
+    number = {label: place for place, label in enumerate(first)}
+    return Links(
+        rows=rows,
+        pairs=pairs[chosen],
+        probability=(1 / (1 + np.exp(-logit[chosen]))).astype(np.float32),
+        cluster=np.array([number[label] for label in cluster.tolist()], np.int64),
+        weights=weights[chosen],
     )
 
 
-def _take_once(pairs_P2: Ints, order: Ints) -> Ints:
-    """Return those of the pairs, in this order, whose rows no earlier one of them has."""
-    taken: set[int] = set()
-    chosen = []
-    for place in order.tolist():
-        rows = pairs_P2[place].tolist()
-        if taken.isdisjoint(rows):
-            chosen.append(place)
-            taken.update(rows)
-    return np.array(chosen, np.int64)
+def align_columns(navi: Navi, tables: Mapping[str, Table]) -> list[Alignment]:
+    """Return the columns that mean the same, as the model matches them; a counter of rows is no evidence."""
+    if len(tables) == 1:
+        ((name, table),) = tables.items()
+        return [Alignment(name=each, headers={name: (each,)}) for each in table.headers if not is_counter(table, each)]
+    alignments = []
+    for cluster in navi.match(dict(tables)).clusters:
+        headers: dict[str, tuple[str, ...]] = {}
+        for column in cluster.columns:
+            headers[column.table] = (*headers.get(column.table, ()), column.header)
+        counted = all(is_counter(tables[name], header) for name, each in headers.items() for header in each)
+        if len(headers) > 1 and not counted:
+            alignments.append(Alignment(name=cluster.name, headers=headers, probability=cluster.score))
+    return alignments
 
 
-@dataclass(frozen=True)
-class ComparedRows:
-    """The rows of two tables, in one space."""
-
-    vectors: Floats
-    """(L + R, D) unit vectors."""
-    words: csr_array
-    """(L + R, W) square root of the rarity of each word that a row has."""
-    weight: Floats
-    """(L + R,) rarity of all words of each row, summed."""
-    number: Ints
-    """(L + R,) number of each row in its table, from 1."""
-    left: Ints
-    """(L,) the rows of the left table."""
-    right: Ints
-    """(R,) the rows of the right table."""
-    similarity_weight: float
-    """What the similarity of vectors weighs in a score; the words that rows share weigh the rest."""
-
-    @classmethod
-    def read(cls, navi: Navi, left: Any, right: Any, progress: Progress | None = None) -> Self:
-        """Return the rows of two tables."""
-        from scipy.sparse import csr_array
-
-        encoded = navi.encode({"left": left, "right": right})
-        arrays = encoded.arrays
-        vectors = navi.runner.embed(arrays, parts=("value_means",), progress=progress)["value_means"]
-        row, words = list_words(encoded)
-        _, word, counts = np.unique(words, return_inverse=True, return_counts=True)
-        rarity = inverse_document_frequency(arrays.num_rows, counts).astype(np.float32)
-        shares = csr_array((np.sqrt(rarity[word]), (row, word)), (arrays.num_rows, len(rarity)))
-        weight = np.bincount(row, rarity[word], arrays.num_rows).astype(np.float32)
-        left, right = (np.flatnonzero(arrays.row_table == table) for table in (0, 1))
-        vectors = Whitening.fit(vectors).transform(vectors)
-        rows = cls(vectors, shares, weight, encoded.row_number, left, right, 0.5)
-        chosen = left[:: max(1, len(left) // ROWS_AT_ONCE)]
-        return replace(rows, similarity_weight=weigh_similarity(*rows.compare_all(chosen, right)))
-
-    def find_candidates(self, k: int) -> tuple[Ints, Floats, Floats]:
-        """Return (P, 2) the pairs of a left and a right row that are among the k best of each other.
-
-        Besides, for each left row, the score of the best right row, and one that the best of the wrong rows may have. A
-        row has one counterpart at most, so its second and third best are wrong. Where it has none, its best is wrong,
-        too, and ahead of the second by chance alone: taken for as much as that is ahead of the third.
-        """
-        right_LK, score_LK = self._rank(self.left, self.right, max(k, 3))
-        left_RK, _ = self._rank(self.right, self.left, k)
-        right_LK, size = right_LK[:, :k], len(self.number)
-        keys = np.intersect1d(self.left[:, None] * size + right_LK, left_RK * size + self.right[:, None])
-        # Two empty rows stand in where the right table has fewer than three.
-        top_L3 = np.pad(score_LK, ((0, 0), (0, 2)))[:, :3]
-        return np.stack([keys // size, keys % size], axis=1), top_L3[:, 0], 2 * top_L3[:, 1] - top_L3[:, 2]
-
-    def compare(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
-        """Return similarity and overlap of pairs of rows."""
-        similarity = np.clip(np.einsum("pd,pd->p", self.vectors[first], self.vectors[second]), 0, 1)
-        shared = np.asarray(self.words[first].multiply(self.words[second]).sum(axis=1)).reshape(-1)
-        return similarity, _share_words(shared, self.weight[first], self.weight[second])
-
-    def compare_all(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
-        """Return similarity and overlap of some rows with all of others: one line for each of the first."""
-        similarity = np.clip(self.vectors[first] @ self.vectors[second].T, 0, 1)
-        shared = (self.words[first] @ self.words[second].T).toarray()
-        return similarity, _share_words(shared, self.weight[first][:, None], self.weight[second])
-
-    def blend(self, similarity: Floats, overlap: Floats) -> Floats:
-        """Return the score of pairs, from 0 to 1."""
-        weight = np.float32(self.similarity_weight)
-        return weight * similarity + (1 - weight) * overlap
-
-    def _rank(self, rows: Ints, others: Ints, k: int) -> tuple[Ints, Floats]:
-        """Return the k best others of each row, the best first, and their scores: (rows, k) each."""
-        k = min(k, len(others))
-        places, scores = [], []
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            score = self.blend(*self.compare_all(rows[start : start + ROWS_AT_ONCE], others))
-            best = np.argpartition(-score, k - 1, axis=1)[:, :k]
-            found = np.take_along_axis(score, best, axis=1)
-            order = np.argsort(-found, axis=1, kind="stable")
-            places.append(others[np.take_along_axis(best, order, axis=1)])
-            scores.append(np.take_along_axis(found, order, axis=1))
-        return np.concatenate(places), np.concatenate(scores)
+def is_counter(table: Table, header: str) -> bool:
+    """Return whether a column counts the rows: whole numbers, each one more than the one before."""
+    cells = table.text[header].combine_chunks()
+    if len(cells) < 2 or cells.null_count or not pc.all(pc.match_substring_regex(cells, "^[0-9]{1,15}$")).as_py():
+        return False
+    return bool((np.diff(np.asarray(cells.cast(pa.int64()))) == 1).all())
 
 
-def _share_words(shared: Floats, weight: Floats, other: Floats) -> Floats:
-    """Return how much of the weight of all words of two rows both have."""
-    together = weight + other - shared
-    share: Floats = np.where(together > 0, shared / np.where(together > 0, together, 1), 0).astype(np.float32)
-    return np.clip(share, 0, 1)
+def embed_rows(navi: Navi, tables: Mapping[str, Table], rows: ComparedRows, progress: Progress | None) -> Floats:
+    """Return (R, D) the rows in the model's space, whitened; zeros for one without any cell."""
+    encoded = navi.encode(dict(tables))
+    found = navi.runner.embed(encoded.arrays, parts=("value_means",), progress=progress)["value_means"]
+    vectors = np.zeros((rows.num_rows, found.shape[1]), np.float32)
+    starts = np.searchsorted(rows.table, np.arange(len(rows.tables)))
+    for place, name in enumerate(encoded.tables):
+        own = np.flatnonzero(encoded.arrays.row_table == place)
+        vectors[starts[rows.tables.index(name)] + tables[name].find_rows(encoded.row_number[own])] = found[own]
+    filled = np.flatnonzero(np.abs(vectors).sum(axis=1) > 0)
+    vectors[filled] = Whitening.fit(vectors[filled]).transform(vectors[filled])
+    return vectors
 
 
-def share_odds(pairs_P2: Ints, odds_P: Doubles, num_rows: int) -> Doubles:
-    """Return the chance that each pair is right, given its odds and the best odds that either of its rows has.
+def score_pairs(rows: ComparedRows, pairs_P2: Ints, known: Ints | None = None) -> tuple[Floats, Floats]:
+    """Return the logarithm of the odds of each pair, (P,), and what contributed to it, (P, C + 2).
 
-    >>> share_odds(np.array([[0, 2], [0, 3], [1, 3]]), np.array([9.0, 1.0, 4.0]), 4).tolist()
-    [0.9, 0.1, 0.8]
+    `known` (L, 3) has labelled pairs and whether each is the same: the scorer learns from them, and they are certain.
     """
-    best_R = np.zeros(num_rows)
-    np.maximum.at(best_R, pairs_P2, odds_P[:, None])
-    confidence: Doubles = odds_P / (1 + best_R[pairs_P2].max(axis=1))
-    return confidence
+    if not len(pairs_P2):
+        return np.zeros(0, np.float32), np.zeros((0, len(rows.columns) + 2), np.float32)
+    scorer, whole = load_row_scorer(), rows.compare_rows(pairs_P2)
+    rows.weigh_columns(pairs_P2, whole)
+    parts = scorer.score(rows, pairs_P2, whole)
+    logit = scorer.compete(rows, pairs_P2, parts.sum(axis=1))
+    weights = np.concatenate([parts, (logit - parts.sum(axis=1))[:, None]], axis=1)
+    if known is not None:
+        place = np.searchsorted(_number_pairs(pairs_P2, rows), _number_pairs(known[:, :2], rows))
+        same = known[:, 2].astype(np.bool_)
+        weights = Adaptation.fit(rows, pairs_P2, whole, weights, place, same).apply()
+        logit = weights.sum(axis=1)
+        logit[place] = np.where(same, CERTAIN, -CERTAIN)
+    return logit, weights
 
 
-@dataclass(frozen=True)
-class PairOdds:
-    """From a score to the odds that the best right row of a left row is its counterpart: they rise with the score."""
+def _number_pairs(pairs_P2: Ints, rows: ComparedRows) -> Ints:
+    return pairs_P2[:, 0] * rows.num_rows + pairs_P2[:, 1]
 
-    slope: float
-    centre: float
-    wrong_share: float
-    """Share of the left rows that have no counterpart, so that their best row is a wrong one."""
 
-    @classmethod
-    def fit(cls, best: Floats, wrong: Floats) -> Self:
-        """Tell the best scores from the wrong ones by a logistic curve.
+def read_labels(labels: Any, rows: ComparedRows) -> Ints:
+    """Return (L, 3) what a table says of pairs of rows, sorted, each once: their places, and 1 for the same or 0.
 
-        Low scores show how many of the best are wrong, since next to no right ones are as low (Storey's estimate). One
-        made-up pair of each kind, a perfect and an empty one, keeps the curve finite for tables of a few rows.
-        """
-        from sklearn.linear_model import LogisticRegression
+    A line without an answer says nothing. Tables need a name where there are more than two.
+    """
+    table = read_table(labels)
+    named = ("left_table", "right_table") if len(rows.tables) > 2 else ()
+    missing = [name for name in (*named, *LABEL_COLUMNS) if name not in table.headers]
+    if missing:
+        expected = ", ".join((*named, *LABEL_COLUMNS))
+        raise TableError(f"The labels in '{table.name}' have no column '{missing[0]}'. Expected {expected}.")
+    sides = {"left": rows.tables[0], "right": rows.tables[-1]}
+    place = {(int(t), int(n)): row for row, (t, n) in enumerate(zip(rows.table, rows.number, strict=True))}
+    found: dict[tuple[int, int], int] = {}
+    for number, line in zip(table.row_number.tolist(), table.text.to_pylist(), strict=True):
+        answer = (line["same"] or "").strip().lower()
+        where = f"Line {number} of the labels in '{table.name}'"
+        if answer and answer not in ANSWERS:
+            raise TableError(f"{where}: same must be yes, no or empty, got '{line['same']}'.")
+        pair = []
+        for side, usual in sides.items() if answer else ():
+            name, row = line.get(f"{side}_table") or usual, (line[f"{side}_row"] or "").strip()
+            if name not in rows.tables:
+                raise TableError(f"{where}: there is no table '{name}'. Expected one of {', '.join(rows.tables)}.")
+            key = (rows.tables.index(name), int(row) if row.isdecimal() else -1)
+            if key not in place:
+                raise TableError(f"{where}: the table '{name}' has no row '{row}'. Give it as `navi link` numbers it.")
+            pair.append(place[key])
+        if pair:
+            found[min(pair), max(pair)] = int(ANSWERS[answer])
+    if not found:
+        raise TableError(f"The labels in '{table.name}' have no answers. Fill in the column `same` with yes or no.")
+    return np.array([(*pair, same) for pair, same in sorted(found.items())], np.int64)
 
-        low = np.median(wrong)
-        wrong_share = min(1.0, float(((best <= low).sum() + FEW) / ((wrong <= low).sum() + FEW)))
-        score = np.concatenate([best, wrong, [1.0, 0.0]]).astype(np.float64)
-        is_best = np.concatenate([np.ones(len(best)), np.zeros(len(wrong)), [1.0, 0.0]])
-        design = np.stack([np.ones_like(score), score], axis=1)
-        fitted = LogisticRegression(C=1 / RIDGE, fit_intercept=False, tol=1e-6).fit(design, is_best)
-        intercept, slope = fitted.coef_[0].tolist()
-        return cls(slope, -intercept / slope, wrong_share) if slope > 0 else cls(0.0, 1.0, 1.0)
 
-    def of(self, score: Floats) -> Doubles:
-        """Return the odds of each score; 0 where wrong rows do as well.
+def assign_rows(rows: ComparedRows, pairs_P2: Ints, score: Floats) -> Ints:
+    """Return the pairs, of those with a score above 0, of the best assignment of each two tables: no row twice."""
+    from scipy.sparse import csr_array, eye_array, hstack
+    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-        Where the best scores are n times as dense as the wrong ones, n / wrong_share - 1 right ones stand beside each
-        wrong one.
-        """
-        dense = np.exp(np.minimum(self.slope * (score.astype(np.float64) - self.centre), LARGEST_LOGIT))
-        odds: Doubles = np.maximum(dense / self.wrong_share - 1, 0) ** SHARPNESS
-        return odds
+    good = np.flatnonzero(score > 0)
+    if not len(good):
+        return good
+    first, second = (np.unique(side[good], return_inverse=True)[1] for side in rows.group(pairs_P2))
+    scores = csr_array((score[good].astype(np.float64), (first, second)))
+    # A place of its own for each row, worth next to nothing, so that a row may stay alone.
+    padded = hstack([scores, ALONE * eye_array(scores.shape[0])], format="csr")
+    row, column = min_weight_full_bipartite_matching(padded, maximize=True)
+    partner = np.full(scores.shape[0], -1)
+    partner[row] = column
+    chosen: Ints = good[partner[first] == second]
+    return chosen
+
+
+def cluster_rows(pairs_P2: Ints, score: Floats, chosen: Ints, table: Ints | None = None) -> Ints:
+    """Return the cluster of each chosen pair, -1 where its rows came into different ones: (P,).
+
+    The surest pairs come first; two clusters merge if their pairs speak for it on average, those that were not compared
+    against it. With `table` (R,), no cluster takes two rows of a table.
+    """
+    known: dict[int, dict[int, float]] = {}
+    members: dict[int, list[int]] = {}
+    home: dict[int, int] = {}
+    involved = np.isin(pairs_P2, pairs_P2[chosen]).all(axis=1) if len(chosen) else np.zeros(0, np.bool_)
+    for (left, right), value in zip(pairs_P2[involved].tolist(), score[involved].tolist(), strict=True):
+        for one, other in ((left, right), (right, left)):
+            known.setdefault(one, {})[other] = value
+            members[one], home[one] = [one], one
+    counted = {one: {other: (value, 1) for other, value in others.items()} for one, others in known.items()}
+    for place in chosen[np.argsort(-score[chosen], kind="stable")].tolist():
+        one, other = (home[row] for row in pairs_P2[place].tolist())
+        if one == other:
+            continue
+        total, count = counted[one][other]
+        size = len(members[one]) * len(members[other])
+        own = [] if table is None else [int(table[row]) for row in (*members[one], *members[other])]
+        if total + UNKNOWN * (size - count) < 0 or len(set(own)) < len(own):
+            continue
+        if len(members[one]) < len(members[other]):
+            one, other = other, one
+        for row in members[other]:
+            home[row] = one
+        members[one] += members.pop(other)
+        for third, (value, number) in counted.pop(other).items():
+            del counted[third][other]
+            if third != one:
+                before = counted[one].get(third, (0.0, 0))
+                counted[one][third] = counted[third][one] = (before[0] + value, before[1] + number)
+    ends = [[home[row] for row in pairs_P2[place].tolist()] for place in chosen.tolist()]
+    return np.array([one if one == other else -1 for one, other in ends], np.int64)

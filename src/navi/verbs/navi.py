@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from navi.training import Domain
     from navi.verbs.impute import Fills
-    from navi.verbs.link import Pairs
+    from navi.verbs.link import Links
     from navi.verbs.match import Decision, Matches, SchemaMatches
     from navi.verbs.name import Names
     from navi.verbs.search import Neighbours
@@ -316,17 +316,39 @@ class Navi:
             return index.search_row(table, row, k)
         return index.search(like, k)[0]
 
-    def find_pairs(
-        self, left: Any, right: Any, *, k: int = 10, threshold: float = 0.5, one_to_one: bool = False
-    ) -> Pairs:
-        """Return the rows of two frames that are about the same thing, the surest first.
+    def link(
+        self,
+        frames: Any,
+        *,
+        threshold: float = 0.5,
+        one_to_one: bool = False,
+        within: bool = False,
+        labels: Any = None,
+        k: int = 10,
+        encoder: bool | None = None,
+        progress: Progress | None = None,
+    ) -> Links:
+        """Return the rows of several tables, `{name: frame}` or a list, that are about the same thing.
 
-        A pair must be among the `k` best of both its rows, and at least as sure as `threshold`. `one_to_one` gives each
-        row to one pair at most.
+        `threshold` is the probability from which two rows are linked. `one_to_one` gives each row one partner in each
+        other table at most. Rows of one table are compared if it is the only one, or with `within`. `labels`, a frame
+        or a file, has `left_row`, `right_row` and `same` (yes or no), and `left_table` and `right_table` where there
+        are more than two: the scorer learns from them, and they are taken as given. Candidates are the `k` nearest of
+        each row by words, trigrams and, with `encoder`, the model's vectors (None: up to 20,000 rows).
         """
-        from navi.verbs.link import find_pairs
+        from navi.verbs.link import link_tables
 
-        return find_pairs(self, left, right, k=k, threshold=threshold, one_to_one=one_to_one)
+        return link_tables(
+            self,
+            frames,
+            threshold=threshold,
+            one_to_one=one_to_one,
+            within=within,
+            labels=labels,
+            k=k,
+            encoder=encoder,
+            progress=progress,
+        )
 
     def impute(
         self,

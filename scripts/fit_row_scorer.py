@@ -1,0 +1,464 @@
+"""Fit the row scorer that comes with the package, on copies of rows fabricated from tables nobody linked.
+
+    python scripts/fit_row_scorer.py FOLDER -o src/navi/verbs/data/row_scorer.json
+
+Some rows of a table go to two sources, others to one of them alone, and each source has its own columns, formats and
+mistakes: words dropped, added, moved, shortened and misspelled, codes written with and without hyphens, numbers rounded
+or a little off, cells empty, whole columns coded otherwise or about something else. Siblings (a row with another number
+or word in its name) are about another thing. A fifth of the tables is kept out to see how well the scorer does and
+whether its probabilities are honest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import string
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import torch
+from torch import nn
+
+from navi.columns.perturb import perturb_values
+from navi.tables import read_tables
+from navi.verbs.row_comparison import CELL_FEATURES, ROW_FEATURES, Alignment, ComparedRows
+from navi.verbs.row_scorer import RIVAL_FEATURES, RowScorer, measure_rivals, weigh
+
+STACKED, STACKED_ROWS = 24, 2400
+"""Tables that are stacked to a large one, and its rows at most."""
+MAX_ROWS, MAX_COLUMNS, LEAST_ROWS, K = 220, 12, 24, 8
+HIDDEN, RIVAL_HIDDEN, EPOCHS, DECAY = 32, 24, 20, 1e-3
+FITS = 3
+"""Fits whose mean is taken."""
+OTHERS_SHARE = 0.1
+"""Share of the pairs about different things that networks are fitted to, each for several."""
+
+Row = dict[str, str]
+
+
+@dataclass
+class Lot:
+    """Features of the candidate pairs of two fabricated sources, and which are about the same thing."""
+
+    rows: ComparedRows
+    pairs: np.ndarray  # (P, 2)
+    whole: np.ndarray  # (P, G)
+    cells: np.ndarray  # (P, C, E)
+    both: np.ndarray  # (P, C)
+    same: np.ndarray  # (P,)
+    missed: int
+    kept_out: bool
+
+
+def misspell(word: str, random: Random) -> str:
+    """Return a word with one letter swapped, dropped, doubled or changed."""
+    if len(word) < 4:
+        return word
+    place = random.randrange(len(word) - 1)
+    one, two = word[place], word[place + 1]
+    changed = random.choice((two + one, two, one + one + two, random.choice(string.ascii_lowercase) + two))
+    return word[:place] + changed + word[place + 2 :]
+
+
+def shorten(word: str, random: Random) -> str:
+    """Return an initial, the beginning of a word, or the word without vowels."""
+    if len(word) < 4 or not word.isalpha():
+        return word
+    return random.choice((f"{word[0]}.", word[: random.randrange(3, len(word))], re.sub(r"(?<=.)[aeiou]", "", word)))
+
+
+def respell_code(word: str, random: Random) -> str:
+    """Return a code with a hyphen more, without hyphens, or with another ending."""
+    if not any(letter.isdigit() for letter in word):
+        return word
+    plain = re.sub(r"[-/._]", "", word)
+    if len(plain) < 4:
+        return word
+    place = random.randrange(1, len(plain))
+    return random.choice(
+        (
+            plain,
+            plain,
+            plain[:place] + "-" + plain[place:],
+            plain.upper(),
+            plain + random.choice(("B", "S", "/A", "-R")),
+        )
+    )
+
+
+def change_words(text: str, noise: float, others: Sequence[str], random: Random) -> str:
+    """Return a text as another source would have it."""
+    words = text.split()
+    # A name of a few words that loses one of them names another thing.
+    lossy = 0.35 if len(words) > 4 else 0.06
+    if len(words) > 1 and random.random() < noise / 2:
+        if "," in text and random.random() < 0.5:
+            parts = [part.strip() for part in text.split(",") if part.strip()]
+            random.shuffle(parts)
+            words = ", ".join(parts[: max(1, round(len(parts) * random.uniform(0.4, 1)))] or parts).split()
+        elif random.random() < 0.5:
+            place = random.randrange(1, len(words))
+            words = words[place:] + words[:place]
+        else:
+            random.shuffle(words)
+    changed = []
+    for word in words:
+        draw = random.random()
+        if draw < lossy * noise and len(words) > 1:
+            continue
+        if draw < (lossy + 0.15) * noise:
+            word = random.choice((misspell, shorten, respell_code, respell_code))(word, random)
+        elif any(letter.isdigit() for letter in word) and random.random() < noise:
+            word = respell_code(word, random)
+        changed.append(word)
+    while others and random.random() < 2.2 * lossy * noise:
+        foreign = random.choice(others).split()
+        if foreign:
+            changed.insert(random.randrange(len(changed) + 1), random.choice(foreign))
+    if len(changed) > 6 and random.random() < noise / 2:
+        changed = changed[: random.randrange(3, len(changed))]
+    return " ".join(changed) or text
+
+
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+def change_number(text: str, noise: float, random: Random) -> str:
+    """Return a number rounded, one off, or some percent off."""
+    value = float(text)
+    draw = random.random()
+    if draw < 0.3:
+        return str(int(value) + random.choice((-1, 1)))
+    if draw < 0.6:
+        return f"{value:.{random.randrange(3)}f}"
+    return f"{value * random.uniform(1 - 0.3 * noise, 1 + 0.3 * noise):.{len(text.partition('.')[2])}f}"
+
+
+def rewrite_column(values: list[str | None], random: Random, noise: float, *, is_name: bool) -> list[str | None]:
+    """Return a column as another source would have it; what names a row is always about it, and mostly there."""
+    held = [place for place, value in enumerate(values) if value]
+    texts = [values[place] or "" for place in held]
+    draw = 1.0 if is_name else random.random()
+    if draw < 0.06 * (1 + noise):  # about something else
+        changed = random.sample(texts, len(texts))
+    elif draw < 0.12:  # a code for each value
+        codes = {text: random.choice(texts) for text in dict.fromkeys(texts)}
+        changed = [codes[text] for text in texts]
+    else:
+        rate = noise * random.choice((0.0, 0.3, 1.0, 1.0, 1.0, 1.5))
+        changed = perturb_values(texts, random)
+        if random.random() < 0.1:  # another encoding, or none
+            lost = random.choice(("?", "", " "))
+            changed = [re.sub(r"[^\x00-\x7f]", lost, text) for text in changed]
+        for number, text in enumerate(changed):
+            if random.random() > 1.5 * rate:
+                continue
+            if NUMBER.fullmatch(text):
+                if random.random() < 0.5:
+                    changed[number] = change_number(text, noise, random)
+            else:
+                changed[number] = change_words(text, rate, texts, random)
+    wrong, empty = random.choice((0, 0, 0.02, 0.1)) * noise, random.choice((0.0, 0.0, 0.1, 0.3, 0.6))
+    if is_name:
+        wrong, empty = wrong / 5, empty * random.choice((0.0, 0.0, 0.1, 0.3))
+    found: list[str | None] = [None] * len(values)
+    for place, text in zip(held, changed, strict=True):
+        if random.random() >= empty:
+            found[place] = random.choice(texts) if random.random() < wrong else text
+    return found
+
+
+def has_words(text: str) -> bool:
+    """Return whether a text has letters."""
+    return any(letter.isalpha() for letter in text)
+
+
+def find_name(rows: Sequence[Row]) -> str:
+    """Return the header of what names a row: the column of most distinct texts."""
+    headers = dict.fromkeys(header for row in rows for header in row)
+    return max(headers, key=lambda header: len({row[header] for row in rows if has_words(row.get(header, ""))}))
+
+
+def make_sibling(row: Row, rows: Sequence[Row], random: Random) -> Row:
+    """Return a row about another thing that is much like this one: a few cells, words or codes are another's."""
+    sibling, other = dict(row), random.choice(rows)
+    long = [header for header, value in row.items() if has_words(value)]
+    for header in random.sample(list(row), min(len(row), random.choice((1, 1, 2, 3)))) + long[:1]:
+        value = row[header]
+        digits = [place for place, letter in enumerate(value) if letter.isdigit()]
+        if digits and random.random() < 0.7:
+            place = random.choice(digits)
+            sibling[header] = value[:place] + random.choice(string.digits) + value[place + 1 :]
+        elif header in other and random.random() < 0.6:
+            sibling[header] = other[header]
+        elif len(value.split()) > 1 and header in other and other[header].split():
+            words = value.split()
+            words[random.randrange(len(words))] = random.choice(other[header].split())
+            sibling[header] = " ".join(words)
+    return sibling
+
+
+def fabricate(
+    rows: list[Row], random: Random, limit: int = MAX_ROWS
+) -> tuple[list[Row], list[Row], set[tuple[int, int]], list[Alignment]]:
+    """Return two sources, which of their rows are the same, and how their columns are aligned."""
+    headers = list(dict.fromkeys(header for row in rows for header in row))
+    name = max(
+        headers, key=lambda header: len({row[header] for row in rows if header in row and has_words(row[header])})
+    )
+    headers = random.sample(headers, min(len(headers), random.randrange(2, MAX_COLUMNS + 1)))
+    headers = list(dict.fromkeys([*headers[: MAX_COLUMNS - 1], name]))
+    random.shuffle(headers)
+    rows = [{header: row[header] for header in headers if row.get(header)} for row in rows]
+    rows = [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in rows if row)]
+    siblings = [
+        make_sibling(random.choice(rows), rows, random) for _ in range(int(len(rows) * random.choice((0, 0, 0.1, 0.4))))
+    ]
+    rows = [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in [*rows, *siblings])]
+    random.shuffle(rows)
+    rows = rows[: random.randrange(LEAST_ROWS, limit)]
+    shared = random.choice((0.15, 0.3, 0.5, 0.7, 0.9, 1.0))
+    homes = [random.random() < shared for _ in rows]
+    alone = random.random()
+    sides: tuple[list[int], list[int]] = ([], [])
+    for place, both in enumerate(homes):
+        if both or random.random() < alone:
+            sides[0].append(place)
+        if both or place not in sides[0][-1:]:
+            sides[1].append(place)
+    if random.random() < 0.2:  # a source may repeat itself
+        sides[1].extend(random.choices(sides[1] or [0], k=len(rows) // random.choice((4, 8))))
+    noise = random.choice((0.02, 0.08, 0.15, 0.25, 0.35, 0.5))
+    own_share = random.choice((0.0, 0.1, 0.3, 0.5, 0.7))  # of the columns that a source does not have
+    sources: list[list[Row]] = []
+    for side, chosen in enumerate(sides):
+        random.shuffle(chosen)
+        written: list[Row] = [{} for _ in chosen]
+        for header in headers:
+            if random.random() < (0.01 if header == name else own_share):
+                continue
+            values: list[str | None] = [rows[place].get(header) for place in chosen]
+            changed = (
+                values
+                if side == 0 and random.random() < 0.5
+                else rewrite_column(values, random, noise, is_name=header == name)
+            )
+            for row, value in zip(written, changed, strict=True):
+                if value:
+                    row[header] = value
+        sources.append(written)
+    same = {(a, b) for a, one in enumerate(sides[0]) for b, other in enumerate(sides[1]) if one == other}
+    held = [{header for row in source for header in row} for source in sources]
+    common = [header for header in headers if header in held[0] and header in held[1] and random.random() < 0.9]
+    alignments = [Alignment(name=h, headers={"a": (h,), "b": (h,)}, probability=random.uniform(0.6, 1)) for h in common]
+    lonely = [[h for h in headers if h in held[side] and h not in common] for side in (0, 1)]
+    if lonely[0] and lonely[1] and random.random() < 0.2:
+        first, second = random.choice(lonely[0]), random.choice(lonely[1])
+        wrong = {"a": (first,), "b": (second,)}
+        alignments.append(Alignment(name=first, headers=wrong, probability=random.uniform(0.5, 0.9)))
+    return sources[0], sources[1], same, alignments
+
+
+def stack(tables: Sequence[list[Row]], random: Random) -> list[Row]:
+    """Return the rows of many tables as one; what names a row is one column in most of them."""
+    stacked: list[Row] = []
+    for rows in tables:
+        name = find_name(rows)
+        called = {name: random.choice(("name", "name", "title", name))}
+        stacked += [{called.get(header, header): value for header, value in row.items()} for row in rows]
+    counts = Counter(header for row in stacked for header in row)
+    kept = [header for header, _ in counts.most_common(MAX_COLUMNS - 1)]
+    return [row for each in stacked if (row := {header: each[header] for header in kept if header in each})]
+
+
+def make_lot(rows: list[Row], random: Random, kept_out: bool, limit: int = MAX_ROWS) -> Lot | None:
+    """Return the features of the candidates of two fabricated sources."""
+    first, second, same, alignments = fabricate(rows, random, limit)
+    if len(first) < 5 or len(second) < 5 or not any(first) or not any(second):
+        return None
+    tables = read_tables({"a": first, "b": second})
+    compared = ComparedRows.read(tables, alignments, within=False)
+    pairs = compared.find_candidates(K)
+    if not len(pairs):
+        return None
+    whole = compared.compare_rows(pairs)
+    compared.weigh_columns(pairs, whole)
+    found = [column.compare(*pairs.T) for column in compared.columns]
+    cells = np.zeros((len(pairs), MAX_COLUMNS + 1, len(CELL_FEATURES)), np.float16)
+    both = np.zeros((len(pairs), MAX_COLUMNS + 1), bool)
+    for number, (features, there) in enumerate(found):
+        cells[:, number], both[:, number] = features, there
+    is_same = np.array([(a, b - len(first)) in same for a, b in pairs.tolist()])
+    return Lot(
+        replace(compared, columns=()), pairs, whole, cells, both, is_same, len(same) - int(is_same.sum()), kept_out
+    )
+
+
+def make_network(num_features: int, hidden: int = HIDDEN) -> nn.Sequential:
+    """Return a network of one hidden layer."""
+    return nn.Sequential(nn.Linear(num_features, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+
+
+def export(network: nn.Sequential) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights of the hidden units and of the output, the biases last."""
+    first, last = (torch.cat([layer.weight.T, layer.bias[None]]).detach().numpy() for layer in (network[0], network[2]))
+    return first, last[:, 0]
+
+
+def train(networks: list[nn.Module], score: Callable[[torch.Tensor], torch.Tensor], lots: list[Lot], seed: int) -> None:
+    """Fit networks to what is the same, given what they make of some pairs; a share of the others stands for all."""
+    same = torch.tensor(np.concatenate([lot.same for lot in lots])).float()
+    torch.manual_seed(seed)
+    taken = torch.flatten(torch.nonzero((same > 0) | (torch.rand(len(same)) < OTHERS_SHARE)))
+    weight = torch.where(same > 0, 1.0, 1 / OTHERS_SHARE)
+    parameters = [each for network in networks for each in network.parameters()]
+    optimizer, size = torch.optim.AdamW(parameters, lr=3e-3, weight_decay=DECAY), 1024
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, total_steps=EPOCHS * -(-len(taken) // size))
+    for _ in range(EPOCHS):
+        for batch in taken[torch.randperm(len(taken))].split(size):
+            loss = nn.functional.binary_cross_entropy_with_logits(score(batch), same[batch], weight[batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+
+
+def fit_cells(lots: list[Lot], seed: int) -> dict[str, np.ndarray]:
+    """Return the weights of what cells and rows contribute."""
+    torch.manual_seed(seed)
+    cells = torch.tensor(np.concatenate([lot.cells for lot in lots]))
+    both = torch.tensor(np.concatenate([lot.both for lot in lots])).float()
+    whole = torch.tensor(np.concatenate([lot.whole for lot in lots]))
+    cell, row = make_network(len(CELL_FEATURES)), make_network(len(ROW_FEATURES))
+
+    def score(batch: torch.Tensor) -> torch.Tensor:
+        return (cell(cells[batch].float())[..., 0] * both[batch]).sum(dim=1) + row(whole[batch])[:, 0]
+
+    train([cell, row], score, lots, seed)
+    names = ("cell_hidden", "cell_output", "row_hidden", "row_output")
+    return dict(zip(names, (*export(cell), *export(row)), strict=True))
+
+
+def average(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Return networks as one that gives their mean: all hidden units side by side."""
+    joined = {}
+    for name in parts[0]:
+        weights = [part[name] for part in parts]
+        if name.endswith("hidden"):
+            joined[name] = np.concatenate(weights, axis=1)
+        else:
+            joined[name] = np.append(np.concatenate([each[:-1] for each in weights]), sum(each[-1] for each in weights))
+            joined[name] = joined[name] / len(parts)
+    return joined
+
+
+def fit(lots: list[Lot], seed: int) -> RowScorer:
+    """Return the scorer of some lots, the mean of several fits.
+
+    Each is fitted on most of the lots; what rivals make of a score is fitted on lots that it was not fitted on.
+    """
+    random = np.random.default_rng(seed)
+    fold = random.permutation(len(lots)) % FITS
+    parts, designs = [], [np.zeros(0)] * len(lots)
+    for number in range(FITS):
+        parts.append(fit_cells([lot for lot, own in zip(lots, fold, strict=True) if own != number], seed + number))
+        for place in np.flatnonzero(fold == number):
+            score = score_lot(parts[-1], lots[place])
+            designs[place] = measure_rivals(lots[place].rows, lots[place].pairs, score)
+    design, rivals = torch.tensor(np.concatenate(designs)), []
+    for number in range(FITS):
+        rival = make_network(len(RIVAL_FEATURES), RIVAL_HIDDEN)
+        train([rival], lambda batch, rival=rival: rival(design[batch])[:, 0], lots, seed + number)
+        rivals.append(dict(zip(("rival_hidden", "rival_output"), export(rival), strict=True)))
+    return RowScorer(**average(parts), **average(rivals))
+
+
+def score_lot(weights: dict[str, np.ndarray], lot: Lot) -> np.ndarray:
+    """Return the score of each pair before they compete."""
+    cells = weigh(lot.cells.astype(np.float32), weights["cell_hidden"], weights["cell_output"])
+    return (cells * lot.both).sum(axis=1) + weigh(lot.whole, weights["row_hidden"], weights["row_output"])
+
+
+def judge(scorer: RowScorer, lots: list[Lot]) -> str:
+    """Return one-to-one F1 at probability 0.5, beside that of trigrams at their best threshold, and calibration."""
+    from navi.verbs.link import assign_rows
+
+    f1, best, plain, probability, same = [], [], [], [], []
+    for lot in lots:
+        logit = scorer.compete(lot.rows, lot.pairs, score_lot(vars(scorer), lot))
+        total = lot.same.sum() + lot.missed
+        if not total:
+            continue
+        chosen = assign_rows(lot.rows, lot.pairs, logit)
+        f1.append(2 * lot.same[chosen].sum() / (len(chosen) + total))
+        for score, figures in ((logit + 20, best), (lot.whole[:, 0], plain)):
+            ranked = assign_rows(lot.rows, lot.pairs, score)
+            hits = np.cumsum(lot.same[ranked[np.argsort(-score[ranked])]])
+            figures.append((2 * hits / (np.arange(1, len(hits) + 1) + total)).max() if len(hits) else 0.0)
+        probability.append(1 / (1 + np.exp(-logit)))
+        same.append(lot.same)
+    p, y = np.concatenate(probability), np.concatenate(same)
+    loss = -np.mean(np.where(y, np.log(p + 1e-9), np.log(1 - p + 1e-9)))
+    shown = p >= 0.1
+    bins = np.minimum((p * 10).astype(int), 9)
+    error = sum(abs(p[b].mean() - y[b].mean()) * b.sum() for b in (shown & (bins == n) for n in range(10)) if b.any())
+    recall = 1 - sum(lot.missed for lot in lots) / sum(lot.missed + lot.same.sum() for lot in lots)
+    return (
+        f"F1={np.mean(f1):.4f} in_hindsight={np.mean(best):.4f} trigrams={np.mean(plain):.4f} log_loss={loss:.4f} "
+        f"calibration_error={error / shown.sum():.3f} right_at_0.95={y[p >= 0.95].mean():.3f} "
+        f"candidates={recall:.4f} pairs={len(y)} same={y.sum()}"
+    )
+
+
+def load_rows(folder: str, limit: int, random: Random) -> dict[str, list[Row]]:
+    """Return some tables of a folder, those that have enough rows with words in them."""
+    tables: dict[str, list[Row]] = {}
+    files = sorted(file for file in Path(folder).iterdir() if file.is_file())
+    random.shuffle(files)
+    for file in files:
+        if len(tables) == limit:
+            break
+        ((name, table),) = read_tables(file).items()
+        if table.num_rows < LEAST_ROWS:
+            continue
+        rows = [{k: str(v) for k, v in row.items() if v is not None} for row in table.text.to_pylist()]
+        sample = rows[:60]
+        distinct = [len({row[h] for row in sample if has_words(row.get(h, ""))}) for h in table.headers]
+        if max(distinct) >= 0.6 * len(sample):
+            tables[name] = rows
+    return tables
+
+
+def main(options: argparse.Namespace) -> None:
+    """Fabricate, fit, judge, save."""
+    started, random = time.monotonic(), Random(options.seed)
+    tables = load_rows(options.folder, options.tables, random)
+    print(f"{len(tables)} tables, {time.monotonic() - started:.0f} s", flush=True)
+    lots = [make_lot(rows, random, n % 5 == 0) for n, rows in enumerate(tables.values())]
+    for kept_out in (False, True):
+        some = [rows for n, rows in enumerate(tables.values()) if (n % 5 == 0) == kept_out]
+        for _ in range(options.stacks // (4 if kept_out else 1)):
+            lots.append(make_lot(stack(random.sample(some, STACKED), random), random, kept_out, STACKED_ROWS))
+    lots = [lot for lot in lots if lot]
+    print(f"{len(lots)} lots, {time.monotonic() - started:.0f} s", flush=True)
+    learned, kept = [lot for lot in lots if not lot.kept_out], [lot for lot in lots if lot.kept_out]
+    scorer = fit(learned, options.seed)
+    print(f"learned: {judge(scorer, learned)}\nkept out: {judge(scorer, kept)}", flush=True)
+    if options.out:
+        scorer.save(Path(options.out))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("-o", "--out")
+    parser.add_argument("--tables", type=int, default=900)
+    parser.add_argument("--stacks", type=int, default=24, help="large tables, each of many small ones")
+    parser.add_argument("--seed", type=int, default=0)
+    main(parser.parse_args())

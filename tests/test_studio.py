@@ -181,6 +181,37 @@ def test_pages_show_what_cells_hold_as_text(tmp_path, write_tables, reference_di
         assert "default-src 'none'" in client.get("/out").headers["content-security-policy"]
 
 
+def test_gaps_show_what_would_be_filled_and_give_the_table(tmp_path, write_tables, reference_dir, navi_command):
+    rows = [{"genre": ("drama", "comedy")[n % 2], "language": ("French", "English")[n % 2]} for n in range(40)]
+    rows[3] = {"genre": rows[3]["genre"]}
+    folder = write_tables(tmp_path / "feeds", {"a": rows, "b": rows[4:]})
+    review = open_review(folder, reference_dir)
+    with open_client(review) as client:
+        assert "1 empty" in client.get("/gaps").text
+        while "Finding values" in (page := client.get("/gaps?table=a&confidence=0").text):
+            time.sleep(0.1)
+        assert "row 4:" in page
+        assert "<bdi>English</bdi>" in page
+        assert "row 4:" not in client.get("/gaps?table=a&confidence=1").text
+        filled = client.get("/files/filled.csv?table=a&confidence=0&column=language")
+        navi_command(
+            "impute",
+            folder / "a.jsonl",
+            "-o",
+            tmp_path / "filled.csv",
+            "--model",
+            reference_dir,
+            "--confidence",
+            0,
+            "--columns",
+            "language",
+            "--device",
+            "cpu",
+            "-q",
+        )
+        assert filled.content == (tmp_path / "filled.csv").read_bytes()
+
+
 def test_nobody_comes_in_without_the_token(review):
     with TestClient(make_studio(review, Access(token=TOKEN)), base_url="http://127.0.0.1") as client:
         assert client.get("/columns").status_code == client.get("/files/all.csv").status_code == 401

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from threading import RLock
+from threading import RLock, Thread
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from navi.errors import ConfigError, NaviError
 from navi.tables import ReadConfig, Table, read_tables, write_table
 from navi.verbs import Navi
 from navi.verbs.explain import Explainer
+from navi.verbs.impute import Fills
 from navi.verbs.match import (
     DECISION_COLUMNS,
     ColumnRef,
@@ -70,6 +71,8 @@ class Member:
     probability: float | None
     """Mean over its pairs; None for one that stands alone."""
     decided: bool
+    partner: int | None
+    """The likeliest other one, of another table; None for one that stands alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +197,7 @@ class Review:
         self.lock = RLock()
         self._model, self._device, self._decisions_file = model, device, decisions
         self._skipped: set[frozenset[int]] = set()
+        self._fills: dict[str, Fills[Table] | str | None] = {}
 
     def load(self) -> None:
         """Read and match everything; what goes wrong is said in `failure`."""
@@ -236,9 +240,11 @@ class Review:
 
     def _make_cards(self, found: Matches) -> list[Card]:
         scores: dict[ColumnRef, list[float]] = {}
-        for pair in found.pairs:
-            for column in (pair.first, pair.second):
+        partner: dict[ColumnRef, int] = {}
+        for pair in found.pairs:  # the surest first
+            for column, other in ((pair.first, pair.second), (pair.second, pair.first)):
                 scores.setdefault(column, []).append(pair.score)
+                partner.setdefault(column, self.place[other])
         decided = {column for each in found.decisions for column in (each.first, each.second)}
         nearest = {pair.first: pair for pair in reversed(found.nearest)}
         nearest |= {pair.second: pair for pair in found.nearest if pair.second not in nearest}
@@ -252,6 +258,7 @@ class Review:
                     facts=self.facts[column.table][column.header],
                     probability=fmean(scores[column]) if column in scores else None,
                     decided=column in decided,
+                    partner=partner.get(column),
                 )
                 for column in cluster.columns
             )
@@ -277,7 +284,10 @@ class Review:
                 pairs.append((card.members[0].place, card.nearest[2], card.nearest[1]))
             elif len(card.members) > 1 and not card.accepted:
                 ranked = sorted(card.members, key=lambda each: -(each.probability or 0))
-                pairs += [(each.place, ranked[0].place, each.probability or 0) for each in ranked[1:]]
+                for each in ranked:  # a list's members are of one table, and no question
+                    if each.probability is not None:
+                        best_other = next(one for one in ranked if one.column.table != each.column.table)
+                        pairs.append((each.place, best_other.place, each.probability))
             for first, second, probability in pairs:
                 if frozenset((first, second)) in self._skipped or self._is_decided(first, second):
                     continue
@@ -394,6 +404,20 @@ class Review:
                 alone,
             ]
         )
+
+    def start_filling(self, name: str) -> Fills[Table] | str | None:
+        """Return the fills of a table's empty cells; None while they are being found, and a text if that failed."""
+        with self.lock:
+            if name not in self._fills:
+                self._fills[name] = None
+                Thread(target=self._fill, args=(name,), daemon=True).start()
+            return self._fills[name]
+
+    def _fill(self, name: str) -> None:
+        try:
+            self._fills[name] = self.navi.impute(self.tables[name])
+        except NaviError as error:
+            self._fills[name] = str(error)
 
     @cached_property
     def unified(self) -> Unified:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,10 +28,12 @@ from starlette.staticfiles import StaticFiles
 from navi.errors import NaviError, escape_controls
 from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error
 from navi.server.review import Card, Review
-from navi.tables import write_table
+from navi.tables import Table, write_table
+from navi.verbs.impute import Fills
 
 CARDS_PER_PAGE, SAMPLE_ROWS, MAX_FORM = 40, 3, 1 << 20
-VIEWS = {"/tables": "Tables", "/columns": "Columns", "/out": "Out"}
+VIEWS = {"/tables": "Tables", "/columns": "Columns", "/gaps": "Gaps", "/out": "Out"}
+CONFIDENCE, FILLS_SHOWN = 0.6, 5
 FILES = ("all.parquet", "all.csv", "spec.toml", "mapping.json", "decisions.csv")
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -44,6 +47,7 @@ _pages = Environment(
     loader=PackageLoader("navi.server"), autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_finalize
 )
 _pages.filters["percent"] = lambda share: "–" if share is None else f"{100 * share:.0f} %"
+_pages.filters["empty_share"] = lambda fill: 1 - fill
 _pages.filters["count"] = lambda number: f"{number:,}"
 
 
@@ -128,6 +132,51 @@ class Studio:
         places = np.linspace(0, max(len(found.table) - 1, 0), SAMPLE_ROWS).astype(np.int64)
         sample = found.table.take(pa.array(places if len(found.table) else [], pa.int64())).to_pylist()
         return {"found": found, "fill": fill, "sample": sample, "files": FILES}
+
+    def describe_gaps(self, request: Request) -> dict[str, Any]:
+        """Return what would be filled into the empty cells of a table, by column."""
+        review, query = self.review, request.query_params
+        name = query.get("table", "") if query.get("table") in review.tables else next(iter(review.tables))
+        confidence, chosen = read_share(query.get("confidence", "")), query.getlist("column")
+        found = review.start_filling(name) if "table" in query else ""
+        columns: dict[str, dict[str, Any]] = {}
+        for cell in found.cells.to_pylist() if isinstance(found, Fills) else ():
+            column = columns.setdefault(cell["column"], {"empty": 0, "filled": [], "unsure": 0, "reasons": Counter()})
+            column["empty"] += 1
+            if cell["value"] is None:
+                column["reasons"][cell["reason"]] += 1
+            elif cell["probability"] >= confidence:
+                column["filled"].append(cell)
+            else:
+                column["unsure"] += 1
+        for column in columns.values():
+            column["filled"].sort(key=lambda cell: -cell["probability"])
+        wanted = [column for column in columns if not chosen or column in chosen]
+        asked = urlencode([("table", name), ("confidence", confidence), *(("column", each) for each in wanted)])
+        rest = {"confidence": confidence, "wanted": wanted, "shown": FILLS_SHOWN, "download": asked}
+        return {"name": name, "found": found, "columns": columns, "asked": "table" in query, **rest}
+
+    async def download_filled(self, request: Request) -> Response:
+        """Return a table with its empty cells filled, in the columns and from the probability asked for."""
+        review, query = self.review, request.query_params
+        if not review.is_ready or query.get("table") not in review.tables:
+            raise HTTPException(404, "There is no such table.")
+        table, confidence = review.tables[query["table"]], read_share(query.get("confidence", ""))
+        try:
+            content = await asyncio.to_thread(self._write_filled, table, confidence, query.getlist("column"))
+        except NaviError as error:
+            return answer_error(422, str(error))
+        headers = {"content-disposition": "attachment; filename=filled.csv"}
+        return Response(content, headers=headers, media_type="application/octet-stream")
+
+    def _write_filled(self, table: Table, confidence: float, columns: list[str]) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "filled.csv"
+            filled: Any = self.review.navi.impute(
+                table.to_arrow(), confidence=confidence, columns=columns or None
+            ).filled
+            write_table(filled, file)
+            return file.read_bytes()
 
     async def why(self, request: Request) -> Response:
         """Return what speaks for and against two columns, as a part of a page."""
@@ -221,6 +270,18 @@ class Studio:
             return file.read_bytes()
 
 
+def read_share(text: str) -> float:
+    """Return a probability that a form gives; the usual one where it gives none.
+
+    >>> read_share("0.8"), read_share("much")
+    (0.8, 0.6)
+    """
+    try:
+        return min(1.0, max(0.0, float(text)))
+    except ValueError:
+        return CONFIDENCE
+
+
 def make_studio(review: Review, access: Access) -> Starlette:
     """Return the application of `navi studio`; the review is loaded when it starts."""
     studio = Studio(review, access)
@@ -240,6 +301,8 @@ def make_studio(review: Review, access: Access) -> Starlette:
             Route("/tables", studio.page("tables.html", studio.describe_tables)),
             Route("/columns", studio.page("columns.html", studio.describe_columns)),
             Route("/out", studio.page("out.html", studio.describe_out)),
+            Route("/gaps", studio.page("gaps.html", studio.describe_gaps)),
+            Route("/files/filled.csv", studio.download_filled),
             Route("/why", studio.why),
             Route("/decide", studio.decide, methods=["POST"]),
             Route("/files/{name}", studio.download),

@@ -255,8 +255,11 @@ def test_rows_about_one_thing_are_merged_by_a_stated_rule_and_the_losers_kept(fe
     # Three of four rows say lamp; each price is there once, and the preferred table's comes with its currency.
     assert (lamp["item"], lamp["price"], lamp["currency"]) == ("lamp", 4.99, "EUR")
     assert json.loads(lamp["_conflicts"]) == {
-        "item": [{"table": "west", "row": 2, "value": "Lamp"}],
-        "price": [{"table": "north", "row": 2, "value": 5.0}, {"table": "west", "row": 2, "value": 4.99}],
+        "item": [{"row": "west:2", "cells": {"item": "Lamp"}}],
+        "price": [
+            {"row": "north:2", "cells": {"price": 5.0, "currency": "CAD"}},
+            {"row": "west:2", "cells": {"price": 4.99, "currency": None}},
+        ],
     }
     assert [(row["item"], row["_merged"], row["_conflicts"]) for row in others] == [
         ("chair", None, None),
@@ -336,9 +339,26 @@ def test_the_command_writes_the_table_and_a_specification_that_gives_the_same_by
     assert again.read_bytes() == out.read_bytes()
 
 
+def test_the_command_merges_duplicates_and_its_specification_does_so_again(
+    reference_dir, feeds, tmp_path, navi_command
+):
+    (feeds / "twin.csv").write_text((feeds / "north.csv").read_text())
+    out, again, file = tmp_path / "all.parquet", tmp_path / "again.parquet", tmp_path / "spec.toml"
+    run = ("unify", "--model", reference_dir, feeds)
+    navi_command(*run, "--merge-duplicates", "--prefer", "twin", "-o", out, "--write-spec", file)
+    assert UnifySpec.load(file).duplicates == Duplicates(prefer=("twin", "north", "south"))
+    lines = pq.read_table(out).to_pylist()
+    assert ["twin:3", "north:3"] in [line["_merged"] for line in lines]
+    assert len(lines) < 6
+    navi_command(*run, "--spec", file, "-o", again)
+    assert again.read_bytes() == out.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["-o", "all.csv", "--prefer", "north"], "give it with --merge-duplicates"),
+        (["-o", "all.csv", "--merge-duplicates", "--prefer", "nord"], "There is no table 'nord' to prefer"),
         (["-o", "feeds/all.parquet"], "would lie among the tables of feeds"),
         (["-o", "there.csv"], "there.csv exists. Replace it with --overwrite"),
         (["-o", "all.csv", "--write-spec", "there.csv"], "there.csv exists. Replace it with --overwrite"),

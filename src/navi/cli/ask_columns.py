@@ -160,6 +160,15 @@ def unify(
     source_headers: Annotated[
         bool, typer.Option("--source-headers", help="Keep the header that each cell stood under.")
     ] = False,
+    merge_duplicates: Annotated[
+        bool, typer.Option("--merge-duplicates", help="Make rows about the same thing one, as `navi link` finds them.")
+    ] = False,
+    prefer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="Tables whose values go before others in a merged row.", show_default="as read"
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     sheet: Sheet = None,
     safe_csv: SafeCsv = False,
@@ -170,32 +179,37 @@ def unify(
     from navi.tables import ReadConfig, check_output, read_tables, write_table
     from navi.verbs import Navi
     from navi.verbs.match import read_decisions
-    from navi.verbs.unify import UnifySpec
+    from navi.verbs.unify import Duplicates, UnifySpec
     from navi.verbs.unify import unify as unify_tables
 
     screen = Screen(quiet=quiet)
     check_output(out)
     check_targets([out, write_spec], paths, overwrite=overwrite)
-    if spec is not None and (decisions is not None or originals or source_headers):
-        raise ConfigError("A specification says all: it takes no --decisions, --originals or --source-headers.")
+    if spec is not None and (decisions is not None or originals or source_headers or merge_duplicates):
+        raise ConfigError("A specification says all: change it instead of giving other options.")
+    if prefer is not None and not merge_duplicates:
+        raise ConfigError("--prefer says whose values a merged row takes: give it with --merge-duplicates.")
     with show_progress(screen) as meter:
         meter.wait("Reading the tables")
         unreadable: list[str] = []
         paths = pick_sheet(paths, sheet)
         tables = read_tables(paths, ReadConfig(max_family=None), unreadable=unreadable)
-        if spec is not None:
-            found = unify_tables(tables, UnifySpec.load(spec))
+        given = None if spec is None else UnifySpec.load(spec)
+        if given is not None and given.duplicates is None:
+            found = unify_tables(tables, given)
         else:
             decided = () if decisions is None else read_decisions(decisions)
             meter.wait("Loading the model")
             opened = Navi.from_pretrained(model, device=device)
-            meter.wait(f"Comparing the columns of {count_things(len(tables), 'table')}")
+            meter.wait(f"Comparing {count_things(len(tables), 'table')}")
             found = opened.unify(
                 tables,
+                spec=given,
                 threshold=threshold,
                 decisions=decided,
                 originals=originals,
                 source_headers=source_headers,
+                duplicates=Duplicates(prefer=tuple(split_names(prefer) or ())) if merge_duplicates else None,
             )
     write_table(found.table, out, safe_csv=safe_csv)
     if write_spec is not None:
@@ -240,8 +254,8 @@ def summarise_matches(found: Matches | SchemaMatches) -> list[RenderableType]:
         sizes = [len(cluster.columns) for cluster in found.clusters]
         alone, clusters = sizes.count(1), count_things(len(sizes) - sizes.count(1), "cluster")
         counted = f"{count_things(sum(sizes), 'column')}: {sum(sizes) - alone} in {clusters}, {alone} alone."
-        what = "Headers and values: what each said for a match on average, as logarithms of odds; negative: against."
-        return [make_heading(counted), what]
+        said = "what each said for a match on average, as logarithms of odds; negative speaks against"
+        return [make_heading(counted), f"Headers and values: {said}."]
     likely = sum(bool(each.candidates) and each.candidates[0].score >= found.threshold for each in found.columns)
     counted = (
         f"{count_things(len(found.columns), 'column')}: {likely} with a candidate of at least {found.threshold:g}."

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from navi.verbs.match import Decision, Matches, SchemaMatches
     from navi.verbs.name import Names
     from navi.verbs.search import Neighbours
-    from navi.verbs.unify import Unified
+    from navi.verbs.unify import Duplicates, Unified, UnifySpec
 
 Frame = TypeVar("Frame")
 
@@ -277,27 +277,36 @@ class Navi:
         self,
         frames: Any,
         *,
+        spec: UnifySpec | None = None,
         threshold: float = 0.5,
         decisions: Sequence[Decision] = (),
         originals: bool = False,
         source_headers: bool = False,
+        duplicates: Duplicates | None = None,
     ) -> Unified:
         """Return the rows of several tables as one, with a column for each cluster of `match`, and its specification.
 
         Nothing is lost: a second column of a table in a cluster stays beside it. Each column has one type, dates,
         numbers and booleans as such, currencies and units in columns of their own. With `originals` the texts come
-        along, with `source_headers` the header that each cell stood under. `navi.verbs.unify.unify` runs the
-        specification again, without any model.
+        along, with `source_headers` the header that each cell stood under. With `duplicates`, rows that `link` finds to
+        be about the same thing become one. A `spec` says all of that itself; `navi.verbs.unify.unify` runs one that
+        merges nothing without any model.
         """
-        from navi.verbs.unify import leave_out_members, plan_unify, unify
+        from navi.verbs.unify import leave_out_members, merge_rows, plan_unify, unify
 
-        config = replace(self.read_config, max_family=None)
-        tables = read_tables(frames, config, keep_empty=True)
+        tables = read_tables(frames, replace(self.read_config, max_family=None), keep_empty=True)
         limit = self.read_config.max_family
-        matched = tables if limit is None else {name: leave_out_members(each, limit) for name, each in tables.items()}
-        matches = self.match(matched, threshold=threshold, decisions=decisions)
-        spec, doubts = plan_unify(tables, matches, originals=originals, source_headers=source_headers)
+        doubts: tuple[str, ...] = ()
+        short = tables if limit is None else {name: leave_out_members(each, limit) for name, each in tables.items()}
+        if spec is None:
+            matches = self.match(short, threshold=threshold, decisions=decisions)
+            spec, doubts = plan_unify(
+                tables, matches, originals=originals, source_headers=source_headers, duplicates=duplicates
+            )
         found = unify(tables, spec)
+        if spec.duplicates is not None:
+            linked = self.link(short, threshold=spec.duplicates.threshold, within=True)
+            found = merge_rows(found, [[(row.table, row.row) for row in each.rows] for each in linked.clusters])
         return replace(found, notes=(*doubts, *found.notes))
 
     def search(

@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
@@ -207,6 +207,7 @@ def plan_unify(
     *,
     originals: bool = False,
     source_headers: bool = False,
+    duplicates: Duplicates | None = None,
 ) -> tuple[UnifySpec, tuple[str, ...]]:
     """Return the specification that follows from matches, and what was open.
 
@@ -226,7 +227,16 @@ def plan_unify(
             notes.append(f"'{name}' stays text, its columns are of different types: {'; '.join(shown)}.")
         column = _make_column(_choose(name, taken), type, formats, taken, originals, source_headers)
         columns.append(column)
-    return UnifySpec(columns=tuple(columns)), tuple(notes)
+    if duplicates is not None:
+        _check_tables(duplicates.prefer, tables)
+        duplicates = replace(duplicates, prefer=tuple(dict.fromkeys((*duplicates.prefer, *tables))))
+    return UnifySpec(columns=tuple(columns), duplicates=duplicates), tuple(notes)
+
+
+def _check_tables(names: Iterable[str], tables: Mapping[str, Table]) -> None:
+    for name in names:
+        if name not in tables:
+            raise ConfigError(f"There is no table '{name}' to prefer. Expected some of {', '.join(tables)}.")
 
 
 def leave_out_members(table: Table, limit: int) -> Table:
@@ -453,39 +463,48 @@ def merge_rows(found: Unified, clusters: Iterable[Iterable[tuple[str, int]]]) ->
     groups = [group for group in groups if len(group) > 1]
     inner = {k for group in groups for k in group}
     lines = sorted([*groups, *([k] for k in range(table.num_rows) if k not in inner)], key=min)
-    conflicts: list[dict[str, list[dict[str, Any]]]] = [{} for _ in lines]
+    conflicts: list[dict[str, Any]] = [{} for _ in lines]
     first = np.array([line[0] for line in lines], np.int64)
     merged: dict[str, Any] = {name: table[name].take(first) for name in (TABLE_COLUMN, ROW_COLUMN)}
-    for columns in _list_columns(found):
+    for column in _list_columns(found):
         chosen = first.copy()
-        cells = list(zip(*(table[name].to_pylist() for name in columns), strict=True))
+        compared = [name for name in column.names if name != column.header_column]
+        cells = list(zip(*(table[name].to_pylist() for name in compared), strict=True))
         for at, line in enumerate(lines):
             if len(line) > 1:
-                chosen[at], lost = _choose_row(cells, line)
-                given = [{"table": names[k], "row": numbers[k], "value": cells[k][0]} for k in lost]
-                conflicts[at] |= {columns[0]: given} if given else {}
-        merged |= {name: table[name].take(chosen) for name in columns}
+                chosen[at], lost = _choose_row(cells, line, len(compared) - bool(column.original_column))
+                given = [
+                    {"row": f"{names[k]}:{numbers[k]}", "cells": dict(zip(compared, cells[k], strict=True))}
+                    for k in lost
+                ]
+                conflicts[at] |= {column.name: given} if given else {}
+        merged |= {name: table[name].take(chosen) for name in column.names}
     dumped = [json.dumps(each, ensure_ascii=False, default=str) if each else None for each in conflicts]
     made_of = [[f"{names[k]}:{numbers[k]}" for k in line] if len(line) > 1 else None for line in lines]
     merged[MERGED_COLUMN] = pa.array(made_of, pa.list_(pa.string()))
     merged[CONFLICTS_COLUMN] = pa.array(dumped, pa.string())
-    note = f"{table.num_rows - len(lines)} rows were merged into others; {CONFLICTS_COLUMN} has what gave way."
+    count = table.num_rows - len(lines)
+    merges = "1 row was merged into another" if count == 1 else f"{count} rows were merged into others"
+    note = f"{merges}; {CONFLICTS_COLUMN} has what gave way."
     return Unified(table=pa.table(merged), spec=found.spec, notes=(*found.notes, note))
 
 
-def _list_columns(found: Unified) -> list[tuple[str, ...]]:
-    """Return the columns whose cells belong together, that of the values first."""
-    listed = [column.names for column in found.spec.columns]
-    known = {TABLE_COLUMN, ROW_COLUMN, *(name for names in listed for name in names)}
-    return [*listed, *((name,) for name in found.table.column_names if name not in known)]
+def _list_columns(found: Unified) -> list[UnifiedColumn]:
+    """Return the columns of the specification, and those beside it."""
+    known = {TABLE_COLUMN, ROW_COLUMN, *(name for column in found.spec.columns for name in column.names)}
+    beside = (UnifiedColumn(name=name) for name in found.table.column_names if name not in known)
+    return [*found.spec.columns, *beside]
 
 
-def _choose_row(cells: Sequence[tuple[Any, ...]], rows: Sequence[int]) -> tuple[int, list[int]]:
-    """Return the row whose cell is taken, and the rows of the cells that differ from it, one for each."""
+def _choose_row(cells: Sequence[tuple[Any, ...]], rows: Sequence[int], num_counted: int) -> tuple[int, list[int]]:
+    """Return the row whose cell is taken, and the rows of the cells that differ from it, one for each.
+
+    The first `num_counted` parts of a cell make its value; the others are how it was written.
+    """
     filled = [k for k in rows if cells[k][0] is not None]
     if not filled:
         return rows[0], []
-    counts = Counter(cells[k] for k in filled)
-    best = max(filled, key=lambda k: counts[cells[k]])
+    counts = Counter(cells[k][:num_counted] for k in filled)
+    best = max(filled, key=lambda k: counts[cells[k][:num_counted]])
     others = {cells[k]: k for k in reversed(filled) if cells[k] != cells[best]}
     return best, sorted(others.values())

@@ -10,7 +10,7 @@ asked for. `exact` is the share of values found, `ece` the expected calibration 
 among the cells surer than a bar. `--fit` prints the optimism and steepness that `navi.verbs.candidate_values` has.
 
 `profiles` is what `navi impute` does: what stood beside a row's other cells. `model` lets the ten nearest rows vote, by
-the encoder's vectors of their cells, column by column; `both` mixes the two. With these, only `exact` means much.
+the encoder's vectors of their cells, column by column; `both` takes the surer of the two. Only `exact` counts then.
 """
 
 # needs: a prepared corpus
@@ -134,10 +134,9 @@ def vote(embedded: NDArray[np.float32], arrays: SegmentArrays, gaps: Gaps, found
     votes = 0.01 * np.tile(values.share, (len(rows), 1))
     np.add.at(votes, (np.arange(len(rows))[:, None], values.cell_value[nearest]), weight)
     votes /= votes.sum(axis=1, keepdims=True)
-    if mixed:
-        votes[np.arange(len(rows)), found.best] += found.probability
-        votes /= 2
-    found.best[:], found.probability[:] = votes.argmax(axis=1), votes.max(axis=1)
+    changed = (votes.max(axis=1) > found.probability) | (not mixed)
+    found.best[changed] = votes.argmax(axis=1)[changed]
+    found.probability[changed] = votes.max(axis=1)[changed]
 
 
 def fit(outcomes: list[Outcome]) -> None:

@@ -1,12 +1,15 @@
 """How often blind naming finds what a column is, on held-out rows of known tables and on tables never seen.
 
-    python benchmarks/naming.py CORPUS MODEL CONCEPTS.csv [--split unseen] [--rows 40] [--tables 10] [--hide some|all]
+    python benchmarks/naming.py CORPUS CONCEPTS.csv [--model MODEL] [--split unseen] [--rows 40] [--tables 10]
+                                [--hide some|all] [--evidence model|profiles|both]
 
-CORPUS and MODEL belong together: the model was pretrained on the corpus's training rows. CONCEPTS.csv (table, header,
-concept) is the gold: a proposed header is right if the gold of some training table puts it in the column's concept.
+MODEL was pretrained on the corpus's training rows; the model that comes along, if none is given, is shown their columns
+first. CONCEPTS.csv (table, header, concept) is the gold: a proposed header is right if the gold of some training table
+puts it in the column's concept.
 `strict` asks more: the known column that the proposal rests on must be of the concept itself. Columns whose concept no
 training table has cannot be named rightly; they are counted apart. `--hide some` hides a quarter of a table's headers
-at a time, `--hide all` every one at once. One line a method.
+at a time, `--hide all` every one at once. One line a method. `--evidence model` goes by the model's vectors alone,
+`profiles` by what is compared of values without a model.
 """
 
 # needs: a prepared corpus, a model pretrained on it, and gold
@@ -15,15 +18,18 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from concepts import list_frames, read_concepts
 
-from navi.columns import Background, ColumnProfiles, sketch_columns
+from navi.columns import COLUMNS_FILE, Background, ColumnProfiles, PairScorer, sketch_columns
 from navi.columns.features import compare_bags
 from navi.corpus import Corpus
+from navi.training.export import survey_columns
 from navi.verbs import Navi
+from navi.verbs import name as naming
 from navi.verbs.name import list_known_headers, name_columns
 
 TOP = 5
@@ -90,7 +96,7 @@ def propose_by_words(navi: Navi, frame: list[dict[str, str]], known: ColumnProfi
     encoded = navi.encode(frame)
     words = sketch_columns(encoded).bags["words"]
     score = compare_bags(words, known.bags["words"], Background([known]).weights["words"])
-    candidates = list_known_headers(known, navi.tokenizer)
+    candidates = list_known_headers(known)
     best, _ = candidates.find_best(score)
     headers = [encoded.headers[int(number)].as_py() for number in encoded.arrays.column_header]
     return {
@@ -140,14 +146,41 @@ def measure(navi: Navi, corpus: Corpus, known: ColumnProfiles, gold: Gold, argum
     return results
 
 
+def show_columns(navi: Navi, corpus: Corpus, folder: Path) -> ColumnProfiles:
+    """Have a model know the columns of a corpus's training rows, kept in a folder, unless it knows columns already."""
+    if not (navi.folder / COLUMNS_FILE).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / COLUMNS_FILE).is_file():
+            survey_columns(navi.runner.model, navi.special, corpus).save(folder)
+        navi.folder = folder
+    return ColumnProfiles.load(navi.folder)
+
+
+def limit_evidence(evidence: str) -> None:
+    """Have naming go by the model, or by profiles, alone."""
+    if evidence == "model":
+        PairScorer.score_values = lambda _, first, second, __: np.zeros((len(first), len(second)), np.float32)
+    elif evidence == "profiles":
+        naming.MODEL_WEIGHT = 0.0
+        compare = PairScorer.score_values
+        without = "value", "header", "column"
+
+        def score_values(self, first, second, background):
+            blind = (replace(each, vectors={key: 0 * each.vectors[key] for key in without}) for each in (first, second))
+            return compare(self, *blind, background)
+
+        PairScorer.score_values = score_values
+
+
 def main(arguments: argparse.Namespace) -> None:
-    navi = Navi.from_pretrained(arguments.model, device=arguments.device)
-    known = ColumnProfiles.load(navi.folder)
+    navi, corpus = Navi.from_pretrained(arguments.model, device=arguments.device), Corpus.open(arguments.corpus)
+    known = show_columns(navi, corpus, arguments.known)
+    limit_evidence(arguments.evidence)
     begun = time.perf_counter()
-    results = measure(navi, Corpus.open(arguments.corpus), known, Gold(arguments.concepts, known), arguments)
+    results = measure(navi, corpus, known, Gold(arguments.concepts, known), arguments)
     print(
         f"naming split={arguments.split} hide={arguments.hide} rows={arguments.rows} free={arguments.free} "
-        f"unnameable={results.unnameable} seconds={time.perf_counter() - begun:.0f}"
+        f"evidence={arguments.evidence} unnameable={results.unnameable} seconds={time.perf_counter() - begun:.0f}"
     )
     results.show()
     if arguments.misses:
@@ -157,8 +190,12 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path)
-    parser.add_argument("model", type=Path)
     parser.add_argument("concepts", type=Path)
+    parser.add_argument(
+        "--model", type=Path, default=None, help="a model directory; the one that comes along if not given"
+    )
+    parser.add_argument("--known", type=Path, default=Path("known"), help="folder for what that one is shown")
+    parser.add_argument("--evidence", choices=("model", "profiles", "both"), default="both")
     parser.add_argument("--split", choices=("unseen", "test", "validation"), default="unseen")
     parser.add_argument("--hide", choices=("some", "all"), default="some")
     parser.add_argument("--rows", type=int, default=40, help="rows that the model reads of each table")

@@ -34,16 +34,19 @@ if TYPE_CHECKING:
 
 # Shape suffixes: K columns of the table, Q columns to name, C known headers, D hidden size, N masks, V vocabulary.
 
-MAX_MASKS = 4
-"""Tokens of the longest header that the model is asked about."""
 HIDDEN_SHARE = 0.25
 """Share of a table's columns whose useful headers are hidden at once."""
+MODEL_WEIGHT = 3.0
+"""What the model's cosines of a column's values with a known header, and with its values, count beside a point of the
+pair scorer."""
+TAKEN_COST = 0.5
+"""What a candidate loses if another column of the table is surely that already."""
+STEEPNESS = 2.0
+"""What scores are multiplied by before they compete, so that the best is about as likely as it is often right."""
 LIKELIHOOD_WEIGHT = 0.1
-"""What a point of the model's log-likelihood of a header counts beside a point of the pair scorer."""
+"""What a point of the model's log-likelihood of a free header counts."""
 LIKELIHOOD_FLOOR = -25.0
 """Below this, log-likelihoods say nothing more."""
-TAKEN_COST = 2.0
-"""What a candidate loses if another column of the table is surely that already."""
 FREE_SHARE = 0.03
 """Probability that a column is none of the known ones, before anything is known of it."""
 MAX_FREE_WORDS = 3
@@ -71,8 +74,9 @@ class NameCandidate:
     like: str | None
     """The known column that is nearest, as `table.header`; None for free ones."""
     evidence: Mapping[str, float]
-    """What speaks for it, as logarithms of odds: `values`, like those of a known column; `model`, its likelihood;
-    `taken`, negative if another column of the table is that already."""
+    """What speaks for it, as logarithms of odds: `values`, like those of a known column; `model`, how much less near
+    it is than the nearest by the model's vectors, or how unlikely the words of a free one are; `taken`,
+    negative if another column of the table is that already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +165,7 @@ class _Namer:
         self._known = self._profiles.take(np.arange(0)) if known is None else known
         # The table's own columns stay out of the background: their headers must not show in it.
         self._background = Background([self._profiles if known is None else known])
-        self._headers = list_known_headers(self._known, navi.tokenizer)
+        self._headers = list_known_headers(self._known)
         self._words = list_words(navi.tokenizer)
         self._sample = encoded.arrays.take_rows(choose_rows(encoded, np.arange(encoded.arrays.num_rows), rows))
 
@@ -170,21 +174,22 @@ class _Namer:
         wanted = np.flatnonzero(hidden_K & asked_K)
         if len(wanted) == 0:
             return {}
-        tokens = self._read(hidden_K, np.searchsorted(np.flatnonzero(hidden_K), wanted))
-        values = self._scorer.score_values(self._profiles.take(wanted), self._known, self._background)
-        values = values.astype(np.float64)
+        asked = self._profiles.take(wanted)
+        values = self._scorer.score_values(asked, self._known, self._background).astype(np.float64)
+        cosines = asked.vectors["value"] @ (self._known.vectors["header"] + self._known.vectors["value"]).T
+        model = MODEL_WEIGHT * (cosines - cosines.max(axis=1, keepdims=True, initial=-2.0))
         taken = -TAKEN_COST * self._find_taken(np.flatnonzero(~hidden_K))
-        score, nearest = self._headers.find_best(values + taken)
-        model = LIKELIHOOD_WEIGHT * np.maximum(self._headers.measure_likelihood(tokens), LIKELIHOOD_FLOOR)
+        score, nearest = self._headers.find_best(values + model + taken)
+        tokens = self._read(hidden_K, np.searchsorted(np.flatnonzero(hidden_K), wanted)) if free else {}
         found = {}
         for row, number in enumerate(wanted.tolist()):
             own = {length: each[row] for length, each in tokens.items()}
-            spelled = spell_free(own, self._words, set(self._known.attributes)) if free else []
+            spelled = spell_free(own, self._words, set(self._known.attributes))
             candidates = []
-            for place, probability in self._rank(score[row] + model[row], spelled, top):
+            for place, probability in self._rank(score[row], spelled, top):
                 if place < score.shape[1]:
                     column = int(nearest[row, place])
-                    evidence = {"values": values[row, column], "model": model[row, place], "taken": taken[column]}
+                    evidence = {"values": values[row, column], "model": model[row, column], "taken": taken[column]}
                     candidates.append(self._propose_known(place, probability, column, evidence))
                 else:
                     header, likelihood = spelled[place - score.shape[1]]
@@ -195,8 +200,7 @@ class _Namer:
     def _read(self, hidden_K: Flags, place: Ints) -> Tokens:
         """Return what the model expects in the place of some hidden headers, by number of masks."""
         tokens: Tokens = {}
-        lengths = {1, *range(1, MAX_FREE_WORDS + 1), *(each for each in self._headers.lengths if each <= MAX_MASKS)}
-        for length in sorted(lengths):
+        for length in range(1, MAX_FREE_WORDS + 1):
             found = average_columns(self._runner, self._sample, hidden_K, num_masks=length)
             tokens[length] = found[place].reshape(len(place), length, -1)
         return tokens
@@ -213,7 +217,7 @@ class _Namer:
         """Return places and probabilities of the best of the known headers and, behind them, the free ones."""
         chance = np.log(FREE_SHARE * max(len(score), 1))
         free = [chance + LIKELIHOOD_WEIGHT * max(likelihood, LIKELIHOOD_FLOOR) for _, likelihood in spelled]
-        logits = np.concatenate([score, free])
+        logits = np.concatenate([score, free]) * STEEPNESS
         odds = np.exp(logits - logits.max(initial=-np.inf))
         return [(place, float(odds[place] / odds.sum())) for place in np.argsort(-odds, kind="stable")[:top].tolist()]
 
@@ -244,13 +248,6 @@ class KnownHeaders:
     """(C,) each one's header, the one that most tables have."""
     columns: tuple[Ints, ...]
     """(C,) the known columns of each."""
-    spellings: tuple[tuple[tuple[int, ...], ...], ...]
-    """(C,) the distinct token sequences of each one's headers."""
-
-    @property
-    def lengths(self) -> set[int]:
-        """Numbers of tokens that the headers have."""
-        return {len(tokens) for each in self.spellings for tokens in each}
 
     def find_best(self, score: Floats) -> tuple[Floats, Ints]:
         """Return each header's best score over its known columns, and which column gives it: (Q, C) twice."""
@@ -261,23 +258,8 @@ class KnownHeaders:
             nearest[:, place] = columns[score[:, columns].argmax(axis=1)]
         return best, nearest
 
-    def measure_likelihood(self, tokens: Tokens) -> Floats:
-        """Return each header's log-likelihood, that of its likeliest spelling: (Q, C).
 
-        A header that is longer than all masks gets the row's median.
-        """
-        found = np.full((len(tokens[1]), len(self.headers)), -np.inf)
-        for place, spellings in enumerate(self.spellings):
-            for spelling in spellings:
-                if len(spelling) in tokens:
-                    likelihood = tokens[len(spelling)][:, np.arange(len(spelling)), spelling].sum(axis=1)
-                    found[:, place] = np.maximum(found[:, place], likelihood)
-        known = np.isfinite(found[0])
-        found[:, ~known] = np.median(found[:, known], axis=1, keepdims=True) if known.any() else 0.0
-        return found
-
-
-def list_known_headers(known: ColumnProfiles, tokenizer: Tokenizer) -> KnownHeaders:
+def list_known_headers(known: ColumnProfiles) -> KnownHeaders:
     """Return the headers of known columns; those that say nothing are left out."""
     members: dict[str, list[int]] = {}
     for place, (header, attribute) in enumerate(zip(known.headers, known.attributes, strict=True)):
@@ -285,12 +267,10 @@ def list_known_headers(known: ColumnProfiles, tokenizer: Tokenizer) -> KnownHead
             members.setdefault(attribute, []).append(place)
     attributes = sorted(members)
     counted = [Counter(known.headers[place] for place in members[attribute]) for attribute in attributes]
-    encoded = [tokenizer.encode_batch(sorted(each), add_special_tokens=False) for each in counted]
     return KnownHeaders(
         attributes=tuple(attributes),
         headers=tuple(each.most_common(1)[0][0] for each in counted),
         columns=tuple(np.array(members[attribute]) for attribute in attributes),
-        spellings=tuple(tuple(sorted({tuple(one.ids) for one in each if one.ids})) for each in encoded),
     )
 
 

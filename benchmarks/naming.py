@@ -87,7 +87,7 @@ class Results:
 
 def propose_frequent(known: ColumnProfiles) -> list[str]:
     """Return the attributes that most known tables have."""
-    counted = Counter({(table, attribute) for table, attribute in zip(known.tables, known.attributes, strict=True)})
+    counted = sorted(set(zip(known.tables, known.attributes, strict=True)))
     return [name for name, _ in Counter(attribute for _, attribute in counted).most_common(TOP)]
 
 

@@ -31,7 +31,7 @@ CLEAN, CLEAN_HEADER, FIRST_VIEW = 0, 1, 2
 """Texts of a column: as it is, its header alone, then the perturbed views. Of a row: its values, headers too, views."""
 ALONE_SHARE = 0.15
 """Share of a column's views that have a header alone, and of those that have values alone."""
-ROWS_OF_VIEWS, LEAST_ROWS, MOST_ROWS = 1_000, 8, 200
+ROWS_OF_VIEWS, LEAST_ROWS, MOST_ROWS = 500, 8, 200
 """Rows that get views in all, and the bounds for each table."""
 LACKING_SHARE, EMPTY_SHARE, MISSPELLED_SHARE = 0.3, 0.1, 0.15
 """Of a view of rows: share of the columns that it lacks, of the other cells that are empty, and misspelled."""

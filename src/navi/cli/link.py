@@ -11,7 +11,7 @@ import typer
 from navi.cli.ask_columns import check_targets, note_unreadable
 from navi.cli.ask_rows import list_cells, show_cells
 from navi.cli.console import Screen, count_things, format_count, make_heading, make_table, quote, shorten
-from navi.cli.options import Device, Json, ModelFolder, Overwrite, Paths, Quiet, Sheet, pick_sheet, show_model
+from navi.cli.options import Device, Json, ModelFolder, Overwrite, Paths, Quiet, SafeCsv, Sheet, pick_sheet, show_model
 from navi.cli.prepare import note_lost
 from navi.cli.progress import follow_share, show_progress
 
@@ -63,6 +63,7 @@ def link(
     ] = None,
     sheet: Sheet = None,
     overwrite: Overwrite = False,
+    safe_csv: SafeCsv = False,
     device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -95,9 +96,9 @@ def link(
             progress=follow_share(meter, "Reading rows", "rows"),
         )
     if out is not None:
-        write_table(found.to_arrow(), out)
+        write_table(found.to_arrow(), out, safe_csv=safe_csv)
     if clusters is not None:
-        write_table(found.clusters_to_arrow(), clusters)
+        write_table(found.clusters_to_arrow(), clusters, safe_csv=safe_csv)
     screen.answer_json(describe_links(found, explain=explain))
     screen.answer(list_pairs(found, tables) if len(tables) == 2 else list_clusters(found, tables))
     if explain:

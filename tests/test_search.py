@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
-from navi.verbs import Navi, build_index, index_frames, open_index, parse_like
+from navi.verbs import Navi, VectorIndex, build_index, embed_files, index_frames, open_index, parse_like
+from navi.verbs.embed import normalize_rows
+from navi.verbs.vector_index import build_lists, find_nearest, read_lists, rerank
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +129,7 @@ def test_a_table_or_row_that_is_not_there_is_refused(index, frames):
 def test_settings_out_of_range_are_refused(navi, index):
     with pytest.raises(ConfigError, match="k must be at least 1, got 0"):
         index.search({"title": "a"}, k=0)
-    with pytest.raises(ConfigError, match=r"Unknown method 'tree'. Expected one of auto, exact, hnsw"):
+    with pytest.raises(ConfigError, match=r"Unknown method 'tree'. Expected one of auto, exact, lists"):
         index_frames(navi, [{"title": "a"}], method="tree")
 
 
@@ -138,8 +140,8 @@ def test_tables_of_empty_rows_alone_are_refused(navi):
 
 def test_an_approximate_index_finds_what_comparing_with_all_finds(navi, index, frames):
     pytest.importorskip("faiss")
-    approximate = index_frames(navi, frames, method="hnsw")
-    assert approximate.method == "hnsw"
+    approximate = index_frames(navi, frames, method="lists")
+    assert approximate.method == "lists"
     for rows in frames.values():
         assert places_of(approximate.search(rows[5], k=5)[0]) == places_of(index.search(rows[5], k=5)[0])
 
@@ -147,7 +149,7 @@ def test_an_approximate_index_finds_what_comparing_with_all_finds(navi, index, f
 def test_without_faiss_the_extra_is_named(navi, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'navi-tables\[index\]'"):
-        index_frames(navi, [{"title": "a"}], method="hnsw")
+        index_frames(navi, [{"title": "a"}], method="lists")
 
 
 @pytest.fixture
@@ -159,7 +161,7 @@ def files(tmp_path, frames):
     return tmp_path / "in"
 
 
-@pytest.mark.parametrize("method", ["exact", "hnsw"])
+@pytest.mark.parametrize("method", ["exact", "lists"])
 def test_an_index_on_disk_answers_as_one_in_memory(navi, frames, files, tmp_path, method):
     two = dict(sorted(frames.items(), key=lambda item: item[0] not in [file.stem for file in files.iterdir()])[:2])
     built = build_index(navi, [files], tmp_path / "index", method=method)
@@ -372,3 +374,66 @@ def test_the_command_refuses_a_mistyped_question_before_any_work(flags, message,
 def test_the_command_refuses_paths_without_tables_before_any_work(tmp_path, navi_command):
     result = navi_command("search", "--model", tmp_path / "no model", tmp_path / "nowhere", "--like", "a=b", code=2)
     assert "Cannot read" in result.stderr
+
+
+@pytest.fixture
+def vectors(navi, files, tmp_path):
+    """Vectors of two tables, each in a Parquet file, and of both in a folder of shards."""
+    for file in sorted(files.iterdir()):
+        embed_files(navi, [file], tmp_path / f"{file.stem}.parquet")
+    embed_files(navi, [files], tmp_path / "shards")
+    return sorted(tmp_path.glob("*.parquet"))
+
+
+def test_a_file_of_vectors_is_searched_and_added_to_as_if_all_had_been_there(navi, frames, vectors, tmp_path):
+    pytest.importorskip("faiss")
+    one = VectorIndex.build(vectors[0], tmp_path / "index")
+    added = VectorIndex.open(tmp_path / "index").add(vectors[1])
+    both = VectorIndex.build(tmp_path / "shards", tmp_path / "both")
+    assert len(one.rows) + len(frames[vectors[1].stem]) == len(added.rows) == len(both.rows)
+    assert added.rows.to_pylist() == both.rows.to_pylist()
+    for number, file in enumerate(vectors):
+        asked = frames[file.stem][3 + number]
+        found = [index.search_like(navi, asked, k=3)[0].to_pylist() for index in (added, both)]
+        assert [(answer[0]["table"], answer[0]["row"]) for answer in found] == [(file.stem, 4 + number)] * 2
+        assert found[0][0]["similarity"] == pytest.approx(1, abs=2e-3)
+    assert sorted(file.name for file in (tmp_path / "index").glob("nearest*")) == ["nearest-1.faiss"]
+
+
+def test_the_lists_find_95_of_100_nearest_in_at_most_64_bytes_a_vector(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    draw = np.random.default_rng(0)
+    centres = draw.standard_normal((200, 32)).astype(np.float32)
+    vectors = normalize_rows(centres[draw.integers(0, 200, 8000)] + draw.standard_normal((8000, 32), np.float32))
+    lists = build_lists(vectors)
+    assert lists.code_size + 8 <= 64
+    assert lists.nprobe < lists.nlist
+    asked = normalize_rows(centres[:50] + draw.standard_normal((50, 32), np.float32))
+    faiss.write_index(lists, str(tmp_path / "lists"))
+    hits = 0
+    for query in asked:
+        nearest, _ = rerank(read_lists(tmp_path / "lists"), vectors, query, 10)
+        hits += len(set(nearest) & set(find_nearest(vectors, query, 10)))
+    assert hits >= 0.95 * 500
+
+
+def test_vectors_of_another_model_kind_or_writer_and_damaged_indexes_are_refused(navi, files, vectors, tmp_path):
+    pytest.importorskip("faiss")
+    with pytest.raises(TableError, match=r"is not a Parquet file of vectors that `navi embed` wrote"):
+        VectorIndex.build(next(files.iterdir()), tmp_path / "index")
+    index = VectorIndex.build(vectors[0], tmp_path / "index")
+    embed_files(navi, [files], tmp_path / "cells.parquet", kind="segments")
+    with pytest.raises(ConfigError, match="have another kind than those of"):
+        index.add(tmp_path / "cells.parquet")
+    (tmp_path / "index" / "vectors-0.npy").write_bytes(b"")
+    with pytest.raises(ConfigError, match=r"Cannot read the index in .* Remove the index and build it again"):
+        VectorIndex.open(tmp_path / "index")
+    with pytest.raises(ConfigError, match=r"exists\. Remove it"):
+        VectorIndex.build(vectors[0], tmp_path / "index")
+
+
+def test_the_command_searches_a_file_of_vectors(navi_command, model_dir, frames, vectors):
+    pytest.importorskip("faiss")
+    asked = json.dumps(frames[vectors[0].stem][3])
+    said = navi_command("search", "--model", model_dir, vectors[0], "--like", asked, "-k", 2, "--json").stdout
+    assert [(json.loads(said)[0]["table"], json.loads(said)[0]["row"])] == [(vectors[0].stem, 4)]

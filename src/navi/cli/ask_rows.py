@@ -222,6 +222,7 @@ def search(
 ) -> None:
     """Find the nearest rows of any tables, by example or by some of their cells."""
     from navi.verbs import Navi, parse_like
+    from navi.verbs.vector_index import has_vectors
 
     screen = Screen(quiet=quiet, as_json=as_json)
     if pairs or one_to_one:
@@ -231,7 +232,13 @@ def search(
     wanted = None if row is None else parse_row(row)
     # Embedding all rows takes long: what was mistyped is told before.
     if like is not None:
-        parse_like(like)
+        cells = parse_like(like)
+        if len(paths) == 1 and has_vectors(paths[0]):
+            found = search_vectors(screen, paths[0], cells, k=k, model=model, folder=index, device=device)
+            screen.answer_json(found.to_pylist())
+            rows = [[str(cell) for cell in row.values()] for row in found.to_pylist()]
+            screen.answer(make_table(found.column_names, rows))
+            return
     paths = pick_sheet(paths, sheet)
     check_tables(paths, wanted)
     with show_progress(screen) as meter:
@@ -245,6 +252,29 @@ def search(
         asked = f"--like {quote(like)}" if like is not None else f"--row {quote(row or '')}"
         command = f"navi search {show_model(model)}{quote(*paths)} --index {quote(index)} {asked}"
         screen.suggest(command, "search faster: the index is kept")
+
+
+def search_vectors(
+    screen: Screen,
+    path: Path,
+    cells: Mapping[str, Any],
+    *,
+    k: int,
+    model: Path | None,
+    folder: Path | None,
+    device: str | None,
+) -> pa.Table:
+    """Return the rows nearest to some cells among the vectors of a file; the index is kept in the folder, if any."""
+    from navi.files import scratch_folder
+    from navi.verbs import Navi, VectorIndex
+
+    with show_progress(screen) as meter, scratch_folder() as place:
+        meter.wait("Loading the model")
+        opened = Navi.from_pretrained(model, device=device)
+        meter.wait("Indexing")
+        kept = folder or place / "index"
+        index = VectorIndex.open(kept) if kept.exists() else VectorIndex.build(path, kept)
+        return index.search_like(opened, cells, k)[0]
 
 
 def parse_row(text: str) -> tuple[str, int]:

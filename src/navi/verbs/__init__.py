@@ -22,6 +22,7 @@ from navi.verbs.search import (  # noqa: E402
     parse_like,
 )
 from navi.verbs.vector_files import EmbeddedFiles, embed_files  # noqa: E402
+from navi.verbs.vector_index import VectorIndex  # noqa: E402
 
 if _quick:
     _gc.freeze()
@@ -38,6 +39,7 @@ __all__ = [
     "RowPair",
     "RowRef",
     "SearchIndex",
+    "VectorIndex",
     "build_index",
     "embed_files",
     "index_frames",

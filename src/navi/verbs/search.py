@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from navi.corpus import Encoded
 from navi.corpus.arrays import ArrayStore, FolderStore, read_texts
-from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
+from navi.errors import ConfigError, ModelError, TableError
 from navi.files import digest_sample, read_json, write_folder, write_json
 from navi.model.runner import Floats, Ints, Progress
 from navi.settings import find_misfit
@@ -25,6 +25,7 @@ from navi.tables import Source, find_sources
 from navi.verbs.result import TabularResult
 from navi.verbs.row_similarity import Whitening, WordIndex, Words, list_words, weigh_similarity
 from navi.verbs.vector_files import FILE_ROWS, encode_files
+from navi.verbs.vector_index import build_lists, import_faiss, read_lists
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -32,15 +33,15 @@ if TYPE_CHECKING:
 
 # Shape suffixes: R rows, D hidden size.
 
-METHODS = ("auto", "exact", "hnsw")
-"""How rows are found: `exact` compares with all, `hnsw` goes along a graph; `auto` is one of them."""
+METHODS = ("auto", "exact", "lists")
+"""How rows are found: `exact` compares with all, `lists` with those of a compressed index; `auto` is one of them."""
 EXACT_ROWS = 100_000
-"""Rows up to which `auto` compares with all; beyond, it takes a graph."""
+"""Rows up to which `auto` compares with all; beyond, it takes lists."""
 MIN_CANDIDATES = 200
 """Rows that an approximate index proposes for a query, at least."""
 ROWS_AT_ONCE = 65_536
 INDEX_FILE, ROWS_FILE, FAISS_FILE = "index.json", "rows.arrow", "nearest.faiss"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised whenever an index can no longer be read by an older version."""
 REMEDY = "Remove the index and build it again."
 WEIGHT_ROWS = 64
@@ -51,7 +52,7 @@ class IndexFacts(TypedDict):
     """What `index.json` holds."""
 
     model: str
-    method: Literal["exact", "hnsw"]
+    method: Literal["exact", "lists"]
     num_rows: int
     similarity_weight: float
     sources: list[dict[str, Any]]
@@ -117,7 +118,7 @@ class SearchIndex:
     similarity_weight: float
     """What the similarity of vectors weighs in a confidence; the words that rows share weigh the rest."""
     method: str
-    """How rows are found: exact or hnsw."""
+    """How rows are found: exact or lists."""
     faiss_index: Any
     """The faiss index, by inner product; None where all rows are compared."""
 
@@ -214,7 +215,7 @@ class IndexBuilder:
         if not self._num_rows:
             raise TableError("No row to search in: these tables have none with any cell.")
         if method == "auto":
-            method = "exact" if self._num_rows <= EXACT_ROWS else "hnsw"
+            method = "exact" if self._num_rows <= EXACT_ROWS else "lists"
         raw = self._store.read()["vectors"]
         whitening = Whitening.fit(raw)
         for start in range(0, self._num_rows, ROWS_AT_ONCE):
@@ -231,7 +232,7 @@ class IndexBuilder:
             rows=pa.table({"table": table, "row": named["number"], "cells": read_texts(named, "cells")}),
             similarity_weight=_measure_weight(vectors, index, rows, words),
             method=method,
-            faiss_index=None if method == "exact" else _build_graph(vectors),
+            faiss_index=None if method == "exact" else build_lists(vectors),
         )
 
 
@@ -252,25 +253,6 @@ def _measure_weight(vectors: Floats, index: WordIndex, rows: NDArray[np.int32], 
         similarity.append(np.clip(vectors @ vectors[row], 0, 1))
         overlap.append(index.measure_overlap(words[begin:end]))
     return weigh_similarity(np.concatenate(similarity), np.concatenate(overlap))
-
-
-def _build_graph(vectors: Floats) -> Any:
-    """Return a faiss index of unit vectors, by inner product."""
-    faiss = import_faiss()
-    index = faiss.IndexHNSWFlat(vectors.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
-    index.hnsw.efConstruction, index.hnsw.efSearch = 80, 2 * MIN_CANDIDATES
-    for start in range(0, len(vectors), ROWS_AT_ONCE):
-        index.add(np.ascontiguousarray(vectors[start : start + ROWS_AT_ONCE]))
-    return index
-
-
-def import_faiss() -> Any:
-    """Return faiss, or say which extra brings it."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError("An index for large tables (hnsw)", "index") from error
-    return faiss
 
 
 def build_index(
@@ -376,7 +358,7 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
             rows=rows,
             similarity_weight=facts["similarity_weight"],
             method=facts["method"],
-            faiss_index=None if facts["method"] == "exact" else import_faiss().read_index(str(folder / FAISS_FILE)),
+            faiss_index=None if facts["method"] == "exact" else read_lists(folder / FAISS_FILE),
         )
     except (OSError, ValueError, KeyError, RuntimeError, pa.ArrowException) as error:
         raise ConfigError(f"Cannot read the index in {folder}: {error}. {REMEDY}") from error

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import numpy as np
 
 from navi.corpus.arrays import gather_ranges
 from navi.errors import ConfigError
 from navi.files import read_json
+from navi.settings import find_misfit
 from navi_paper.encoder import Bools, Ints
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class Gold:
             raise ConfigError(f"There is no gold at {prefix}: none of {', '.join(map(str, files.values()))} is a file.")
         concepts = _read_concepts(found["concepts"]) if "concepts" in found else {}
         labels, synonyms = (
-            read_json(found[part], ConfigError, REMEDY) if part in found else {} for part in ("labels", "synonyms")
+            _read(found[part], kind) if part in found else {}
+            for part, kind in (("labels", LabelsFile), ("synonyms", dict[str, list[str]]))
         )
         return cls(concepts=concepts, labels=labels, synonyms={name: tuple(own) for name, own in synonyms.items()})
 
@@ -76,6 +78,30 @@ class Gold:
     def lacks(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """Return those of these parts that are empty."""
         return tuple(part for part in parts if not getattr(self, part))
+
+
+class LabelEntry(TypedDict):
+    """Where the classes of a table's rows stand."""
+
+    label: str | None
+    hide: NotRequired[list[str]]
+    separator: NotRequired[str | None]
+
+
+class LabelsFile(TypedDict, total=False):
+    """What `PREFIX_labels.json` holds."""
+
+    classes: list[str]
+    aliases: dict[str, str]
+    strip: str
+    tables: dict[str, LabelEntry]
+
+
+def _read(file: Path, kind: Any) -> dict[str, Any]:
+    content = read_json(file, ConfigError, REMEDY)
+    if misfit := find_misfit(content, kind):
+        raise ConfigError(f"Cannot read {file}: {misfit}. {REMEDY}")
+    return content
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,4 +64,4 @@ def test_disks_with_any_room_and_rights_taken_at_any_write_lose_nothing(verb, at
     draw = random.Random(verb)
     for _ in range(15):
         attempt(verb, "disk full", room=round(10 ** draw.uniform(1, 5.5)))
-        attempt(verb, "permission revoked", at=draw.randrange(60), revoked=place / "out")
+        attempt(verb, "permission revoked", at=draw.randrange(12), revoked=place / "out")

@@ -71,13 +71,26 @@ class SkippedEntry(TypedDict):
     reason: str
 
 
+class Totals(TypedDict):
+    """What a corpus has in all."""
+
+    tables: int
+    rows: int
+    cells: int
+    columns: int
+    headers: int
+    attributes: int
+    segments: int
+    tokens: int
+
+
 class Manifest(TypedDict):
     """What `corpus.json` holds."""
 
     format_version: int
     fingerprint: str
     settings: dict[str, Any]
-    totals: dict[str, int]
+    totals: Totals
     notes: list[str]
     skipped: list[SkippedEntry]
     files: dict[str, FileEntry]

@@ -94,6 +94,11 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ModelError(f"The backbone in {folder} is of type '{kind}'. Expected a BERT-architecture checkpoint.")
     if kind == NaviConfig.model_type:
         _check_version(folder, found.get("format_version", 1))
+    return {**check_shape(found, file), "model_type": kind}
+
+
+def check_shape(found: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Return the entries of a configuration that a model is made of, all of their types and within their limits."""
     for key, allowed in HARMLESS.items():
         if (entry := found.get(key)) is not None and entry not in allowed:
             raise ModelError(f"{file} has {key} = {entry!r}, which is never followed. Remove it if you trust the rest.")
@@ -102,7 +107,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     misfits = (misfit for key, entry in kept.items() if (misfit := find_misfit(entry, known[key], key)))
     if misfit := next(misfits, None) or _find_excess(kept):
         raise ModelError(f"Cannot read {file}: {misfit}. {COPY_AGAIN}")
-    return {**kept, "model_type": kind}
+    return kept
 
 
 def _check_version(folder: Path, version: Any) -> None:

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from navi.errors import escape_controls
+from navi.errors import ConfigError, escape_controls
 from navi.files import check_target, write_file
 from navi.report.charts import draw_chart, import_extra
 from navi.report.page import Cell, Chart, Code, Item, Measurement, Page, ReportColumn, ReportTable, Tiles, save_page
@@ -60,7 +60,10 @@ def write_html(page: Page, folder: str | Path, *, overwrite: bool = False) -> Pa
     is_ours = file.is_file() and GENERATOR in file.read_text(encoding="utf-8", errors="replace")
     check_target(file, overwrite=overwrite or is_ours)
     template = environment.get_template("page.html")
-    html = template.render(page=page, style=style, scripts=scripts, policy=policy, version=VERSION)
+    try:
+        html = template.render(page=page, style=style, scripts=scripts, policy=policy, version=VERSION)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"Cannot draw the page for {folder}: {error!r}. Make the results again.") from error
     with write_file(file) as aside:
         aside.write_text(html, encoding="utf-8")
     return file

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from navi.errors import escape_controls
+from navi.errors import TrainingError, escape_controls
 from navi.files import sync
 from navi.training.checkpoint import EVENTS_FOLDER, METRICS_FILE, SAMPLES_FILE, RunState
 from navi.training.processes import Processes
@@ -130,8 +130,11 @@ class MetricsLog:
 
     def read(self, kind: str) -> list[dict[str, Any]]:
         """Return the lines of a kind, oldest first."""
-        text = self.file.read_text(encoding="utf-8") if self.file.exists() else ""
-        return [line for line in map(json.loads, text.splitlines()) if line["kind"] == kind]
+        text = self.file.read_text(encoding="utf-8", errors="replace") if self.file.exists() else ""
+        try:
+            return [line for line in map(json.loads, text.splitlines()) if line["kind"] == kind]
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise TrainingError(f"{self.file} is damaged: {error}. Remove the line that is no JSON object.") from error
 
     def close(self) -> None:
         """Close the events file."""

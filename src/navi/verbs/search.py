@@ -350,6 +350,8 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
             rows = pa.ipc.open_file(source).read_all()
         if not facts["num_rows"] == len(arrays["vectors"]) == rows.num_rows:
             raise ValueError(f"it should have {facts['num_rows']} rows and has {rows.num_rows}")
+        if not 0 <= facts["similarity_weight"] <= 1:
+            raise ValueError(f"similarity_weight must lie between 0 and 1, found {facts['similarity_weight']}")
         return SearchIndex(
             navi=navi,
             whitening=Whitening(arrays["space_mean"], arrays["space_transform"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from navi.errors import ConfigError, ModelError
 from navi.files import read_json, write_json
 from navi.model import load_backbone
 from navi.model.runner import group_by_length
+from navi.settings import find_misfit
 from navi_paper.encoder import PARTS, Floats, Hidden, Ints, TableEncoder
 
 if TYPE_CHECKING:
@@ -39,6 +40,13 @@ TOKENS_PER_BATCH = {"cuda": 65536, "cpu": 4096}
 LAYERS, HEAD = "encoder.layer.", "cls.predictions."
 _FAMILIES = {"embeddings": "embeddings.", "layers": LAYERS, "head": HEAD}
 _DROPPED = ("architectures", "model_type", "transformers_version", "_name_or_path", "dtype")
+
+
+class BaselineFile(TypedDict):
+    """What a baseline's folder says of it."""
+
+    name: str
+    config: dict[str, Any]
 
 
 class Baseline(nn.Module, TableEncoder):
@@ -181,6 +189,8 @@ def read_record(folder: str | Path) -> dict[str, Any]:
     record = read_json(file, ModelError, "Expected the folder of a trained baseline.")
     if record.get("format") != FORMAT:
         raise ModelError(f"{file} has the format {record.get('format')}, but only {FORMAT} is known. Train it again.")
+    if misfit := find_misfit(record, BaselineFile):
+        raise ModelError(f"Cannot read {file}: {misfit}. Train it again.")
     return record
 
 

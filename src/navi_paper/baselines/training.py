@@ -20,6 +20,7 @@ from navi.backbones import WEIGHTS_FILE, load_tokenizer
 from navi.batches import prefetch
 from navi.errors import ConfigError, ModelError, TrainingError
 from navi.files import read_json, write_folder, write_json
+from navi.model.backbone import check_shape
 from navi.model.runner import PRECISIONS as NAVI_PRECISIONS
 from navi.randomness import make_key
 from navi.training.checkpoint import writing
@@ -87,7 +88,8 @@ def load_baseline(
     if precision not in PRECISIONS:
         raise ConfigError(f"Unknown precision '{precision}'. Expected one of {', '.join(PRECISIONS)}.")
     record, file = read_record(folder), Path(folder) / WEIGHTS_FILE
-    baseline = _find(str(record["name"]))(BertConfig(**record["config"]), load_tokenizer(folder))
+    shape = check_shape(record["config"], Path(folder) / CONFIG_FILE)
+    baseline = _find(str(record["name"]))(BertConfig(**shape), load_tokenizer(folder))
     try:
         load_model(baseline, str(file))
     except (OSError, SafetensorError, RuntimeError) as error:

@@ -216,12 +216,28 @@ TEXT = [{"title": "Heat", "year": "1995", "score": "8.5", "seen": "2020-01-01", 
         lambda: pa.Table.from_pylist(TYPED).to_reader(),
         lambda: pl.DataFrame(TYPED),
         lambda: pl.LazyFrame(TYPED),
+        lambda: pytest.importorskip("duckdb").from_arrow(pa.Table.from_pylist(TYPED)),
     ],
-    ids=["list", "tuple", "pandas", "table", "batch", "reader", "polars", "lazy"],
+    ids=["list", "tuple", "pandas", "table", "batch", "reader", "polars", "lazy", "duckdb"],
 )
 def test_frames_of_all_kinds_read_alike(make, chunk_rows):
     assert read(make(), chunk_rows=chunk_rows) == (TEXT, ReadReport(read=2))
     assert read_table(make()).num_rows == 2
+
+
+@pytest.mark.parametrize("kind", ["polars", "duckdb"])
+def test_lazy_frames_and_relations_are_streamed_in_order_and_never_collected(kind, monkeypatch):
+    monkeypatch.setattr("navi.tables.table.STREAMED_ROWS", 2048)
+    monkeypatch.setattr("navi.tables.table._collect", lambda frame: pytest.fail("collected"))
+    rows = [{"title": f"film {n}", 'a "score"': n / 4} for n in range(5000)]
+    frame = (
+        pl.LazyFrame(rows) if kind == "polars" else pytest.importorskip("duckdb").from_arrow(pa.Table.from_pylist(rows))
+    )
+    numbers, chunks = stream_tables(frame)
+    found = [chunk for _, chunk in chunks]
+    assert numbers["table"].tolist() == list(range(1, 5001))
+    assert len(found) >= 3
+    assert to_arrow(found)["title"].to_pylist() == [row["title"] for row in rows]
 
 
 def test_a_strict_reader_stops_at_an_empty_row_but_not_at_the_limit_that_was_chosen():

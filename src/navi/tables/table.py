@@ -37,6 +37,10 @@ Row = list[tuple[str, Any]]
 # Shape suffixes: R rows, those without any cell among them.
 
 
+STREAMED_ROWS = 8192
+"""Rows of a lazy frame or a relation that are fetched at a time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """One table, whatever it came from: its cells as flat text in chunks, and what reading it lost."""
@@ -206,6 +210,10 @@ def stream_tables(
 
 def _count_rows(frame: Any) -> int | None:
     """Return how many rows a frame says it has, None where it does not know."""
+    import narwhals as nw
+
+    if nw.dependencies.is_polars_lazyframe(frame):
+        return int(nw.from_native(frame).select(nw.len()).collect().item())
     shape = getattr(frame, "shape", None) if hasattr(frame, "columns") else None
     return shape[0] if isinstance(shape, tuple) and isinstance(shape[0], int) else None
 
@@ -274,7 +282,31 @@ def read_frame(frame: Any, report: ReadReport | None = None, config: ReadConfig 
     """
     report = ReadReport() if report is None else report
     report.source, report.strict = "frame", config.strict
+    if (stream := _open_stream(frame)) is not None:
+        return read_columns(*stream, config, report)
     return _read_cells(_to_cells(_collect(frame), report), config, report)
+
+
+def _open_stream(frame: Any) -> tuple[Callable[[list[str] | None], Iterator[pa.RecordBatch]], pa.Schema] | None:
+    """Return what reads some columns of a lazy Polars frame or a DuckDB relation batch by batch, and its schema."""
+    import narwhals as nw
+
+    if nw.dependencies.is_duckdb_relation(frame):
+
+        def fetch(names: list[str] | None) -> Iterator[pa.RecordBatch]:
+            quoted = ['"{}"'.format(name.replace('"', '""')) for name in names or ()]
+            yield from (frame.project(", ".join(quoted)) if quoted else frame).to_arrow_reader(STREAMED_ROWS)
+
+        return fetch, frame.limit(0).to_arrow_table().schema
+    if not nw.dependencies.is_polars_lazyframe(frame) or nw.Object in nw.from_native(frame).collect_schema().dtypes():
+        return None
+
+    def read(names: list[str] | None) -> Iterator[pa.RecordBatch]:
+        chosen = frame.select(names) if names else frame
+        for part in chosen.collect_batches(chunk_size=STREAMED_ROWS, maintain_order=True):
+            yield from part.to_arrow().combine_chunks().to_batches()
+
+    return read, frame.head(0).collect().to_arrow().schema
 
 
 def _collect(frame: Any) -> Any:
@@ -287,6 +319,8 @@ def _collect(frame: Any) -> Any:
         return frame.read_all()
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
+    if nw.dependencies.is_duckdb_relation(frame):
+        return frame.to_arrow_table()
     return frame.collect() if nw.dependencies.is_polars_lazyframe(frame) else frame
 
 

@@ -31,7 +31,8 @@ def folder(tmp_path, write_tables):
 
 
 def open_review(folder, reference_dir):
-    review = Review([folder], folder.parent / "decisions.csv", model=reference_dir, device="cpu", threshold=0.5)
+    files = {"decisions": folder.parent / "decisions.csv", "labels": folder.parent / "labels.csv"}
+    review = Review([folder], **files, model=reference_dir, device="cpu")
     review.load()
     assert not review.failure
     return review
@@ -212,6 +213,31 @@ def test_gaps_show_what_would_be_filled_and_give_the_table(tmp_path, write_table
         assert filled.content == (tmp_path / "filled.csv").read_bytes()
 
 
+def test_labels_of_rows_are_on_disk_at_once_and_navi_link_takes_them(review, folder, reference_dir, navi_command):
+    file = folder.parent / "labels.csv"
+    with open_client(review) as client:
+        assert "Choose two tables" in client.get("/rows").text
+        while "Comparing the rows" in (page := client.get("/rows?left=amber&right=cedar").text):
+            time.sleep(0.1)
+        assert "Are these about the same thing?" in page
+        assert "The model says" in page
+        assert "The model says" not in client.get("/rows?left=amber&right=cedar&blind=yes").text
+        pairs = [review.rows.view(each) for each in review.rows.list_open(review.rows.start_linking("amber", "cedar"))]
+        for pair, act in zip(pairs[:3], ("same", "different", "unsure"), strict=True):
+            names = ("left_table", "left_row", "right_table", "right_row")
+            form = "&".join(f"{name}={value}" for name, value in zip(names, pair.key, strict=True))
+            assert f": {act}." in client.post("/label", content=f"act={act}&{form}").text
+        with file.open() as opened:
+            assert [line["same"] for line in csv.DictReader(opened)] == ["yes", "no", ""]
+        labels = ("--labels", file, "--model", reference_dir, "--device", "cpu", "-q")
+        navi_command("link", folder / "amber.jsonl", folder / "cedar.jsonl", *labels)
+        assert "Linked again" in client.post("/label", content="act=again&left=amber&right=cedar").text
+        assert "Taken back" in client.post("/label", content="act=back").text
+        with file.open() as opened:
+            assert len(list(csv.DictReader(opened))) == 2
+        assert client.post("/label", content="act=same&left_table=amber&left_row=x").status_code == 400
+
+
 def test_nobody_comes_in_without_the_token(review):
     with TestClient(make_studio(review, Access(token=TOKEN)), base_url="http://127.0.0.1") as client:
         assert client.get("/columns").status_code == client.get("/files/all.csv").status_code == 401
@@ -223,7 +249,7 @@ def test_nobody_comes_in_without_the_token(review):
 
 def test_a_folder_that_cannot_be_reviewed_is_said(tmp_path, write_tables, reference_dir, navi_command):
     folder = write_tables(tmp_path / "feeds", {"only": TABLES["amber"]})
-    review = Review([folder], tmp_path / "decisions.csv", model=reference_dir, device="cpu", threshold=0.5)
+    review = Review([folder], tmp_path / "decisions.csv", model=reference_dir, device="cpu")
     review.load()
     with open_client(review) as client:
         assert "at least two tables" in client.get("/columns").text

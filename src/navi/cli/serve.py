@@ -84,6 +84,9 @@ def studio(
     decisions: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where decisions are read and written.")] = Path(
         "decisions.csv"
     ),
+    labels: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where labels of rows are read and written.")] = Path(
+        "labels.csv"
+    ),
     threshold: Annotated[float, typer.Option(min=0.001, max=0.999, help="Probability from which columns match.")] = 0.5,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the browser.")] = True,
@@ -99,19 +102,20 @@ def studio(
     from navi.tables import find_sources
 
     screen = Screen(quiet=quiet)
-    if decisions.suffix.lower() != ".csv":
-        raise ConfigError(f"Decisions are kept as .csv, got {decisions}.")
-    check_target(decisions, paths, overwrite=True)
+    for file in (decisions, labels):
+        if file.suffix.lower() != ".csv":
+            raise ConfigError(f"Decisions and labels are kept as .csv, got {file}.")
+        check_target(file, paths, overwrite=True)
     find_sources(paths)
-    with lock(decisions):
+    with lock(decisions), lock(labels):
         opened, address = listen("127.0.0.1", port)
         access = Access(token=secrets.token_urlsafe(24), cookie=f"navi-{opened.getsockname()[1]}")
         link = f"{address}/open?token={access.token}"
-        screen.summarise(f"Open {link}", f"Decisions go to {decisions}. Ctrl-C stops.")
+        screen.summarise(f"Open {link}", f"Decisions go to {decisions}, labels to {labels}. Ctrl-C stops.")
         screen.results.file.flush()
         if browser:
             webbrowser.open(link)
         from navi.server import Review, make_studio
 
-        review = Review(paths, decisions, model=model, device=device, threshold=threshold)
+        review = Review(paths, decisions, labels=labels, model=model, device=device, threshold=threshold)
         serve_application(make_studio(review, access), opened, patience=5)

@@ -20,6 +20,7 @@ from navi.columns import Background, ColumnProfiles, PairScorer, PairScores
 from navi.corpus import ROLES, PrepareConfig
 from navi.corpus.roles import assign_roles, measure_entropy
 from navi.errors import ConfigError, NaviError
+from navi.server.rows import RowReview
 from navi.tables import ReadConfig, Table, read_tables, write_table
 from navi.verbs import Navi
 from navi.verbs.explain import Explainer
@@ -189,13 +190,20 @@ class Review:
     """A folder of tables under review; `load` makes it ready, and says meanwhile what it does."""
 
     def __init__(
-        self, paths: Sequence[Path], decisions: Path, *, model: Path | None, device: str | None, threshold: float
+        self,
+        paths: Sequence[Path],
+        decisions: Path,
+        *,
+        labels: Path = Path("labels.csv"),
+        model: Path | None = None,
+        device: str | None = None,
+        threshold: float = 0.5,
     ) -> None:
         self.paths, self.threshold = tuple(paths), threshold
         self.status, self.failure, self.is_ready = "Reading the tables", "", False
         self.unreadable: list[str] = []
         self.lock = RLock()
-        self._model, self._device, self._decisions_file = model, device, decisions
+        self._model, self._device, self._decisions_file, self._labels_file = model, device, decisions, labels
         self._skipped: set[frozenset[int]] = set()
         self._fills: dict[str, Fills[Table] | str | None] = {}
 
@@ -217,6 +225,7 @@ class Review:
             self.place = {column: k for k, column in enumerate(self.columns)}
             self.facts = {name: describe_columns(table) for name, table in self.tables.items()}
             self.explainer = Explainer(self.scorer, self.profiles, self.tables)
+            self.rows = RowReview(self.navi, self.tables, self._labels_file)
             self._match(self.file.decisions)
             self.is_ready = True
         except (NaviError, OSError) as error:

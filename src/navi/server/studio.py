@@ -1,4 +1,4 @@
-"""The pages of `navi studio`: tables, columns to decide on, and what comes out; plain HTML, made here."""
+"""The pages of `navi studio`: tables, columns and rows to decide on, gaps, and what comes out; plain HTML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Thread
@@ -28,11 +28,13 @@ from starlette.staticfiles import StaticFiles
 from navi.errors import NaviError, escape_controls
 from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error
 from navi.server.review import Card, Review
+from navi.server.rows import ANSWERS, LABEL_FIELDS
 from navi.tables import Table, write_table
 from navi.verbs.impute import Fills
+from navi.verbs.link import RowPair
 
 CARDS_PER_PAGE, SAMPLE_ROWS, MAX_FORM = 40, 3, 1 << 20
-VIEWS = {"/tables": "Tables", "/columns": "Columns", "/gaps": "Gaps", "/out": "Out"}
+VIEWS = {"/tables": "Tables", "/columns": "Columns", "/rows": "Rows", "/gaps": "Gaps", "/out": "Out"}
 CONFIDENCE, FILLS_SHOWN = 0.6, 5
 FILES = ("all.parquet", "all.csv", "spec.toml", "mapping.json", "decisions.csv")
 Handler = Callable[[Request], Awaitable[Response]]
@@ -178,6 +180,56 @@ class Studio:
             write_table(filled, file)
             return file.read_bytes()
 
+    def describe_rows(self, request: Request) -> dict[str, Any]:
+        """Return the pair of rows of two tables that is worth most to label."""
+        review, query = self.review, request.query_params
+        names = [*review.tables]
+        left, right = (query.get(side, name) for side, name in zip(("left", "right"), names, strict=False))
+        asked = "left" in query and {left, right} <= set(names)
+        found: tuple[RowPair, ...] | str | None = ""
+        if asked:
+            found = "Choose two different tables." if left == right else review.rows.start_linking(left, right)
+        is_open = review.rows.list_open(found) if isinstance(found, tuple) else []
+        pair = review.rows.view(is_open[0]) if is_open else None
+        return {
+            "left": left,
+            "right": right,
+            "asked": asked,
+            "found": found,
+            "pair": pair,
+            "fields": [*zip(LABEL_FIELDS, pair.key, strict=False)] if pair else [],
+            "blind": query.get("blind") == "yes",
+            "labels": review.rows.labels.file,
+            "num_labels": len(review.rows.labels.answers),
+            "num_open": len(is_open),
+            "page_query": urlencode(query.multi_items()),
+        }
+
+    async def label(self, request: Request) -> Response:
+        """Take a label of a form, and go back to where it was given."""
+        form = await self._read_form(request)
+        try:
+            self.message = await asyncio.to_thread(self._label, form)
+        except (NaviError, OSError) as error:
+            self.message = f"Not done: {error}"
+        return _go_back(form, "/rows")
+
+    def _label(self, form: dict[str, str]) -> str:
+        review, act = self.review, form.get("act", "")
+        with review.lock:
+            if act == "back":
+                key = review.rows.labels.take_back()
+                return "There is no label." if key is None else f"Taken back: {key[0]}:{key[1]} and {key[2]}:{key[3]}."
+            if act == "again":
+                review.rows.forget(form.get("left", ""), form.get("right", ""))
+                return "Linked again with the labels."
+            left_table, left_row, right_table, right_row = (form.get(name, "") for name in LABEL_FIELDS[:4])
+            known = {left_table, right_table} <= review.tables.keys()
+            if act not in ANSWERS or not (known and left_row.isdecimal() and right_row.isdecimal()):
+                raise HTTPException(400, "The form does not name two rows and an answer.")
+            review.rows.labels.give((left_table, left_row, right_table, right_row), ANSWERS[act])
+            return f"{left_table}:{left_row} and {right_table}:{right_row}: {act}."
+
     async def why(self, request: Request) -> Response:
         """Return what speaks for and against two columns, as a part of a page."""
         first, second = (self._find(request.query_params.get(name, "")) for name in ("first", "second"))
@@ -191,21 +243,22 @@ class Studio:
 
     async def decide(self, request: Request) -> Response:
         """Take a decision of a form, and go back to where it was made."""
+        form = await self._read_form(request)
+        try:
+            self.message = await asyncio.to_thread(self._decide, form)
+        except (NaviError, OSError) as error:
+            self.message = f"Not done: {error}"
+        return _go_back(form, "/columns")
+
+    async def _read_form(self, request: Request) -> dict[str, str]:
         body = b""
         async for part in request.stream():
             body += part
             if len(body) > MAX_FORM:
                 raise HTTPException(413, "The form is too large.")
-        form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
         if not self.review.is_ready:
             raise HTTPException(409, "The tables are still being matched.")
-        try:
-            self.message = await asyncio.to_thread(self._decide, form)
-        except (NaviError, OSError) as error:
-            self.message = f"Not done: {error}"
-        back = urlsplit(form.get("back", ""))
-        target = back.path if back.path in VIEWS else "/columns"
-        return RedirectResponse(f"{target}?{back.query}" if back.query else target, 303)
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
     def _decide(self, form: dict[str, str]) -> str:
         review, act = self.review, form.get("act", "")
@@ -270,6 +323,13 @@ class Studio:
             return file.read_bytes()
 
 
+def _go_back(form: Mapping[str, str], usual: str) -> Response:
+    """Return to the page that a form was on; to none that is not the studio's."""
+    back = urlsplit(form.get("back", ""))
+    target = back.path if back.path in VIEWS else usual
+    return RedirectResponse(f"{target}?{back.query}" if back.query else target, 303)
+
+
 def read_share(text: str) -> float:
     """Return a probability that a form gives; the usual one where it gives none.
 
@@ -301,6 +361,8 @@ def make_studio(review: Review, access: Access) -> Starlette:
             Route("/tables", studio.page("tables.html", studio.describe_tables)),
             Route("/columns", studio.page("columns.html", studio.describe_columns)),
             Route("/out", studio.page("out.html", studio.describe_out)),
+            Route("/rows", studio.page("rows.html", studio.describe_rows)),
+            Route("/label", studio.label, methods=["POST"]),
             Route("/gaps", studio.page("gaps.html", studio.describe_gaps)),
             Route("/files/filled.csv", studio.download_filled),
             Route("/why", studio.why),

@@ -122,7 +122,7 @@ def test_the_reference_shows_signatures_and_docstrings(site):
     shown = unescape(re.sub(r"<[^>]+>", "", (site / "reference.html").read_text(encoding="utf-8")))
     for name in ("navi.Navi", "navi.prepare", "navi.pretrain", "navi.Corpus", "NaviEncoder", "Fills", "TableError"):
         assert name in shown, name
-    assert re.search(r"one_to_one: bool = False,?\s*\) -> Matches", shown)
+    assert re.search(r"explain: bool = False,?\s*\) -> Matches", shown)
     assert "Return the columns of several tables" in shown
 
 

@@ -1,4 +1,4 @@
-"""Texts as quantities: plain numbers, money, percentages, durations, dates and measures, each on one scale."""
+"""Numbers in texts: whole arrays as quantities on one scale, and single texts by how a column writes its numbers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,38 @@ Floats = NDArray[np.float64]
 Kinds = NDArray[np.int8]
 
 
-def write_number_pattern(thousands: str = ",", point: str = ".") -> str:
+CONVENTIONS = (
+    ("", "."), (",", "."), (".", ","), ("", ","), (" ", ","), (" ", "."), ("\u00a0", ","), ("\u202f", ","), ("'", "."),
+)  # fmt: skip
+"""What stands between thousands, and before decimals; of two that explain a column alike, the first is taken."""
+FACTORS = {"thousand": 1e3, "k": 1e3, "million": 1e6, "mn": 1e6, "mio": 1e6, "billion": 1e9, "bn": 1e9}
+MONEY_FACTORS = {**FACTORS, "m": 1e6, "b": 1e9}
+"""What a word after a number multiplies it by; a metre is no million, unless it costs something."""
+
+
+def _write_pattern(thousands: str, point: str) -> str:
     """Return the pattern of a number without its sign: the groups `whole` and `decimals`, and what stands between."""
     whole = rf"\d+|\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+"
     return rf"(?P<whole>{whole})(?:{re.escape(point)}(?P<decimals>\d+))?"
 
 
-_DIGITS = rf"(?P<digits>{write_number_pattern()}|\.\d+)"
-_FACTORS = {"thousand": 1e3, "k": 1e3, "million": 1e6, "mn": 1e6, "m": 1e6, "billion": 1e9, "bn": 1e9, "b": 1e9}
-_FACTOR = rf"(?P<factor>{'|'.join(_FACTORS)})?"
+_NUMBERS = {
+    each: re.compile(rf"(?P<before>[^\d+\-−]{{0,8}}?)(?P<sign>[+\-−]?){_write_pattern(*each)}(?P<after>\D{{0,20}})")
+    for each in CONVENTIONS
+}
+
+
+def split_number(text: str, convention: tuple[str, str]) -> re.Match[str] | None:
+    """Return the parts of a text with one number in it: before, sign, whole, decimals, after; None for other texts.
+
+    >>> split_number("$1,200.50 net", (",", ".")).groupdict()
+    {'before': '$', 'sign': '', 'whole': '1,200', 'decimals': '50', 'after': ' net'}
+    """
+    return _NUMBERS[convention].fullmatch(text)
+
+
+_DIGITS = rf"(?P<digits>{_write_pattern(',', '.')}|\.\d+)"
+_FACTOR = rf"(?P<factor>{'|'.join(MONEY_FACTORS)})?"
 _CURRENCY = r"(?:us\$|c\$|a\$|[$€£¥₹₩]|usd|eur|gbp|inr|cad|aud|jpy|rs\.?)"
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
@@ -50,7 +73,7 @@ _PATTERNS = (
     (_DURATION, rf"pt{_MINUTES}{_SECONDS}"),
     (_DURATION, rf"(?P<minutes>\d+) ?min(?:ute)?s?\.?{_SECONDS}"),
     (_DURATION, r"(?P<hours>\d{1,2}):(?P<minutes>\d{2}):(?P<seconds>\d{2})"),
-    (_NUMBER, rf"{_SIGN}{_DIGITS} ?(?P<factor>{'|'.join(_FACTORS)})"),
+    (_NUMBER, rf"{_SIGN}{_DIGITS} ?(?P<factor>{'|'.join(MONEY_FACTORS)})"),
     (_DATE, rf"(?P<year>\d{{4}})[-/.](?P<month>\d{{1,2}})(?:[-/.]\d{{1,2}})?{_TIME}"),
     (_DATE, rf"(?P<month>\d{{1,2}})[-/.]\d{{1,2}}[-/.]{_YEAR}{_TIME}"),
     (_DATE, rf"{_WEEKDAY}{_MONTH} (?:{_DAY},? )?(?P<year>\d{{4}})(?: .*)?"),
@@ -90,7 +113,8 @@ def _read(parts: pa.StructArray) -> Floats:
         hours, minutes, seconds = (_read_floats(parts, name) for name in ("hours", "minutes", "seconds"))
         return hours * 60 + minutes + seconds / 60
     negative = pc.is_in(parts.field("sign"), pa.array(["-", "−"])).to_numpy(zero_copy_only=False)
-    factors = [_FACTORS.get(factor, 1.0) for factor in parts.field("factor").to_pylist()] if "factor" in names else 1.0
+    words = parts.field("factor").to_pylist() if "factor" in names else [""] * len(parts)
+    factors = [MONEY_FACTORS.get(word, 1.0) for word in words]
     return np.where(negative, -1.0, 1.0) * _read_floats(parts, "digits") * factors
 
 

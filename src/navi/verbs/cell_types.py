@@ -6,14 +6,13 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 
-from navi.columns.quantities import KINDS, parse_quantities, write_number_pattern
-from navi.verbs.value_formats import CONVENTIONS, DateFormat, learn_format, parse_date
+from navi.columns.quantities import CONVENTIONS, FACTORS, KINDS, MONEY_FACTORS, parse_quantities, split_number
+from navi.verbs.value_formats import DateFormat, learn_format, parse_date
 
 CellType = Literal["text", "integer", "number", "date", "partial date", "datetime", "boolean"]
 TYPES: tuple[CellType, ...] = get_args(CellType)
@@ -47,9 +46,6 @@ CURRENCIES = {
     )},
 }  # fmt: skip
 """Codes of currencies, by how cells write them."""
-FACTORS = {"thousand": 1e3, "k": 1e3, "million": 1e6, "mn": 1e6, "mio": 1e6, "billion": 1e9, "bn": 1e9}
-MONEY_FACTORS = {**FACTORS, "m": 1e6, "b": 1e9}
-"""What a word after a number multiplies it by; a metre is no million, unless it costs something."""
 PARTS_OF_DATES = {"%Y": "%Y", "%Y-%m": "%Y-%m", "%m/%Y": "%Y-%m", "%b %Y": "%Y-%m", "%B %Y": "%Y-%m", "%b-%y": "%Y-%m"}
 """How a year alone, and a year with its month, may be written, and how ISO writes them."""
 ORDINALS = frozenset(("st", "nd", "rd", "th"))
@@ -191,20 +187,15 @@ def _are_enough(some: Mapping[str, int], counts: Mapping[str, int]) -> bool:
     return bool(some) and sum(some.values()) >= ENOUGH * sum(counts.values())
 
 
-@cache
-def _compile(name: str) -> re.Pattern[str]:
-    number = write_number_pattern(*CONVENTION_NAMES[name])
-    return re.compile(rf"(?P<before>[^\d+\-.,−]{{0,8}}?)\s*(?P<sign>[-−]?){number}\s*(?P<after>\D{{0,20}})")
-
-
 def read_quantity(text: str, name: str) -> Quantity | None:
     """Return the number in a text, its currency and unit; None where there is more in it than these.
 
     >>> read_quantity("$3.5 million", "1,234.5"), read_quantity("118 min", "1234.5"), read_quantity("Rocky 2", "1234.5")
     (Quantity(number=3500000.0, is_whole=True, currency='USD', unit=''), Quantity(number=118.0, is_whole=True, currency='', unit='min'), None)
     """  # noqa: E501
-    found = _compile(name).fullmatch(text.strip())
-    if found is None:
+    thousands, point = CONVENTION_NAMES[name]
+    found = split_number(text.strip(), (thousands, point))
+    if found is None or found["sign"] == "+":
         return None
     before, words = found["before"].strip().lower(), found["after"].strip().rstrip(".").split()
     currency = CURRENCIES.get(before, "")
@@ -217,7 +208,6 @@ def read_quantity(text: str, name: str) -> Quantity | None:
     unit = " ".join(words)
     if unit and (unit.lower() in ORDINALS or not _UNIT.fullmatch(unit)):
         return None
-    thousands = CONVENTION_NAMES[name][0]
     digits = f"{found['whole'].replace(thousands, '')}.{found['decimals'] or '0'}"
     number = float(digits) * factor * (-1.0 if found["sign"] else 1.0)
     is_whole = number.is_integer() and (factor > 1 or not found["decimals"])

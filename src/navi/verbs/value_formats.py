@@ -8,20 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from navi.columns.quantities import write_number_pattern
+from navi.columns.quantities import CONVENTIONS, split_number
 
 ENOUGH = 0.9
 """Share of a column's cells that must follow a format for the column to have it."""
 RARE = 0.02
 """Share of cells up to which another number of decimals is an exception."""
-CONVENTIONS = (
-    ("", "."), (",", "."), (".", ","), ("", ","), (" ", ","), (" ", "."), ("\u00a0", ","), ("\u202f", ","), ("'", "."),
-)  # fmt: skip
-"""What stands between thousands, and before decimals; of two that explain a column alike, the first is taken."""
-_NUMBERS = {
-    each: re.compile(rf"(?P<before>[^\d+\-]{{0,8}}?)(?P<sign>[+-]?){write_number_pattern(*each)}(?P<after>\D{{0,12}})")
-    for each in CONVENTIONS
-}
 DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%m/%d/%y",
     "%d/%m/%y", "%d-%m-%y", "%m-%d-%y", "%d.%m.%y", "%B %d, %Y", "%b %d, %Y", "%B %d %Y", "%b %d %Y", "%d %B %Y",
@@ -64,7 +56,7 @@ class NumberFormat:
         '$950,000'
         """
         conventions = ((self.thousands, self.point), ("", self.point), *CONVENTIONS)
-        parsed = ((found, each[0]) for each in conventions if (found := _NUMBERS[each].fullmatch(text)))
+        parsed = ((found, each[0]) for each in conventions if (found := split_number(text, each)))
         number, thousands = next(parsed, (None, ""))
         if number is None or _fold(number["before"], number["after"]) not in (("", ""), _fold(*self.around)):
             return None
@@ -85,7 +77,7 @@ def _fold(before: str, after: str) -> tuple[str, str]:
 
 
 def _learn_numbers(texts: Sequence[str]) -> NumberFormat | None:
-    parsed = {each: [found for text in texts if (found := _NUMBERS[each].fullmatch(text))] for each in CONVENTIONS}
+    parsed = {each: [found for text in texts if (found := split_number(text, each))] for each in CONVENTIONS}
     thousands, point = max(CONVENTIONS, key=lambda each: len(parsed[each]))
     around = Counter((found["before"], found["after"]) for found in parsed[thousands, point])
     usual = max(around, key=lambda each: around[each], default=("", ""))

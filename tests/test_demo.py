@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from navi.cli import app, demo, demo_steps
+from navi.cli import app, demo
 from navi.cli.console import Screen
-from navi.cli.demo import Tour
+from navi.cli.demo import Demo
 from navi.errors import MissingExtraError
 from navi.report import Tiles, load_page
 from navi.simulator import Truth
@@ -36,8 +36,8 @@ def small(tiny_backbone):
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PRESETS, "laptop", laptop)
-        patch.setattr(demo_steps, "ROWS_FILLED", 12)
-        patch.setattr(demo_steps, "ROWS_MAPPED", 4)
+        patch.setattr(demo, "ROWS_FILLED", 12)
+        patch.setattr(demo, "ROWS_MAPPED", 4)
         yield ("--catalogues", "3", "--rows", "60", "--backbone", str(tiny_backbone))
 
 
@@ -52,7 +52,7 @@ def first_demo(small, tmp_path_factory):
 
 def test_the_demo_goes_the_whole_way_and_keeps_what_it_made(first_demo):
     folder, printed = first_demo
-    for number, (title, _) in enumerate(demo.list_steps(), start=1):
+    for number, title in enumerate(demo.STEPS, start=1):
         assert f"{number}. {title}" in printed
     assert [section.title for section in load_page(folder).sections] == TITLES
     made = {path.name for path in folder.iterdir()}
@@ -91,7 +91,7 @@ def tour(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("film,year\nHeat,1995\n,1979\nALIEN,1979\n")
     (tmp_path / "b.jsonl").write_text('{"name": "Alien"}\n{"name": "Seven"}\n')
     (tmp_path / "c.csv").write_text("title,mpaa\nAlien,R\nAlien,R\nHeat,PG\n")
-    made = Tour(folder=tmp_path, screen=Screen())
+    made = Demo(folder=tmp_path, screen=Screen())
     made.tables = {path.stem: read_table(path) for path in sorted(tmp_path.iterdir())}
     made.truth = Truth(
         concepts={("a", "film"): "title", ("a", "year"): "release_year", ("b", "name"): "title"}
@@ -101,7 +101,7 @@ def tour(tmp_path, monkeypatch):
         first_place={"a": 2, "b": 1, "c": 2},
     )
     made.model = SimpleNamespace()
-    monkeypatch.setattr(Tour, "unseen_tables", ["c"])
+    monkeypatch.setattr(Demo, "unseen_tables", ["c"])
     return made
 
 
@@ -115,7 +115,7 @@ def test_matched_columns_are_shown_with_what_they_mean_and_how_many_agree(tour, 
     columns = tuple(ColumnRef(table=t, header=h) for t, h in (("a", "film"), ("b", "name"), ("c", "mpaa")))
     clusters = (ColumnCluster(name="film", columns=columns, score=0.9),)
     tour.model.match = lambda tables: SimpleNamespace(clusters=clusters)
-    demo_steps.match_columns(tour)
+    demo.match_columns(tour)
     found = {"name": "film", "columns": "film (a), name (b), mpaa (c)", "probability": 0.9}
     assert read_section(tour) == [found | {"meaning": "title", "agree": "2 of 3"}]
     assert "film (a), name (b), mpaa (c)" in capsys.readouterr().out
@@ -132,7 +132,7 @@ def test_a_named_column_stands_beside_its_values_its_name_and_whether_that_is_ri
     tour.model.name_columns = lambda table, headers: [
         ColumnNames(column=header, candidates=propose("name", "year", "mpaa")) for header in headers
     ]
-    demo_steps.name_columns(tour)
+    demo.name_columns(tour)
     assert read_section(tour) == [
         {
             "hidden header": "title",
@@ -149,7 +149,7 @@ def test_a_named_column_stands_beside_its_values_its_name_and_whether_that_is_ri
 
 def test_a_column_without_candidates_is_shown_as_such(tour):
     tour.model.name_columns = lambda table, headers: [ColumnNames(column="title", candidates=())]
-    demo_steps.name_columns(tour)
+    demo.name_columns(tour)
     assert read_section(tour)[0] == {
         **{"hidden header": "title", "values": "Alien, Heat", "proposed": None, "probability": None},
         **{"right": False, "next": ""},
@@ -164,7 +164,7 @@ def test_fills_stand_beside_what_their_own_row_held(tour):
     ]
     answer = SimpleNamespace(cells=pa.Table.from_pylist(cells), num_filled=2)
     tour.model.impute = lambda frame, **settings: answer
-    demo_steps.fill_gaps(tour)
+    demo.fill_gaps(tour)
     expected = {"column": "film", "filled with": "the alien", "truth": "The  Alien", "right": True, "confidence": 0.9}
     assert read_section(tour) == [expected]
     assert (tour.scores[0].navi, tour.scores[0].guess) == (1.0, 0.0)
@@ -175,7 +175,7 @@ def test_paired_rows_stand_beside_each_other_and_are_judged_by_their_films(tour)
     answer = SimpleNamespace(**{name: np.array(each) for name, each in numbers.items()})
     tour.model.link = lambda frames, **settings: answer
     tour.truth.films["c"] = [1]
-    demo_steps.find_same_films(tour)
+    demo.find_same_films(tour)
     assert read_section(tour) == [
         {"a": "film: ALIEN, year: 1979", "b": "name: Alien", "right": True, "probability": 0.875},
         {"a": "film: Heat, year: 1995", "b": "name: Seven", "right": False, "probability": 0.5},
@@ -186,7 +186,7 @@ def test_paired_rows_stand_beside_each_other_and_are_judged_by_their_films(tour)
 
 def test_the_map_says_table_header_value_and_role_of_each_segment(tour, navi):
     tour.model = navi
-    demo_steps.map_segments(tour)
+    demo.map_segments(tour)
     chart = tour.sections[-1].items[0]
     shown = {(each["table"], each["header"], each["value"]) for each in chart.records}
     assert ("a", "film", "ALIEN") in shown
@@ -196,7 +196,7 @@ def test_the_map_says_table_header_value_and_role_of_each_segment(tour, navi):
 
 def test_scores_stand_beside_the_guess(tour):
     tour.counts = {"tables": 1234}
-    tour.add_score("naming", navi=0.75, guess=0.25, guess_name="most frequent header")
+    tour.scores.append(demo.Score("naming", 0.75, 0.25, "most frequent header"))
     tiles, bars, table = demo.build_page(tour).sections[0].items
     assert tiles == Tiles({"tables": "1,234"})
     assert [(each["series"], each["y"], each["x"]) for each in bars.records] == [

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import combinations, compress
 from pathlib import Path
 from shutil import which
 from time import monotonic
@@ -16,6 +17,7 @@ import typer
 
 from navi.backbones import BASE_MODEL
 from navi.cli.ask_columns import list_columns
+from navi.cli.ask_rows import list_cells, show_cells
 from navi.cli.console import (
     Screen,
     count_things,
@@ -25,19 +27,23 @@ from navi.cli.console import (
     make_heading,
     make_table,
     quote,
+    shorten,
 )
 from navi.cli.options import Json, Quiet
 from navi.cli.prepare import describe_table, list_tables, summarise_corpus
 from navi.cli.pretrain import MEASURES, summarise_training
-from navi.cli.progress import follow_preparing, follow_training, show_progress
+from navi.cli.progress import follow_preparing, follow_share, follow_training, show_progress
 from navi.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
     from navi.corpus import Corpus
-    from navi.report import Item, Page, ReportColumn, ReportTable, Section
+    from navi.report import Page, ReportColumn, ReportTable, Section
     from navi.simulator import Truth
     from navi.tables import Table
     from navi.verbs import Navi
+    from navi.verbs.match import Matches
 
 EXAMPLES = {"demo": ("navi demo", "navi demo --folder films --seed 7 --minutes 5")}
 TRUTH_FILE = "truth.json"
@@ -46,8 +52,12 @@ WIDTH = 0.5
 """Catalogues of half the usual columns: a row costs half as much, and a few minutes teach twice as many."""
 MANY_CATALOGUES = 6
 """Tables from which two can be kept out of training."""
-MOST_GROUPS = 12
-"""Groups of columns that the first answer shows."""
+CONFIDENCE = 0.6
+"""How sure a fill must be."""
+ROWS_FILLED, ROWS_PAIRED = 150, 500
+"""Rows of a table that are filled, and that a table to be paired may have, to keep the demo short."""
+TABLES_MAPPED, ROWS_MAPPED, SEGMENTS_MAPPED = 5, 50, 1000
+"""How much of the tables is drawn on the map."""
 LEAD = """\
 Film catalogues that a simulator made, no two with the same schema: headers, formats and order differ, cells are
 missing. NAVI learned one encoder from them, without any label, and was then asked. The simulator knows the truth, so
@@ -70,38 +80,26 @@ class Score(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Tour:
-    """One run of the demo: where it goes, what it has made, and what came out."""
+class Demo:
+    """One run: where it goes, what it has made, and what came out."""
 
     folder: Path
-    """Where everything is kept."""
     screen: Screen
-    """Where everything is shown."""
     seed: int = 0
-    """Decides the tables, the splits and the training."""
     minutes: float = 2.0
-    """Time for pretraining, about."""
     num_catalogues: int = 14
-    """Tables that are made."""
     num_rows: int | None = None
     """Rows of all tables; None for 400 each on average."""
     backbone: str = BASE_MODEL
-    """What training starts from."""
     counts: dict[str, int] = field(default_factory=dict)
     """How many of what there is: tables, rows, headers …"""
     scores: list[Score] = field(default_factory=list)
-    """What the steps found."""
     sections: list[Section] = field(default_factory=list)
-    """What the page shows of it."""
-
+    """What the page shows."""
     truth: Truth = field(init=False)
-    """What the simulator knows of the catalogues."""
     corpus: Corpus = field(init=False)
-    """The prepared corpus."""
     model: Navi = field(init=False)
-    """The trained model, ready to be asked."""
     tables: dict[str, Table] = field(init=False)
-    """The catalogues, read."""
 
     @property
     def unseen_tables(self) -> list[str]:
@@ -115,24 +113,19 @@ class Tour:
         caption: str,
         columns: Sequence[ReportColumn | str],
         records: Sequence[Mapping[str, Any]],
-        *more: Item,
         most: int | None = None,
     ) -> None:
-        """Add a section with a table of records to the page, and show some of it in the terminal: one in so many."""
+        """Add a section with a table of records to the page, and show some of it in the terminal."""
         from navi.report import ReportTable, Section
 
         names = [column if isinstance(column, str) else column.name for column in columns]
         table = ReportTable(caption, columns, [[record.get(name) for name in names] for record in records])
-        self.sections.append(Section(title, text, (table, *more)))
+        self.sections.append(Section(title, text, (table,)))
         self.screen.summarise(render_table(table, most))
-
-    def add_score(self, task: str, *, navi: float, guess: float, guess_name: str) -> None:
-        """Note how well a task went."""
-        self.scores.append(Score(task, navi, guess, guess_name))
 
 
 def demo(
-    folder: Annotated[Path, typer.Option(help="Where everything is kept.")] = Path("navi-demo"),
+    folder: Annotated[Path, typer.Option(help="Folder for everything it makes.")] = Path("navi-demo"),
     seed: Annotated[int, typer.Option(help="Another seed makes another world.")] = 0,
     minutes: Annotated[float, typer.Option(min=0.01, help="Time for pretraining, about.")] = 2.0,
     catalogues: Annotated[int, typer.Option(min=2, help="Tables to make.", hidden=True)] = 14,
@@ -141,24 +134,17 @@ def demo(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Go the whole way on tables it makes itself, in minutes on a laptop."""
+    """Show everything on film catalogues that it makes itself, in minutes on a laptop."""
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
-    tour = Tour(
-        folder=folder,
-        screen=screen,
-        seed=seed,
-        minutes=minutes,
-        num_catalogues=catalogues,
-        num_rows=rows,
-        backbone=backbone,
-    )
+    sizes = {"num_catalogues": catalogues, "num_rows": rows}
+    run = Demo(folder=folder, screen=screen, seed=seed, minutes=minutes, backbone=backbone, **sizes)
     check_folder(folder)
-    for number, (title, take) in enumerate(list_steps(), start=1):
+    for number, (title, take_step) in enumerate(STEPS.items(), start=1):
         screen.summarise("", make_heading(f"{number}. {title}"))
-        take(tour)
+        take_step(run)
     seconds = monotonic() - started
-    screen.answer_json({"folder": folder, "seconds": seconds, "scores": [score._asdict() for score in tour.scores]})
-    screen.answer("", make_heading("What came out"), render_table(tabulate_scores(tour)))
+    screen.answer_json({"folder": folder, "seconds": seconds, "scores": [score._asdict() for score in run.scores]})
+    screen.answer("", make_heading("What came out"), render_table(tabulate_scores(run)))
     screen.summarise(
         f"{format_duration(seconds)} in all; tables, corpus and model are in {folder}.",
         "Next, the same with a folder of your own tables:",
@@ -176,144 +162,343 @@ def check_folder(folder: Path) -> None:
         raise ConfigError(f"{folder} holds files that no demo put there. Give a new or an empty --folder.")
 
 
-def list_steps() -> list[tuple[str, Callable[[Tour], None]]]:
-    """Return the steps in order: each says what it does, does it with the library, and shows what came out."""
-    from navi.cli import demo_steps as steps
-
-    return [
-        ("Film catalogues, no two with the same schema", make_catalogues),
-        ("Columns that mean the same, by the model that comes along", ask_base),
-        ("One corpus of segments", prepare_corpus),
-        ("What is in it", show_corpus),
-        ("Learning, without any label", learn),
-        ("Columns that mean the same, after learning", steps.match_columns),
-        ("Unnamed columns, named", steps.name_columns),
-        ("Empty cells, filled", steps.fill_gaps),
-        ("The same film in two catalogues", steps.find_same_films),
-        ("The map of segments", steps.map_segments),
-        ("A page of all this", write_page),
-    ]
-
-
-def make_catalogues(tour: Tour) -> None:
+def make_catalogues(run: Demo) -> None:
     """Write the simulated catalogues, and their truth beside them."""
     from navi.simulator import SimulatorConfig, write_catalogues
 
-    folder = tour.folder / "tables"
+    folder = run.folder / "tables"
     shutil.rmtree(folder, ignore_errors=True)
-    config = SimulatorConfig(num_rows=tour.num_rows, num_catalogues=tour.num_catalogues, width=WIDTH, seed=tour.seed)
-    tour.truth = truth = write_catalogues(folder, config)
-    truth.save(tour.folder / TRUTH_FILE)
-    tour.counts = {
+    config = SimulatorConfig(num_rows=run.num_rows, num_catalogues=run.num_catalogues, width=WIDTH, seed=run.seed)
+    run.truth = truth = write_catalogues(folder, config)
+    truth.save(run.folder / TRUTH_FILE)
+    run.counts = {
         "tables": len(truth.films),
         "rows": sum(map(len, truth.films.values())),
         "headers": len({header for _, header in truth.concepts}),
         "meanings": len(set(truth.concepts.values())),
         "empty cells": len(truth.gaps),
     }
-    counted = ", ".join(f"{format_count(count)} {thing}" for thing, count in tour.counts.items())
-    tour.screen.summarise(f"In {folder}: {counted}.")
+    counted = ", ".join(f"{format_count(count)} {thing}" for thing, count in run.counts.items())
+    run.screen.summarise(f"In {folder}: {counted}.")
 
 
-def prepare_corpus(tour: Tour) -> None:
-    """Make a corpus of the tables, some of them kept out of training."""
-    from navi.corpus import PrepareConfig, prepare
-
-    num_unseen, started = 2 if tour.num_catalogues >= MANY_CATALOGUES else 1, monotonic()
-    config = PrepareConfig(seed=tour.seed, backbone=tour.backbone, unseen_tables=num_unseen)
-    folders = [tour.folder / "tables"], tour.folder / "corpus"
-    with show_progress(tour.screen) as meter:
-        tour.corpus = prepare(*folders, config, follow_preparing(meter), overwrite=True)
-    tour.screen.summarise(*summarise_corpus(tour.corpus, monotonic() - started))
-    tour.screen.summarise(f"Kept out of training, to be asked about later: {', '.join(tour.unseen_tables)}.")
-
-
-def show_corpus(tour: Tour) -> None:
-    """Show the tables, and the columns of the first."""
-    from navi.corpus import inspect_corpus
-
-    found = inspect_corpus(tour.corpus)
-    tour.screen.summarise(list_tables(found), *describe_table(found["tables"][0], tour.screen.results.width))
-
-
-def ask_base(tour: Tour) -> None:
+def ask_base(run: Demo) -> None:
     """Match the columns with the model that comes along, which has never seen these catalogues."""
-    from navi.cli.demo_steps import score_matches
     from navi.tables import read_tables
     from navi.verbs import Navi
 
-    tour.tables = read_tables([tour.folder / "tables"])
-    with show_progress(tour.screen) as meter:
-        meter.wait(f"Comparing the columns of {count_things(len(tour.tables), 'table')}")
-        found = Navi.from_pretrained().match(tour.tables)
+    run.tables = read_tables([run.folder / "tables"])
+    found = compare_columns(run, Navi.from_pretrained())
     groups = [cluster for cluster in found.clusters if len(cluster.columns) > 1]
-    columns = ("name", "columns")
-    tour.screen.summarise(make_table(columns, [(group.name, list_columns(group)) for group in groups[:MOST_GROUPS]]))
-    share = score_matches(tour, found, "columns that mean the same, before learning (F1 of pairs)")
-    tour.screen.summarise(
-        f"{count_things(len(groups), 'group')}, without a minute of training: {format_share(share)} of pairs (F1)."
-    )
+    run.screen.summarise(make_table(("name", "columns"), [(each.name, list_columns(each)) for each in groups[:12]]))
+    share = score_matches(run, found, "columns that mean the same, before learning (F1 of pairs)")
+    counted = count_things(len(groups), "group")
+    run.screen.summarise(f"{counted}, without a minute of training: {format_share(share)} of pairs (F1).")
 
 
-def learn(tour: Tour) -> None:
+def compare_columns(run: Demo, model: Navi) -> Matches:
+    """Return what a model says of the columns of all catalogues."""
+    with show_progress(run.screen) as meter:
+        meter.wait(f"Comparing the columns of {count_things(len(run.tables), 'table')}")
+        return model.match(run.tables)
+
+
+def prepare_corpus(run: Demo) -> None:
+    """Make a corpus of the tables, some of them kept out of training."""
+    from navi.corpus import PrepareConfig, prepare
+
+    num_unseen, started = 2 if run.num_catalogues >= MANY_CATALOGUES else 1, monotonic()
+    config = PrepareConfig(seed=run.seed, backbone=run.backbone, unseen_tables=num_unseen)
+    folders = [run.folder / "tables"], run.folder / "corpus"
+    with show_progress(run.screen) as meter:
+        run.corpus = prepare(*folders, config, follow_preparing(meter), overwrite=True)
+    run.screen.summarise(*summarise_corpus(run.corpus, monotonic() - started))
+    run.screen.summarise(f"Kept out of training, to be asked about later: {', '.join(run.unseen_tables)}.")
+
+
+def show_corpus(run: Demo) -> None:
+    """Show the tables, and the columns of the first."""
+    from navi.corpus import inspect_corpus
+
+    found = inspect_corpus(run.corpus)
+    run.screen.summarise(list_tables(found), *describe_table(found["tables"][0], run.screen.results.width))
+
+
+def learn(run: Demo) -> None:
     """Pretrain for about the minutes given, from the base model on, and score what validation says."""
     from navi.training import PretrainConfig, make_preset, pretrain
     from navi.verbs import Navi
 
-    wanted = {"backbone": tour.backbone, "training": {"seed": tour.seed, "minutes": tour.minutes}}
+    wanted = {"backbone": run.backbone, "training": {"seed": run.seed, "minutes": run.minutes}}
     config = PretrainConfig.from_dict(wanted, base=make_preset("laptop"))
-    with show_progress(tour.screen) as meter:
+    with show_progress(run.screen) as meter:
         meter.wait("Measuring the model as it is")
-        result = pretrain(tour.corpus, tour.folder / "model", config, overwrite=True, progress=follow_training(meter))
-    tour.screen.summarise(*summarise_training(result))
-    tour.model = Navi.from_pretrained(tour.folder / "model")
+        result = pretrain(run.corpus, run.folder / "model", config, overwrite=True, progress=follow_training(meter))
+    run.screen.summarise(*summarise_training(result))
+    run.model = Navi.from_pretrained(run.folder / "model")
     first, last = result.validation[0], result.validation[-1]
     for name, (label, guess) in MEASURES.items():
         if guess is not None:
-            tour.add_score(label, navi=last[name], guess=first[guess], guess_name=guess.replace("_", " "))
+            run.scores.append(Score(label, last[name], first[guess], guess.replace("_", " ")))
 
 
-def write_page(tour: Tour) -> None:
+def match_columns(run: Demo) -> None:
+    """Match the columns of all catalogues, and compare with what they mean."""
+    from navi.report import ReportColumn
+
+    found = compare_columns(run, run.model)
+    records: list[dict[str, Any]] = []
+    for cluster in found.clusters:
+        meanings = Counter(run.truth.concept_of(each.table, each.header) for each in cluster.columns)
+        meaning, count = meanings.most_common(1)[0]
+        if len(cluster.columns) > 1:
+            record = {"name": cluster.name, "columns": list_columns(cluster), "probability": cluster.score}
+            records.append(record | {"meaning": meaning, "agree": f"{count} of {len(cluster.columns)}"})
+    run.show(
+        "Columns that mean the same",
+        "Columns of all catalogues, put together by what their headers and values say. The meaning is the simulator's; "
+        "the last column says how many of the group's columns have it.",
+        "Groups of matched columns.",
+        ("name", "columns", ReportColumn("probability", bar=True, digits=2), "meaning", "agree"),
+        records,
+    )
+    score_matches(run, found, "columns that mean the same (F1 of pairs)")
+
+
+def score_matches(run: Demo, found: Matches, task: str) -> float:
+    """Note how well columns were matched, by pairs of columns of different tables, and return it."""
+    from navi.corpus import canonicalise
+
+    cluster_of = {(e.table, e.header): number for number, each in enumerate(found.clusters) for e in each.columns}
+    known = sorted(column for column in cluster_of if run.truth.concept_of(*column))
+
+    def pair(group: Callable[[tuple[str, str]], Hashable]) -> set[Hashable]:
+        pairs = combinations(known, 2)
+        return {(one, other) for one, other in pairs if one[0] != other[0] and group(one) == group(other)}
+
+    truth = pair(lambda column: run.truth.concept_of(*column))
+    share = measure_f1(pair(cluster_of.__getitem__), truth)
+    guess = measure_f1(pair(lambda column: canonicalise(column[1])), truth)
+    run.scores.append(Score(task, share, guess, "equal headers"))
+    return share
+
+
+def measure_f1(found: Set[Hashable], truth: Set[Hashable]) -> float:
+    """Return the harmonic mean of precision and recall.
+
+    >>> measure_f1({"a", "b"}, {"a", "c"})
+    0.5
+    """
+    return 2 * len(found & truth) / max(len(found) + len(truth), 1)
+
+
+def name_columns(run: Demo) -> None:
+    """Hide the headers of a catalogue that no training saw, and name its columns."""
+    from navi.corpus import canonicalise
+    from navi.report import ReportColumn
+
+    table, truth = run.tables[run.unseen_tables[0]], run.truth
+    learned = Counter(meaning for (name, _), meaning in truth.concepts.items() if name not in run.unseen_tables)
+    headers = [header for header in table.headers if truth.concept_of(table.name, header) in learned]
+    with show_progress(run.screen) as meter:
+        meter.wait(f"Naming the columns of {table.name}")
+        found = run.model.name_columns(table, headers)
+    meanings = {(canonicalise(header), meaning) for (_, header), meaning in truth.concepts.items()}
+    records = []
+    for names in found:
+        values = table.text[names.column].drop_null().unique().slice(0, 3).to_pylist()
+        shown = shorten(", ".join(shorten(value, 30) for value in values), 70)
+        record: dict[str, Any] = {"hidden header": names.column, "values": shown, "right": False}
+        record["next"] = ", ".join(f"{each.header} {each.probability:.2f}" for each in names.candidates[1:4])
+        for best in names.candidates[:1]:
+            right = (canonicalise(best.header), truth.concept_of(table.name, names.column)) in meanings
+            record |= {"proposed": best.header, "probability": best.probability, "right": right}
+        records.append(record)
+    run.show(
+        "Unnamed columns, named",
+        f"{table.name} was not in the training. Its headers were hidden, and names proposed from the values alone. "
+        "A name is right if it means the same.",
+        "Columns with the names proposed for them.",
+        ("hidden header", "values", "proposed", ReportColumn("probability", bar=True, digits=2), "right", "next"),
+        records,
+    )
+    usual = learned.most_common(1)[0][0]
+    right = sum(record["right"] for record in records) / max(len(records), 1)
+    guess = sum(truth.concept_of(table.name, header) == usual for header in headers) / max(len(records), 1)
+    run.scores.append(Score(f"columns of {table.name}, unseen, named", right, guess, "most frequent meaning"))
+
+
+def fill_gaps(run: Demo) -> None:
+    """Fill the gaps of the catalogue that has most, and compare with what they held."""
+    from navi.report import ReportColumn
+
+    name = Counter(table for table, _, _ in run.truth.gaps).most_common(1)[0][0]
+    frame, first = run.tables[name].text.slice(0, ROWS_FILLED), run.truth.first_place[name]
+    with show_progress(run.screen) as meter:
+        report = follow_share(meter, f"Filling {name}", "cells")
+        result = run.model.impute(frame, confidence=CONFIDENCE, progress=report)
+    counted = {header: Counter(frame[header].drop_null().to_pylist()) for header in frame.column_names}
+    usual = {header: max(counts, key=counts.__getitem__, default="") for header, counts in counted.items()}
+    records, guesses = [], []
+    for cell in sorted(result.cells.to_pylist(), key=lambda cell: -cell["probability"]):
+        row = int(run.tables[name].row_number[cell["row"] - 1]) - first
+        held = run.truth.gaps.get((name, row, cell["column"]))
+        if cell["value"] is not None and held is not None:
+            filled = {"column": cell["column"], "filled with": cell["value"], "truth": held}
+            records.append(filled | {"right": is_same(cell["value"], held), "confidence": cell["probability"]})
+            guesses.append(is_same(usual[cell["column"]], held))
+    run.screen.summarise(
+        f"{name}, {count_things(frame.num_rows, 'row')}: {count_things(result.cells.num_rows, 'empty cell')}, "
+        f"{format_count(result.num_filled)} filled with a confidence of {CONFIDENCE} or more."
+    )
+    run.show(
+        "Empty cells, filled",
+        "Cells that the simulator left empty. It knows what they would have held.",
+        f"Empty cells of {name} with what they were filled with.",
+        ("column", "filled with", "truth", "right", ReportColumn("confidence", bar=True, digits=2)),
+        records[:200],
+        most=10,
+    )
+    if records:
+        right, guess = sum(record["right"] for record in records) / len(records), sum(guesses) / len(guesses)
+        run.scores.append(Score("empty cells that it filled", right, guess, "column's most frequent value"))
+
+
+def is_same(value: str, truth: str) -> bool:
+    """Return whether two texts are equal but for case and spaces."""
+    return value.casefold().split() == truth.casefold().split()
+
+
+def find_same_films(run: Demo) -> None:
+    """Pair the rows of the two catalogues, of moderate size if there are such, that share most films."""
+    from navi.report import ReportColumn
+
+    moderate = [name for name, rows in run.truth.films.items() if len(rows) <= ROWS_PAIRED]
+    pairs_of_tables = combinations(moderate if len(moderate) > 1 else run.truth.films, 2)
+    names = max(pairs_of_tables, key=lambda pair: len(run.truth.shared_rows(*pair)))
+    left, right = (run.tables[name] for name in names)
+    with show_progress(run.screen) as meter:
+        meter.wait(f"Comparing {left.name} and {right.name}")
+        found = run.model.link([left, right], one_to_one=True)
+    rows = zip(found.left_row.tolist(), found.right_row.tolist(), found.probability.tolist(), strict=True)
+    truth, pairs, records = set(run.truth.shared_rows(*names)), set(), []
+    for one, other, probability in rows:
+        pair = one - run.truth.first_place[left.name], other - run.truth.first_place[right.name]
+        pairs.add(pair)
+        cells = {table.name: show_cells(list_cells(table, row), ": ") for table, row in ((left, one), (right, other))}
+        records.append(cells | {"right": pair in truth, "probability": probability})
+    counted = f"{count_things(len(truth), 'film')}; {count_things(len(pairs), 'pair')} found"
+    run.screen.summarise(f"{left.name} and {right.name} share {counted}.")
+    run.show(
+        "The same film in two catalogues",
+        "Rows of two catalogues that share no schema, linked by what their columns have in common.",
+        "Pairs of rows, the surest first.",
+        (*names, "right", ReportColumn("probability", bar=True, digits=2)),
+        records[:50],
+        most=4,
+    )
+    task, guess = f"rows of {left.name} and {right.name} about one film (F1)", pair_titles(run, left, right)
+    run.scores.append(Score(task, measure_f1(pairs, truth), measure_f1(guess, truth), "equal titles"))
+
+
+def pair_titles(run: Demo, left: Table, right: Table) -> set[tuple[int, int]]:
+    """Return the pairs of rows, as the truth counts them, whose titles are the same text."""
+    places: list[dict[str, list[int]]] = [{}, {}]
+    for table, place in zip((left, right), places, strict=True):
+        meanings = run.truth.concepts.items()
+        header = next(each for (name, each), meaning in meanings if (name, meaning) == (table.name, "title"))
+        for number, title in zip(table.row_number.tolist(), table.text[header].to_pylist(), strict=True):
+            if title is not None:
+                place.setdefault(title.casefold(), []).append(number - run.truth.first_place[table.name])
+    return {(one, other) for title, rows in places[0].items() for one in rows for other in places[1].get(title, [])}
+
+
+def map_segments(run: Demo) -> None:
+    """Place segments of the largest catalogues in a plane, as many of each role where there are so many."""
+    import numpy as np
+
+    from navi.report import Section, place_points, scatter_map
+
+    largest = sorted(run.tables.values(), key=lambda table: -table.num_rows)[:TABLES_MAPPED]
+    frames = {table.name: table.text.slice(0, ROWS_MAPPED) for table in largest}
+    with show_progress(run.screen) as meter:
+        meter.wait("Placing segments")
+        vectors, index = run.model.embed_segments(frames, return_index=True)
+        segments, rng = index.to_pylist(), np.random.default_rng(run.seed)
+        role = np.array([segment["role"] for segment in segments])
+        places = [rng.permutation(np.flatnonzero(role == each)) for each in ("low", "mid", "high")]
+        chosen = np.concatenate([each[: SEGMENTS_MAPPED // 3] for each in places])
+        points = place_points(np.asarray(vectors)[chosen], run.seed)
+    shown = [segments[place] for place in chosen]
+    labels = {name: [each[name] for each in shown] for name in ("table", "header", "role")}
+    labels["value"] = [str(frames[each["table"]][each["header"]][each["row"] - 1]) for each in shown]
+    chart = scatter_map(
+        f"Segments of {len(frames)} catalogues, coloured by the role of their column.",
+        points.tolist(),
+        labels,
+        colour="role",
+        note="Placed by t-SNE: near means alike, far means little. Point at a segment to read it.",
+    )
+    text = (
+        "A segment is a header with its value. Columns of few values (low) gather by what they mean, across "
+        "catalogues; columns where all values differ (high) spread out, for they tell rows apart."
+    )
+    run.sections.append(Section("The map of segments", text, (chart,)))
+    run.screen.summarise(f"{count_things(len(chosen), 'segment')} placed; the page shows them.")
+
+
+def write_page(run: Demo) -> None:
     """Write the page; where the packages that draw it are missing, what it is made of."""
     from navi.report import write_report
 
     try:
-        tour.screen.summarise(f"Open {write_report(build_page(tour), tour.folder)} in a browser.")
+        run.screen.summarise(f"Open {write_report(build_page(run), run.folder)} in a browser.")
     except MissingExtraError as error:
-        tour.screen.summarise(f"{error} Then: navi report {tour.folder}")
+        run.screen.summarise(f"{error} Then: navi report {run.folder}")
 
 
-def build_page(tour: Tour) -> Page:
+def build_page(run: Demo) -> Page:
     """Return the page: the scores, what each step has shown, and what to type next."""
     from navi.report import Code, Page, Section, Tiles, bar_chart
 
     shares = {
-        "NAVI": {score.task: score.navi for score in tour.scores},
-        "simple guess": {score.task: score.guess for score in tour.scores},
+        "NAVI": {score.task: score.navi for score in run.scores},
+        "simple guess": {score.task: score.guess for score in run.scores},
     }
-    scores = Section(
-        "How well it went",
-        "Each task is scored against the simulator's truth, and so is a simple guess that needs no model.",
-        (
-            Tiles({label: f"{count:,}" for label, count in tour.counts.items()}),
-            bar_chart("Share of right answers.", shares, percent=True, quiet=("simple guess",)),
-            tabulate_scores(tour),
-        ),
-    )
+    tiles = Tiles({label: f"{count:,}" for label, count in run.counts.items()})
+    bars = bar_chart("Share of right answers.", shares, percent=True, quiet=("simple guess",))
+    text = "Each task is scored against the simulator's truth, and so is a simple guess that needs no model."
+    scores = Section("How well it went", text, (tiles, bars, tabulate_scores(run)))
     text = "The same with a folder of your own tables: CSV, JSON lines, Parquet and others, compressed or not."
     own = Section("Your own tables", text, (Code(NEXT),))
-    return Page("What NAVI found", LEAD, (scores, *tour.sections, own))
+    return Page("What NAVI found", LEAD, (scores, *run.sections, own))
 
 
-def tabulate_scores(tour: Tour) -> ReportTable:
+STEPS: dict[str, Callable[[Demo], None]] = {
+    "Film catalogues, no two with the same schema": make_catalogues,
+    "Columns that mean the same, by the model that comes along": ask_base,
+    "One corpus of segments": prepare_corpus,
+    "What is in it": show_corpus,
+    "Learning, without any label": learn,
+    "Columns that mean the same, after learning": match_columns,
+    "Unnamed columns, named": name_columns,
+    "Empty cells, filled": fill_gaps,
+    "The same film in two catalogues": find_same_films,
+    "The map of segments": map_segments,
+    "A page of all this": write_page,
+}
+"""What the demo does, in order: each step says what it does, does it with the library, and shows what came out."""
+
+
+def tabulate_scores(run: Demo) -> ReportTable:
     """Return all scores so far, one a line."""
     from navi.report import ReportColumn, ReportTable
 
     columns = ("task", ReportColumn("NAVI", percent=True), ReportColumn("guess", percent=True), "what the guess is")
-    return ReportTable("The scores, and what the simple guess is.", columns, tour.scores)
+    return ReportTable("The scores, and what the simple guess is.", columns, run.scores)
 
 
-def render_table(table: ReportTable, most: int | None = None) -> Any:
+def render_table(table: ReportTable, most: int | None = None) -> RichTable:
     """Return a page's table for the terminal; of many rows every so many one."""
     from navi.report import show_table
 
@@ -324,7 +509,7 @@ def render_table(table: ReportTable, most: int | None = None) -> Any:
     return make_table(names, rows, right=list(compress(names, shown["numeric"])))
 
 
-def tell_where_navi_is() -> list[str]:
+def tell_where_navi_is() -> Iterable[str]:
     """Return how `navi` comes onto the path, for who started it through `make` and has not activated anything."""
     activate = Path(sys.prefix) / "bin" / "activate"
     if which("navi") is not None or not activate.is_file():

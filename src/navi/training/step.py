@@ -330,7 +330,7 @@ class HalfCopy:
     """
 
     def __init__(self, model: NaviModel, dtype: torch.dtype) -> None:
-        self.model: NaviModel = deepcopy(model).to(dtype)
+        self.model: NaviModel = deepcopy(model).to(dtype).train()
         self._whole, self._half = list(model.parameters()), list(self.model.parameters())
 
     def pull(self) -> None:

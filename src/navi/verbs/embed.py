@@ -32,6 +32,8 @@ DTYPES = ("float32", "float16")
 OUTPUTS = ("numpy", "torch")
 FIRST_ROWS, BLOCK_ROWS = 2048, 16384
 """Rows that are tokenised at a time beside a GPU, at first and later: until the first are done, the GPU waits."""
+BLOCKS_AT_ONCE = 2
+"""Blocks that are on their way through a GPU: it would wait while the vectors of a single one are collected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +106,7 @@ def embed_frames(
 
     if on_gpu and len(array) > BLOCK_ROWS:
         blocks = encode_ahead(navi, group_chunks(chunks, BLOCK_ROWS, FIRST_ROWS))
-        for _ in prefetch(blocks, embed, workers=2, ahead=1):
+        for _ in prefetch(blocks, embed, workers=BLOCKS_AT_ONCE, ahead=BLOCKS_AT_ONCE - 1):
             pass
     else:
         for group in group_chunks(chunks, len(array)):

@@ -36,7 +36,7 @@ def make_navi(shape: str, folder: str, device: str) -> Navi:
     torch.manual_seed(0)
     model = NaviModel(NaviConfig(vocab_size=tokenizer.get_vocab_size(), local_head_share=0.5, **SHAPES[shape]))
     model.save_pretrained(folder)
-    shutil.copy(find_backbone("minilm") / "tokenizer.json", Path(folder) / "tokenizer.json")
+    shutil.copy(find_backbone("navi-base") / "tokenizer.json", Path(folder) / "tokenizer.json")
     return Navi.from_pretrained(folder, device=device)
 
 

@@ -34,6 +34,7 @@ def train(corpus: str, options: argparse.Namespace, settings: dict[str, object])
     """Return the loss of each step, and the median rows/s of the later half of the run."""
     fixed = {"epochs": 1000, "max_steps": options.steps, "log_every": 1, "validate_rows": 0, "curves": False}
     changes = {"training": {**fixed, "workers": 6, **settings}, "model": {"dropout": options.dropout}}
+    changes |= {"backbone": options.backbone} if options.backbone else {}
     config = PretrainConfig.from_dict(changes, base=make_preset(options.preset))
     with tempfile.TemporaryDirectory() as folder:
         pretrain(corpus, Path(folder) / "model", config)
@@ -68,6 +69,7 @@ def main(options: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", nargs="?", help="simulated film catalogues if none is given")
+    parser.add_argument("--backbone", help="what the runs start from; what the preset says if not given")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--preset", default="default")
     parser.add_argument("--dropout", type=float, help="instead of the backbone's own")

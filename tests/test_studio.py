@@ -191,9 +191,9 @@ def test_gaps_show_what_would_be_filled_and_give_the_table(tmp_path, write_table
         assert "1 empty" in client.get("/gaps").text
         while "Finding values" in (page := client.get("/gaps?table=a&confidence=0").text):
             time.sleep(0.1)
-        assert "row 4:" in page
+        assert "row 4<" in page
         assert "<bdi>English</bdi>" in page
-        assert "row 4:" not in client.get("/gaps?table=a&confidence=1").text
+        assert "row 4<" not in client.get("/gaps?table=a&confidence=1").text
         filled = client.get("/files/filled.csv?table=a&confidence=0&column=language")
         navi_command(
             "impute",

@@ -24,6 +24,8 @@ EXAMPLES = {
     "studio": ("navi studio feeds/", "navi studio feeds/ --model model --decisions decided.csv --no-browser"),
 }
 TOKEN_VARIABLE = "NAVI_TOKEN"
+PATIENCE = 0.15
+"""Seconds that a decision waits for what follows from it; the page shows the rest when it is there."""
 
 
 def serve(
@@ -117,5 +119,7 @@ def studio(
             webbrowser.open(link)
         from navi.server import Review, make_studio
 
-        review = Review(paths, decisions, labels=labels, model=model, device=device, threshold=threshold)
+        review = Review(
+            paths, decisions, labels=labels, model=model, device=device, threshold=threshold, patience=PATIENCE
+        )
         serve_application(make_studio(review, access), opened, patience=5)

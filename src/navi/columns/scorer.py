@@ -98,9 +98,15 @@ class PairScorer:
         first, second = np.asarray(tables), np.asarray(tables if others is None else others)
         number = np.unique(np.concatenate([first, second]), return_inverse=True)[1]
         ours, theirs = number[: len(first)], number[len(first) :]
-        features = measure_competition(score, ours, theirs)
-        weighed = np.tensordot(self.competition[:-1], features, 1) + self.competition[-1]
-        return np.asarray(np.where(ours[:, None] == theirs[None, :], score, weighed), np.float32)
+        odds = np.empty(score.shape, np.float32)
+        order, block = np.argsort(ours, kind="stable"), np.cumsum(np.bincount(ours))[ours] // BLOCK
+        # Whole tables at a time, not all at once: features of every pair do not fit into any cache.
+        for number in np.unique(block):
+            rows = order[block[order] == number]
+            features = measure_competition(score[rows], ours[rows], theirs)
+            weighed = np.tensordot(self.competition[:-1], features, 1) + self.competition[-1]
+            odds[rows] = np.where(ours[rows, None] == theirs[None, :], score[rows], weighed)
+        return odds
 
     def save(self, folder: str | Path) -> None:
         """Write the weights into a directory."""
@@ -146,18 +152,26 @@ def measure_competition(score: Scores, first: NDArray[np.int64], second: NDArray
     ahead = _measure_lead(score, second)
     behind = _measure_lead(score.T, first).T
     widths = np.log(np.bincount(first)[first])[:, None] + np.log(np.bincount(second)[second])[None, :]
-    leads = np.clip(np.stack([np.maximum(ahead, behind), np.minimum(ahead, behind)]), -LIMIT, LIMIT)
-    return np.stack([score, *leads, np.broadcast_to(widths, score.shape)]).astype(np.float32)
+    features = np.empty((4, *score.shape), np.float32)
+    features[0], features[3] = score, widths
+    np.clip(np.maximum(ahead, behind), -LIMIT, LIMIT, out=features[1])
+    np.clip(np.minimum(ahead, behind), -LIMIT, LIMIT, out=features[2])
+    return features
 
 
 def _measure_lead(score: Scores, table: NDArray[np.int64]) -> Scores:
     """Return how far each pair is ahead of the row's best other partner in the column's table, or else of 0: (K, L)."""
-    lead = score.copy()
+    lead, every = score.copy(), np.arange(len(score))
     for number in np.unique(table):
         own = np.flatnonzero(table == number)
         if len(own) == 1:
             continue
         part = score[:, own]
-        top = np.partition(part, -2, axis=1)[:, -2:]
-        lead[:, own] = part - np.where(part == top[:, 1:], top[:, :1], top[:, 1:])
+        best = part.argmax(axis=1)
+        top = part[every, best]
+        others = part.copy()
+        others[every, best] = -np.inf
+        part -= top[:, None]
+        part[every, best] = top - others.max(axis=1)
+        lead[:, own] = part
     return lead

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
@@ -130,8 +131,11 @@ def _find_hull(records: Sequence[Mapping[str, Any]], series: str) -> list[dict[s
     return [{"series": series, "x": x, "y": y, "order": order} for order, (x, y) in enumerate(corners)]
 
 
-def place_points(vectors: NDArray[np.floating[Any]], seed: int = 0) -> NDArray[np.floating[Any]]:
-    """Return (N, 2): vectors placed in a plane by t-SNE, near each other where their directions are alike."""
+def place_points(vectors: NDArray[np.floating[Any]], seed: int = 0, method: str = "t-SNE") -> NDArray[np.floating[Any]]:
+    """Return (N, 2): vectors placed in a plane, near each other where their directions are alike.
+
+    `method` is t-SNE, UMAP, which is quicker and a package of its own, or PCA, which is quickest and coarse.
+    """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
     from sklearn.preprocessing import normalize
@@ -139,8 +143,14 @@ def place_points(vectors: NDArray[np.floating[Any]], seed: int = 0) -> NDArray[n
 
     unit = normalize(vectors)
     # A few points have no neighbourhoods to keep.
-    if len(unit) < FEWEST_NEIGHBOURS:
+    if len(unit) < FEWEST_NEIGHBOURS or method == "PCA":
         return PCA(2).fit_transform(unit) if len(unit) > 1 else np.zeros((len(unit), 2))
+    if method == "UMAP":
+        from umap import UMAP
+
+        with warnings.catch_warnings(action="ignore"):
+            placed = UMAP(n_neighbors=min(15, len(unit) - 1), metric="cosine", random_state=seed, n_jobs=1)
+            return np.asarray(placed.fit_transform(unit))
     tsne = TSNE(perplexity=min(30, (len(unit) - 1) / 3), init="pca", max_iter=600, random_state=seed)
     # So few points are placed faster by one thread than by several that wait for each other on a busy machine.
     with threadpool_limits(1):

@@ -50,7 +50,8 @@ def write_html(page: Page, folder: str | Path, *, overwrite: bool = False) -> Pa
     environment.filters.update(paragraphs=split_paragraphs, code=mark_code, kind=lambda item: type(item).__name__)
     environment.filters.update(table=show_table, spec=draw_chart)
     files = resources.files("navi.report") / "template"
-    style, script = ((files / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    base, style, script = ((files / name).read_text(encoding="utf-8") for name in ("base.css", "page.css", "page.js"))
+    style = base + style
     has_charts = any(isinstance(item, Chart) for section in page.sections for item in section.items)
     scripts = [bundle_vega(), script] if has_charts else [script]
     # The policy allows these scripts and this style by their hashes, and no request at all.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from statistics import fmean
 from threading import RLock, Thread
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.columns import Background, ColumnProfiles, PairScorer, PairScores
+from navi.columns import ColumnProfiles, PairScorer
 from navi.corpus import ROLES, PrepareConfig
 from navi.corpus.roles import assign_roles, measure_entropy
 from navi.errors import ConfigError, NaviError
@@ -27,11 +27,12 @@ from navi.verbs.explain import Explainer
 from navi.verbs.impute import Fills
 from navi.verbs.match import (
     DECISION_COLUMNS,
+    ColumnGroups,
+    ColumnMatcher,
     ColumnRef,
     Decision,
     Matches,
     Reason,
-    match_profiles,
     profile_tables,
     read_decisions,
 )
@@ -187,7 +188,11 @@ def _find_pair(line: Mapping[str, str | None]) -> frozenset[ColumnRef]:
 
 
 class Review:
-    """A folder of tables under review; `load` makes it ready, and says meanwhile what it does."""
+    """A folder of tables under review; `load` makes it ready, and says meanwhile what it does.
+
+    A change is on disk when it is made. Then the columns are matched again: `patience` is how many seconds that is
+    waited for, and None waits as long as it takes.
+    """
 
     def __init__(
         self,
@@ -198,14 +203,17 @@ class Review:
         model: Path | None = None,
         device: str | None = None,
         threshold: float = 0.5,
+        patience: float | None = None,
     ) -> None:
-        self.paths, self.threshold = tuple(paths), threshold
+        self.paths, self.threshold, self.patience = tuple(paths), threshold, patience
         self.status, self.failure, self.is_ready = "Reading the tables", "", False
         self.unreadable: list[str] = []
         self.lock = RLock()
         self._model, self._device, self._decisions_file, self._labels_file = model, device, decisions, labels
         self._skipped: set[frozenset[int]] = set()
         self._fills: dict[str, Fills[Table] | str | None] = {}
+        self._worker = ThreadPoolExecutor(1)
+        self._matched: tuple[Decision, ...] | None = None
 
     def load(self) -> None:
         """Read and match everything; what goes wrong is said in `failure`."""
@@ -219,14 +227,14 @@ class Review:
             self.status = f"Reading the columns of {len(self.tables)} tables"
             self.profiles = self._profile()
             self.status = f"Comparing {len(self.profiles)} columns"
-            self.scorer = PairScorer.load(self.navi.folder)
-            self.scores: PairScores = self.scorer.score(self.profiles, self.profiles, Background([self.profiles]))
+            scorer = PairScorer.load(self.navi.folder)
+            self.matcher = ColumnMatcher(self.profiles, scorer, threshold=self.threshold)
             self.columns = [ColumnRef(*each) for each in zip(self.profiles.tables, self.profiles.headers, strict=True)]
             self.place = {column: k for k, column in enumerate(self.columns)}
             self.facts = {name: describe_columns(table) for name, table in self.tables.items()}
-            self.explainer = Explainer(self.scorer, self.profiles, self.tables)
+            self.explainer = Explainer(scorer, self.profiles, self.tables)
             self.rows = RowReview(self.navi, self.tables, self._labels_file)
-            self._match(self.file.decisions)
+            self._match()
             self.is_ready = True
         except (NaviError, OSError) as error:
             self.failure = str(error)
@@ -239,45 +247,54 @@ class Review:
         }
         return profile_tables(self.navi, short)
 
-    def _match(self, decisions: Sequence[Decision]) -> None:
-        found = match_profiles(
-            self.profiles, self.scorer, threshold=self.threshold, decisions=decisions, scores=self.scores
-        )
-        self.matches: Matches = found
-        self.cards = self._make_cards(found)
-        self.__dict__.pop("unified", None)
+    def _match(self) -> None:
+        """Match the columns with the decisions there are, unless that is done."""
+        decisions = self.file.decisions
+        if decisions is self._matched:
+            return
+        groups = self.matcher.group(decisions)
+        cards = self._make_cards(groups)
+        with self.lock:
+            self.groups, self.cards, self._matched = groups, cards, decisions
+            self.__dict__.pop("unified", None)
 
-    def _make_cards(self, found: Matches) -> list[Card]:
-        scores: dict[ColumnRef, list[float]] = {}
-        partner: dict[ColumnRef, int] = {}
-        for pair in found.pairs:  # the surest first
-            for column, other in ((pair.first, pair.second), (pair.second, pair.first)):
-                scores.setdefault(column, []).append(pair.score)
-                partner.setdefault(column, self.place[other])
-        decided = {column for each in found.decisions for column in (each.first, each.second)}
-        nearest = {pair.first: pair for pair in reversed(found.nearest)}
-        nearest |= {pair.second: pair for pair in found.nearest if pair.second not in nearest}
-        joined = _join_columns(found.decisions)
+    def settle(self, patience: float | None = None) -> bool:
+        """Have the columns matched with the decisions there are, and return whether that is done in time."""
+        try:
+            self._worker.submit(self._match).result(patience)
+        except TimeoutError:
+            return False
+        return True
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the cards are what the decisions make them."""
+        return self._matched is self.file.decisions
+
+    def _make_cards(self, groups: ColumnGroups) -> list[Card]:
+        decided = {column for each in groups.decisions for column in (each.first, each.second)}
+        joined = _join_columns(groups.decisions)
         cards = []
-        for cluster in found.clusters:
+        for cluster, group in zip(groups.clusters, groups.members, strict=True):
+            weights = np.nan_to_num(groups.weigh(group), nan=-1.0)
+            compared = weights >= 0
+            means = np.where(compared, weights, 0).sum(axis=1) / np.maximum(compared.sum(axis=1), 1)
             members = tuple(
                 Member(
-                    place=self.place[column],
+                    place=place,
                     column=column,
                     facts=self.facts[column.table][column.header],
-                    probability=fmean(scores[column]) if column in scores else None,
+                    probability=float(means[k]) if compared[k].any() else None,
                     decided=column in decided,
-                    partner=partner.get(column),
+                    partner=group[int(weights[k].argmax())] if compared[k].any() else None,
                 )
-                for column in cluster.columns
+                for k, (place, column) in enumerate(zip(group, cluster.columns, strict=True))
             )
             near = None
-            if len(members) == 1 and cluster.columns[0] in nearest:
-                close = nearest[cluster.columns[0]]
-                other = close.second if close.first == cluster.columns[0] else close.first
-                near = (str(other), close.score, self.place[other])
-            alone = len(members) == 1 and cluster.columns[0] in decided
-            one = len(members) > 1 and len({joined.get(column, column) for column in cluster.columns}) == 1
+            if len(group) == 1 and (other := groups.find_nearest(group[0])) is not None:
+                near = (str(self.columns[other]), float(groups.weigh([group[0], other])[0, 1]), other)
+            alone = len(group) == 1 and cluster.columns[0] in decided
+            one = len(group) > 1 and len({joined.get(column, column) for column in cluster.columns}) == 1
             card = Card(
                 name=cluster.name, members=members, probability=cluster.score, accepted=one or alone, nearest=near
             )
@@ -287,6 +304,9 @@ class Review:
     def ask(self) -> Question | None:
         """Return the question whose answer is worth most; None where nothing is in doubt."""
         best: tuple[float, int, int, float] | None = None
+        closed = self._skipped | {
+            frozenset(self.place.get(each, -1) for each in _pair(decision)) for decision in self.file.decisions
+        }
         for card in self.cards:
             pairs: list[tuple[int, int, float]] = []
             if card.nearest is not None:
@@ -298,7 +318,7 @@ class Review:
                         best_other = next(one for one in ranked if one.column.table != each.column.table)
                         pairs.append((each.place, best_other.place, each.probability))
             for first, second, probability in pairs:
-                if frozenset((first, second)) in self._skipped or self._is_decided(first, second):
+                if frozenset((first, second)) in closed:
                     continue
                 cells = sum(self._count_cells(k) for k in (first, second))
                 worth = _doubt(probability) * math.log2(2 + cells)
@@ -310,10 +330,6 @@ class Review:
         _, first, second, probability = best
         reasons = self.explain(first, second)
         return Question(first=members[first], second=members[second], probability=probability, reasons=reasons)
-
-    def _is_decided(self, first: int, second: int) -> bool:
-        both = {self.columns[first], self.columns[second]}
-        return any({each.first, each.second} == both for each in self.file.decisions)
 
     def _count_cells(self, place: int) -> int:
         table, header = vars(self.columns[place]).values()
@@ -329,23 +345,20 @@ class Review:
         return (*decided, *self.explainer.explain(first, second))
 
     def change(self, act: Callable[[list[Decision]], Iterable[Decision]]) -> None:
-        """Change the decisions; they are checked by matching again, and written when that went well."""
+        """Change the decisions: they are checked, written, and the columns matched again."""
         with self.lock:
             self.file.refresh()
             changed = tuple(dict.fromkeys(act(list(self.file.decisions))))
-            try:
-                self._match(changed)
-                self.file.change(changed)
-            except (NaviError, OSError):
-                self._match(self.file.decisions)
-                raise
+            self.matcher.check(changed)
+            self.file.change(changed)
+        self.settle(self.patience)
 
     def undo(self) -> bool:
         """Take the last change back."""
         with self.lock:
             done = self.file.undo()
-            self._match(self.file.decisions)
-            return done
+        self.settle(self.patience)
+        return done
 
     def skip(self, first: int, second: int) -> None:
         """Ask this question no more."""
@@ -427,6 +440,11 @@ class Review:
             self._fills[name] = self.navi.impute(self.tables[name])
         except NaviError as error:
             self._fills[name] = str(error)
+
+    @property
+    def matches(self) -> Matches:
+        """The clusters; pairs are not listed."""
+        return Matches(clusters=self.groups.clusters, pairs=(), decisions=self.groups.decisions)
 
     @cached_property
     def unified(self) -> Unified:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from navi.errors import NaviError, TableError
 from navi.tables import Table, read_tables, write_table
 from navi.verbs import Navi
-from navi.verbs.link import RowPair, RowRef
+from navi.verbs.link import Evidence, RowPair, RowRef
 
 LABEL_FIELDS = ("left_table", "left_row", "right_table", "right_row", "same")
 THRESHOLD = 0.05
@@ -61,8 +61,8 @@ class PairView:
     left: RowRef
     right: RowRef
     probability: float
-    cells: tuple[tuple[str, str | None, str | None, float], ...]
-    """Name, left and right cell of each compared column, and what it speaks for; what counts most first."""
+    cells: tuple[Evidence, ...]
+    """The compared columns that have a cell, what counts most first."""
     rest: tuple[tuple[str, dict[str, str]], ...]
     """The whole rows."""
 
@@ -114,11 +114,7 @@ class RowReview:
 
     def view(self, pair: RowPair) -> PairView:
         """Return a pair as a page shows it."""
-        compared = tuple(
-            (each.column, each.left, each.right, each.weight)
-            for each in pair.evidence
-            if each.left is not None or each.right is not None
-        )
+        compared = tuple(each for each in pair.evidence if each.left is not None or each.right is not None)
         rows = tuple((str(row), self._read_row(row)) for row in (pair.left, pair.right))
         return PairView(left=pair.left, right=pair.right, probability=pair.probability, cells=compared, rest=rows)
 

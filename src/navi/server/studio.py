@@ -13,9 +13,8 @@ from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-import numpy as np
 import pyarrow as pa
-from jinja2 import Environment, PackageLoader
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -27,14 +26,16 @@ from starlette.staticfiles import StaticFiles
 
 from navi.errors import NaviError, escape_controls
 from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error
+from navi.server.bodies import JSON, write_json
+from navi.server.map import COLOURS, LIMITS, PointMap
 from navi.server.review import Card, Review
 from navi.server.rows import ANSWERS, LABEL_FIELDS
 from navi.tables import Table, write_table
 from navi.verbs.impute import Fills
 from navi.verbs.link import RowPair
 
-CARDS_PER_PAGE, SAMPLE_ROWS, MAX_FORM = 40, 3, 1 << 20
-VIEWS = {"/tables": "Tables", "/columns": "Columns", "/rows": "Rows", "/gaps": "Gaps", "/out": "Out"}
+CARDS_PER_PAGE, MEMBERS_SHOWN, SAMPLE_VALUES, MAX_FORM = 40, 12, 1_000, 1 << 20
+VIEWS = {f"/{title.lower()}": title for title in ("Tables", "Columns", "Rows", "Gaps", "Map", "Out")}
 CONFIDENCE, FILLS_SHOWN = 0.6, 5
 FILES = ("all.parquet", "all.csv", "spec.toml", "mapping.json", "decisions.csv")
 Handler = Callable[[Request], Awaitable[Response]]
@@ -46,7 +47,11 @@ def _finalize(value: Any) -> Any:
 
 
 _pages = Environment(
-    loader=PackageLoader("navi.server"), autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_finalize
+    loader=ChoiceLoader([PackageLoader("navi.server"), PackageLoader("navi.report", "template")]),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    finalize=_finalize,
 )
 _pages.filters["percent"] = lambda share: "–" if share is None else f"{100 * share:.0f} %"
 _pages.filters["empty_share"] = lambda fill: 1 - fill
@@ -55,7 +60,8 @@ _pages.filters["count"] = lambda number: f"{number:,}"
 
 def show(template: str, request: Request, code: int = 200, **content: Any) -> Response:
     """Return a page."""
-    page = _pages.get_template(template).render(views=VIEWS, path=request.url.path, **content)
+    back = Markup('<input type="hidden" name="back" value="{}?{}">').format(request.url.path, request.url.query)
+    page = _pages.get_template(template).render(views=VIEWS, path=request.url.path, back=lambda: back, **content)
     return HTMLResponse(page, code)
 
 
@@ -63,15 +69,17 @@ class Studio:
     """The pages of one review."""
 
     def __init__(self, review: Review, access: Access) -> None:
-        self.review, self.access = review, access
+        self.review, self.access, self.map = review, access, PointMap(review)
         self.message = ""
 
-    def page(self, template: str, describe: Callable[[Request], dict[str, Any]]) -> Handler:
-        """Return a page that is shown when the review is ready, and before that how far it is."""
+    def page(self, template: str, describe: Callable[[Request], dict[str, Any]], *, settled: bool = False) -> Handler:
+        """Return a page that is shown when the review is ready, or even settled, and before that how far it is."""
 
         async def answer(request: Request) -> Response:
             if not self.review.is_ready:
                 return show("wait.html", request, review=self.review)
+            if settled:
+                await asyncio.to_thread(self.review.settle)
             content = await asyncio.to_thread(self._describe, describe, request)
             message, self.message = self.message, ""
             return show(template, request, review=self.review, message=message, **content)
@@ -124,6 +132,7 @@ class Studio:
             "num_pages": -(-len(cards) // CARDS_PER_PAGE),
             "page_query": urlencode(others),
             "question": self.review.ask(),
+            "most": MEMBERS_SHOWN,
             "query": {"name": query.get("name", ""), "table": table, "only": only, "order": order},
         }
 
@@ -131,9 +140,34 @@ class Studio:
         """Return the unified table: its columns, and some rows."""
         found = self.review.unified
         fill = {name: 1 - found.table[name].null_count / max(len(found.table), 1) for name in found.table.column_names}
-        places = np.linspace(0, max(len(found.table) - 1, 0), SAMPLE_ROWS).astype(np.int64)
-        sample = found.table.take(pa.array(places if len(found.table) else [], pa.int64())).to_pylist()
+        sample = {
+            name: [str(value) for value in dict.fromkeys(column.drop_null().slice(0, SAMPLE_VALUES).to_pylist())][:3]
+            for name, column in zip(found.table.column_names, found.table.columns, strict=True)
+        }
         return {"found": found, "fill": fill, "sample": sample, "files": FILES}
+
+    def describe_map(self, request: Request) -> dict[str, Any]:
+        """Return the points of a map, or how far they are."""
+        query = request.query_params
+        of = query.get("of", "") if query.get("of") in COLOURS else "columns"
+        limit = next((each for each in LIMITS if str(each) == query.get("limit")), LIMITS[0])
+        colour = query.get("colour", "") if query.get("colour") in COLOURS[of] else COLOURS[of][0]
+        asked = {"of": of, "limit": limit, "colour": colour}
+        choices = {"colours": COLOURS[of], "limits": LIMITS, "page_query": urlencode(asked), "status": self.map.status}
+        return {"found": self.map.start(of, limit), **asked, **choices}
+
+    async def points(self, request: Request) -> Response:
+        """Return the points of a map, for its page to draw."""
+        asked = await asyncio.to_thread(self._describe, self.describe_map, request) if self.review.is_ready else {}
+        if not isinstance(asked.get("found"), dict):
+            raise HTTPException(404, "The points are not placed yet.")
+        return Response(write_json(self.map.colour(asked["found"], asked["colour"])), media_type=JSON)
+
+    async def members(self, request: Request) -> Response:
+        """Return the columns of a card that its page leaves out at first."""
+        place = self._find(request.query_params.get("card", ""))
+        card = next(card for card in self.review.cards if place in [member.place for member in card.members])
+        return show("members.html", request, card=card, rest=card.members[MEMBERS_SHOWN:])
 
     def describe_gaps(self, request: Request) -> dict[str, Any]:
         """Return what would be filled into the empty cells of a table, by column."""
@@ -153,7 +187,7 @@ class Studio:
                 column["unsure"] += 1
         for column in columns.values():
             column["filled"].sort(key=lambda cell: -cell["probability"])
-        wanted = [column for column in columns if not chosen or column in chosen]
+        wanted = [column for column in columns if "ticked" not in query or column in chosen]
         asked = urlencode([("table", name), ("confidence", confidence), *(("column", each) for each in wanted)])
         rest = {"confidence": confidence, "wanted": wanted, "shown": FILLS_SHOWN, "download": asked}
         return {"name": name, "found": found, "columns": columns, "asked": "table" in query, **rest}
@@ -304,6 +338,7 @@ class Studio:
         name = request.path_params["name"]
         if name not in FILES or not self.review.is_ready:
             raise HTTPException(404, "There is no such file.")
+        await asyncio.to_thread(self.review.settle)
         content = await asyncio.to_thread(self._write, name)
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(content, headers=headers, media_type="application/octet-stream")
@@ -360,7 +395,10 @@ def make_studio(review: Review, access: Access) -> Starlette:
             Route("/open", studio.let_in),
             Route("/tables", studio.page("tables.html", studio.describe_tables)),
             Route("/columns", studio.page("columns.html", studio.describe_columns)),
-            Route("/out", studio.page("out.html", studio.describe_out)),
+            Route("/members", studio.members),
+            Route("/map", studio.page("map.html", studio.describe_map)),
+            Route("/map/points", studio.points),
+            Route("/out", studio.page("out.html", studio.describe_out, settled=True)),
             Route("/rows", studio.page("rows.html", studio.describe_rows)),
             Route("/label", studio.label, methods=["POST"]),
             Route("/gaps", studio.page("gaps.html", studio.describe_gaps)),
@@ -368,7 +406,7 @@ def make_studio(review: Review, access: Access) -> Starlette:
             Route("/why", studio.why),
             Route("/decide", studio.decide, methods=["POST"]),
             Route("/files/{name}", studio.download),
-            Mount("/static", StaticFiles(packages=[("navi.server", "static")])),
+            Mount("/static", StaticFiles(packages=[("navi.server", "static"), ("navi.report", "template")])),
         ],
         middleware=[Middleware(Gate, access=access, open_paths=("/open",))],
         exception_handlers={HTTPException: answer_http_error, Exception: answer_failure},

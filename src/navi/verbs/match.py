@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -411,22 +412,39 @@ def match_profiles(
     one_to_one: bool = False,
     decisions: Sequence[Decision] = (),
     tables: Mapping[str, Table] | None = None,
-    scores: PairScores | None = None,
 ) -> Matches:
-    """Return profiled columns in clusters that mean the same; pairs are explained where their tables are given.
+    """Return profiled columns in clusters that mean the same; pairs are explained where their tables are given."""
+    matcher = ColumnMatcher(profiles, scorer, threshold=threshold, one_to_one=one_to_one)
+    return matcher.group(decisions).describe(_make_explainer(scorer, profiles, tables))
 
-    `scores` are those of all pairs, where they are known already: other decisions are then a matter of moments.
-    """
-    every, word = np.arange(len(profiles)), _Word.read(decisions, profiles)
-    scored = _score(scorer, profiles, word, _make_explainer(scorer, profiles, tables), every, every, scores)
-    shifted = scored.logit - np.float32(np.log(threshold / (1 - threshold)))
-    table = np.unique(profiles.tables, return_inverse=True)[1]
-    inside: Flags = table[:, None] == table[None, :]
-    if one_to_one:
-        shifted = np.where(assign_one_to_one(shifted, table), shifted, -LIMIT)
-    apart = inside if one_to_one else inside & ~_are_family(profiles)
-    labels = cluster_scores(shifted, (apart | word.apart) & ~word.together, word.together)
-    return replace(_describe(labels, scored, inside, word.names), decisions=tuple(decisions))
+
+class ColumnMatcher:
+    """Profiled columns, to be matched whenever decisions change: what does not depend on them is found once."""
+
+    def __init__(
+        self, profiles: ColumnProfiles, scorer: PairScorer, *, threshold: float = 0.5, one_to_one: bool = False
+    ) -> None:
+        self.profiles, self.scorer, self.threshold, self.one_to_one = profiles, scorer, threshold, one_to_one
+        self._scores = scorer.score(profiles, profiles, Background([profiles]))
+        self._table = np.unique(profiles.tables, return_inverse=True)[1]
+        self._inside: Flags = self._table[:, None] == self._table[None, :]
+        self._apart = self._inside if one_to_one else self._inside & ~_are_family(profiles)
+
+    def check(self, decisions: Sequence[Decision]) -> None:
+        """Raise an error where decisions contradict each other, or name columns that are not there."""
+        _Word.read(decisions, self.profiles)
+
+    def group(self, decisions: Sequence[Decision] = ()) -> ColumnGroups:
+        """Return the columns in clusters, decisions taken as given."""
+        every, word = np.arange(len(self.profiles)), _Word.read(decisions, self.profiles)
+        scored = _score(self.scorer, self.profiles, word, None, every, every, self._scores)
+        shifted = scored.logit - np.float32(np.log(self.threshold / (1 - self.threshold)))
+        if self.one_to_one:
+            shifted = np.where(assign_one_to_one(shifted, self._table), shifted, -LIMIT)
+        labels = cluster_scores(shifted, (self._apart | word.apart) & ~word.together, word.together)
+        return ColumnGroups(
+            labels=labels, scored=scored, inside=self._inside, given=word.names, decisions=tuple(decisions)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -524,12 +542,29 @@ class _Word:
 
     group: Ints
     """(K,) columns of one group are the same."""
-    together: Flags
-    """(K, K) whether two columns are in one group."""
-    apart: Flags
-    """(K, K) whether their groups are decided not to be the same."""
+    different: Ints
+    """(N, 2) groups that are decided not to be the same."""
+    alone: Ints
+    """Columns that are the same as no other."""
     names: Mapping[int, str]
     """Unified names, by the column that was given one."""
+
+    @cached_property
+    def together(self) -> Flags:
+        """(K, K) whether two columns are in one group."""
+        together: Flags = self.group[:, None] == self.group[None, :]
+        np.fill_diagonal(together, False)
+        return together
+
+    @cached_property
+    def apart(self) -> Flags:
+        """(K, K) whether their groups are decided not to be the same."""
+        apart = np.zeros((len(self.group), len(self.group)), np.bool_)
+        for first, second in self.different.tolist():
+            apart[np.ix_(self.group == first, self.group == second)] = True
+        apart[self.alone] = True
+        apart[self.alone, self.alone] = False
+        return apart | apart.T
 
     @classmethod
     def read(cls, decisions: Sequence[Decision], profiles: ColumnProfiles) -> _Word:
@@ -562,28 +597,25 @@ class _Word:
         same, other = (np.array(links[answer], np.int64).reshape(-1, 2) for answer in (True, False))
         graph = csr_array((np.ones(len(same)), (same[:, 0], same[:, 1])), shape=size)
         group = connected_components(graph, directed=False)[1].astype(np.int64)
-        together: Flags = (group[:, None] == group[None, :]) & ~np.eye(len(columns), dtype=np.bool_)
-        apart = np.zeros(size, np.bool_)
         for first, second in group[other].tolist():
             if first == second:
                 both = " and ".join(str(_refer(profiles, k)) for k in np.flatnonzero(group == first).tolist())
                 raise ConfigError(f"Decisions contradict each other: {both} are the same, and not the same.")
-            apart |= np.outer(group == first, group == second)
         for k in alone:
-            if together[k].any():
-                both = f"{_refer(profiles, k)} stands alone, and is {_refer(profiles, int(together[k].argmax()))}"
+            if others := [each for each in np.flatnonzero(group == group[k]).tolist() if each != k]:
+                both = f"{_refer(profiles, k)} stands alone, and is {_refer(profiles, others[0])}"
                 raise ConfigError(f"Decisions contradict each other: {both}.")
-            apart[k] = np.arange(len(columns)) != k
-        return cls(group=group, together=together, apart=apart | apart.T, names=names)
+        return cls(group=group, different=group[other], alone=np.array(alone, np.int64), names=names)
 
     def average(self, score: Floats, first: Ints, second: Ints) -> Floats:
         """Return the mean score of all pairs of a group of the first with a group of the second, for each pair."""
         for axis, columns in enumerate((first, second)):
-            numbers, place, counts = np.unique(self.group[columns], return_inverse=True, return_counts=True)
-            if len(numbers) < len(columns):
-                sums = np.zeros((len(numbers), score.shape[1 - axis]), np.float32)
-                np.add.at(sums, place, np.moveaxis(score, axis, 0))
-                score = np.moveaxis((sums / counts[:, None]).astype(np.float32)[place], 0, axis)
+            numbers, counts = np.unique(self.group[columns], return_counts=True)
+            score = score.copy() if (counts > 1).any() else score
+            lines = np.moveaxis(score, axis, 0)
+            for number in numbers[counts > 1]:
+                own = self.group[columns] == number
+                lines[own] = lines[own].mean(axis=0, dtype=np.float32)
         return score
 
 
@@ -637,34 +669,71 @@ def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | 
     return labels
 
 
-def _describe(labels: Ints, scored: _Scored, inside: Flags, given: Mapping[int, str]) -> Matches:
-    """Return the clusters of columns, given the label of each, and the names that some columns were given."""
-    columns = [_refer(scored.profiles, k) for k in range(len(scored.profiles))]
-    groups = [sorted(np.flatnonzero(labels == label).tolist(), key=columns.__getitem__) for label in np.unique(labels)]
-    groups.sort(key=lambda group: (-len(group), [columns[k] for k in group]))
-    place = {k: number for number, group in enumerate(groups) for k in group}
-    chosen = {place[k]: name for k, name in given.items()}
-    names = name_clusters([[columns[k].header for k in group] for group in groups], chosen)
-    clusters, pairs = [], []
-    nearest: dict[frozenset[int], ColumnPair] = {}
-    outside = np.where(inside, -np.inf, scored.logit)
-    for name, group in zip(names, groups, strict=True):
-        listed = [
-            scored.describe(first, second)
-            for place, first in enumerate(sorted(group))
-            for second in sorted(group)[place + 1 :]
-            if not inside[first, second]
+@dataclass(frozen=True, kw_only=True)
+class ColumnGroups:
+    """Columns in clusters, before every pair of them is written down."""
+
+    labels: Ints
+    """(K,) the cluster of each column."""
+    scored: _Scored
+    inside: Flags
+    """(K, K) whether two columns are of one table."""
+    given: Mapping[int, str]
+    """Names that some columns were given."""
+    decisions: tuple[Decision, ...]
+
+    @cached_property
+    def members(self) -> list[list[int]]:
+        """The places of each cluster's columns; those of most columns first."""
+        columns = self.columns
+        order = np.argsort(self.labels, kind="stable")
+        starts = np.flatnonzero(np.diff(self.labels[order], prepend=-1))
+        groups = [sorted(group.tolist(), key=columns.__getitem__) for group in np.split(order, starts[1:])]
+        return sorted(groups, key=lambda group: (-len(group), [columns[k] for k in group]))
+
+    @cached_property
+    def columns(self) -> list[ColumnRef]:
+        """All columns."""
+        return [_refer(self.scored.profiles, k) for k in range(len(self.labels))]
+
+    def weigh(self, group: Sequence[int]) -> NDArray[np.float64]:
+        """Return (K, K): how likely the pairs of some columns are; NaN for two of one table."""
+        inner = np.ix_(group, group)
+        return np.where(self.inside[inner], np.nan, (1 / (1 + np.exp(-self.scored.logit[inner]))).astype(np.float64))
+
+    def find_nearest(self, column: int) -> int | None:
+        """Return the likeliest partner of a column, where one is near."""
+        outside = np.where(self.inside[column], -np.inf, self.scored.logit[column])
+        best = int(outside.argmax())
+        return best if outside[best] > np.log(NEAR / (1 - NEAR)) else None
+
+    @cached_property
+    def clusters(self) -> tuple[ColumnCluster, ...]:
+        """The clusters, with their names."""
+        place = {k: number for number, group in enumerate(self.members) for k in group}
+        chosen = {place[k]: name for k, name in self.given.items()}
+        names = name_clusters([[self.columns[k].header for k in group] for group in self.members], chosen)
+        found = []
+        for name, group in zip(names, self.members, strict=True):
+            pairs = self.weigh(sorted(group))[np.triu_indices(len(group), 1)]
+            pairs = pairs[~np.isnan(pairs)]
+            score = float(pairs.mean()) if len(pairs) else 1.0
+            found.append(ColumnCluster(name=name, columns=tuple(self.columns[k] for k in group), score=score))
+        return tuple(found)
+
+    def describe(self, explain: Explain | None = None) -> Matches:
+        """Return the clusters with every pair of their columns."""
+        scored, pairs = replace(self.scored, explain=explain), []
+        nearest: dict[frozenset[int], ColumnPair] = {}
+        for group in map(sorted, self.members):
+            inner = ((first, second) for place, first in enumerate(group) for second in group[place + 1 :])
+            pairs += [scored.describe(*pair) for pair in inner if not self.inside[pair]]
+            if len(group) == 1 and (best := self.find_nearest(group[0])) is not None:
+                nearest.setdefault(frozenset((group[0], best)), scored.describe(group[0], best))
+        lists = [
+            sorted(each, key=lambda pair: (-pair.score, pair.first, pair.second)) for each in (pairs, nearest.values())
         ]
-        score = float(np.mean([pair.score for pair in listed])) if listed else 1.0
-        clusters.append(ColumnCluster(name=name, columns=tuple(columns[k] for k in group), score=score))
-        pairs += listed
-        best = int(outside[group[0]].argmax())
-        if len(group) == 1 and outside[group[0], best] > np.log(NEAR / (1 - NEAR)):
-            nearest.setdefault(frozenset((group[0], best)), scored.describe(group[0], best))
-    lists = [
-        sorted(each, key=lambda pair: (-pair.score, pair.first, pair.second)) for each in (pairs, nearest.values())
-    ]
-    return Matches(clusters=tuple(clusters), pairs=tuple(lists[0]), nearest=tuple(lists[1]))
+        return Matches(clusters=self.clusters, pairs=tuple(lists[0]), nearest=tuple(lists[1]), decisions=self.decisions)
 
 
 def name_clusters(clusters: Sequence[Sequence[str]], given: Mapping[int, str] | None = None) -> list[str]:

@@ -1,15 +1,27 @@
-// Forms are sent without loading the page again; keys press buttons; reasons are fetched when they are opened.
+// Forms are sent without loading the page again; keys press buttons; parts are fetched when they are opened.
 // Without this file every form and link works all the same.
 "use strict";
 
-const replacePage = async (answer, focus) => {
+const list = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+async function replacePage(answer, focus) {
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (!page.querySelector("#main")) { location.reload(); return; }
-  document.querySelector(".top").replaceWith(page.querySelector(".top"));
-  document.querySelector("#main").replaceWith(page.querySelector("#main"));
-  const cards = [...document.querySelectorAll(".card")];
+  for (const part of [".top", "#main"]) document.querySelector(part).replaceWith(page.querySelector(part));
+  const cards = list(".card");
   if (focus !== null && cards.length) cards[Math.min(focus, cards.length - 1)].focus({ preventScroll: true });
-};
+  lookAgain();
+}
+
+// The columns are still being matched with the last decision: the page is asked for again when nobody is typing.
+function lookAgain() {
+  if (!document.querySelector("[data-again]")) return;
+  setTimeout(async () => {
+    if (busy || /^(INPUT|SELECT)$/.test(document.activeElement.tagName)) { lookAgain(); return; }
+    const card = document.activeElement.closest(".card");
+    await replacePage(await fetch(location.href), card ? list(".card").indexOf(card) : null);
+  }, 300);
+}
 
 let busy = false;
 document.addEventListener("submit", async (event) => {
@@ -19,11 +31,10 @@ document.addEventListener("submit", async (event) => {
   if (busy) return;
   busy = true;
   const card = form.closest(".card");
-  const focus = card ? [...document.querySelectorAll(".card")].indexOf(card) : null;
-  const button = event.submitter || form.querySelector("button[name=act]");
+  const focus = card ? list(".card").indexOf(card) : null;
   try {
-    const body = new URLSearchParams(new FormData(form));
-    body.set(button.name, button.value);
+    const body = new URLSearchParams(new FormData(form, event.submitter));
+    body.set("back", location.pathname + location.search);
     await replacePage(await fetch(form.action, { method: "POST", body }), focus);
   } catch {
     document.querySelector(".message").textContent = "The studio does not answer. Is it still running?";
@@ -37,26 +48,35 @@ document.addEventListener("toggle", async (event) => {
   if (!source || !event.target.open || event.target.dataset.loaded) return;
   event.target.dataset.loaded = "yes";
   const holder = document.createElement("div");
-  const answer = await fetch(source);
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const page = new DOMParser().parseFromString(await (await fetch(source)).text(), "text/html");
   holder.append(...page.body.childNodes);
   event.target.append(holder);
 }, true);
 
+document.addEventListener("change", (event) => {
+  const { form, list: names, value } = event.target;
+  const chosen = names && list("option", names).some((option) => option.value === value);
+  if (chosen || form?.matches(".choose")) form.requestSubmit();
+});
+
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") { document.activeElement.blur(); return; }
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-  const cards = [...document.querySelectorAll(".card")];
-  const card = document.activeElement.closest(".card");
-  if (event.key === "j" || event.key === "k") {
-    const next = cards.indexOf(card) + (event.key === "j" ? 1 : -1);
-    cards[Math.max(0, Math.min(next, cards.length - 1))]?.focus();
-    card && event.preventDefault();
+  const card = document.activeElement.closest(".card"), row = document.activeElement.closest(".card tr");
+  const step = { j: [".card", 1], k: [".card", -1], ArrowDown: ["tr", 1], ArrowUp: ["tr", -1] }[event.key];
+  if (step && (card || step[0] === ".card")) {
+    const among = step[0] === "tr" ? list("tbody tr", card) : list(".card");
+    const next = among.indexOf(step[0] === "tr" ? row : card) + step[1];
+    among[Math.max(0, Math.min(next, among.length - 1))]?.focus();
+    event.preventDefault();
     return;
   }
   const name = CSS.escape(event.key);
-  const target = card?.querySelector(`[data-card-key="${name}"]`) || document.querySelector(`[data-key="${name}"]`);
+  const target = row?.querySelector(`[data-row-key="${name}"]`) || card?.querySelector(`[data-card-key="${name}"]`)
+    || document.querySelector(`[data-key="${name}"]`);
   if (!target) return;
   event.preventDefault();
   if (target.tagName === "INPUT") { target.focus(); target.select(); } else target.click();
 });
+
+lookAgain();

@@ -85,8 +85,11 @@ def write_json(file: Path, content: Any, *, checksum: bool = False) -> None:
         aside.write_text(text, encoding="utf-8")
 
 
-def read_json(file: Path, error: type[NaviError], remedy: str) -> dict[str, Any]:
-    """Return the object in a JSON file, or raise `error` with what is wrong and the `remedy`."""
+def read_json(file: Path, error: type[NaviError], remedy: str, *, checksum: bool = False) -> dict[str, Any]:
+    """Return the object in a JSON file, or raise `error` with what is wrong and the `remedy`.
+
+    A checksum in it must fit, and with `checksum` it must be there.
+    """
     try:
         if (size := file.stat().st_size) > MAX_JSON_BYTES:
             raise error(f"Cannot read {file}: it has {size} bytes, more than the {MAX_JSON_BYTES} allowed. {remedy}")
@@ -98,7 +101,7 @@ def read_json(file: Path, error: type[NaviError], remedy: str) -> dict[str, Any]
         raise error(f"Cannot read {file}: {reason}. {remedy}") from reason
     if not isinstance(found, dict):
         raise error(f"Cannot read {file}: expected an object, found {type(found).__name__}. {remedy}")
-    if "checksum" in found:
+    if checksum or "checksum" in found:
         written = _CHECKSUM.search(raw)
         if not written or hashlib.sha256(raw[: written.start()] + b"\n}\n").hexdigest() != written[1].decode():
             raise error(f"{file} is not as it was written: its checksum does not fit. {remedy}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from navi.corpus.arrays import ROLES, SPLITS, Encoded, read_arrays
 from navi.corpus.prepareconfig import PrepareConfig
 from navi.errors import ConfigError, CorpusError
 from navi.files import digest_file, digest_sample, read_json, remove_leftovers
-from navi.settings import find_misfit
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -31,70 +30,6 @@ MOSTLY_EMPTY, MANY_UNKNOWN, MANY_CUT = 0.1, 0.3, 0.5
 LONGEST_EXAMPLE = 60
 _UNNAMED = re.compile(r"column_\d+|unnamed(?:: \d+)?", re.IGNORECASE)
 _AGAIN = "Prepare the corpus again."
-
-
-class FileEntry(TypedDict, total=False):
-    """A file of a corpus: its size and digests."""
-
-    bytes: int
-    sha256: str
-    sample: str
-    """What `digest_sample` gives; corpora of earlier versions have none."""
-
-
-class TableOrder(TypedDict, total=False):
-    """The order of a table's columns."""
-
-    headers: list[str]
-    """As they stand in the source; corpora of earlier versions have none."""
-
-
-class TableEntry(TableOrder):
-    """A table of a corpus, and what was left out of it."""
-
-    name: str
-    path: str
-    read: int
-    kept: int
-    tokens: int
-    splits: dict[str, int]
-    dropped: dict[str, int]
-    cells: dict[str, int]
-    notes: list[str]
-    places: dict[str, list[str]]
-
-
-class SkippedEntry(TypedDict):
-    """A file that is no table."""
-
-    path: str
-    reason: str
-
-
-class Totals(TypedDict):
-    """What a corpus has in all."""
-
-    tables: int
-    rows: int
-    cells: int
-    columns: int
-    headers: int
-    attributes: int
-    segments: int
-    tokens: int
-
-
-class Manifest(TypedDict):
-    """What `corpus.json` holds."""
-
-    format_version: int
-    fingerprint: str
-    settings: dict[str, Any]
-    totals: Totals
-    notes: list[str]
-    skipped: list[SkippedEntry]
-    files: dict[str, FileEntry]
-    tables: list[TableEntry]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,18 +55,18 @@ class Corpus(Encoded):
         """
         folder = Path(path)
         manifest = _read_manifest(folder)
-        for name, entry in manifest["files"].items():
-            _check_file(folder / name, entry, verify=verify)
-        tables = [table["name"] for table in manifest["tables"] if table["kept"]]
         try:
+            for name, entry in manifest["files"].items():
+                _check_file(folder / name, entry, verify=verify)
+            tables = [table["name"] for table in manifest["tables"] if table["kept"]]
             encoded = Encoded.from_arrays(tables, read_arrays(folder / ARRAYS_FOLDER))
             config = PrepareConfig.from_settings(manifest["settings"])
-        except (KeyError, TypeError, ConfigError) as error:
+        except (KeyError, TypeError, AttributeError, ConfigError) as error:
             raise CorpusError(f"Cannot read the corpus in {folder}: {error}. {_AGAIN}") from error
         return cls(
             **vars(encoded),
             path=folder,
-            manifest=cast("dict[str, Any]", manifest),
+            manifest=manifest,
             config=config,
             tokenizer=load_tokenizer(folder),
             fingerprint=manifest["fingerprint"],
@@ -144,18 +79,17 @@ class Corpus(Encoded):
         return np.flatnonzero(self.row_split == SPLITS.index(split))
 
 
-def _check_file(file: Path, entry: FileEntry, *, verify: bool) -> None:
+def _check_file(file: Path, entry: Mapping[str, Any], *, verify: bool) -> None:
     """Raise unless a file is as it was written."""
     if not file.is_file():
         raise CorpusError(f"The corpus lacks {file}. {_AGAIN}")
-    if (found := file.stat().st_size) != (size := entry.get("bytes", found)):
+    if (found := file.stat().st_size) != (size := entry["bytes"]):
         raise CorpusError(f"{file} has {found} bytes where {size} were written: it is damaged. {_AGAIN}")
-    name, digest = ("sha256", digest_file) if verify else ("sample", digest_sample)
-    if name in entry and digest(file) != entry[name]:  # type: ignore[literal-required]
+    if (digest_file(file) != entry["sha256"]) if verify else (digest_sample(file) != entry["sample"]):
         raise CorpusError(f"{file} is not as it was written: its checksum does not fit. {_AGAIN}")
 
 
-def _read_manifest(folder: Path) -> Manifest:
+def _read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a corpus directory, or say why it is none that can be read."""
     if not folder.exists():
         remove_leftovers(folder.parent)  # a run that was to replace it may have been killed on the way
@@ -167,17 +101,13 @@ def _read_manifest(folder: Path) -> Manifest:
         raise CorpusError(
             f"{folder} is not a corpus: it has no {MANIFEST_FILE}{hint}. `navi prepare PATHS… -o CORPUS` makes one."
         )
-    manifest = read_json(folder / MANIFEST_FILE, CorpusError, _AGAIN)
-    if "format_version" not in manifest:
-        raise CorpusError(f"Cannot read {folder / MANIFEST_FILE}: it has no format version. Prepare the corpus again.")
-    if (version := manifest["format_version"]) != FORMAT_VERSION:
+    manifest = read_json(folder / MANIFEST_FILE, CorpusError, _AGAIN, checksum=True)
+    if (version := manifest.get("format_version")) != FORMAT_VERSION:
         raise CorpusError(
             f"{folder} has format version {version}, this is NAVI {VERSION} and reads {FORMAT_VERSION}. "
             "Prepare the corpus again, or use the version that made it."
         )
-    if misfit := find_misfit(manifest, Manifest):
-        raise CorpusError(f"Cannot read {folder / MANIFEST_FILE}: {misfit}. {_AGAIN}")
-    return cast("Manifest", manifest)
+    return manifest
 
 
 def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
@@ -199,9 +129,9 @@ def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _describe_columns(corpus: Corpus, entry: TableEntry, columns: Iterable[int]) -> list[dict[str, Any]]:
+def _describe_columns(corpus: Corpus, entry: Mapping[str, Any], columns: Iterable[int]) -> list[dict[str, Any]]:
     """Return the columns of a table in the order of its source."""
-    place = {header: place for place, header in enumerate(entry.get("headers", ()))}
+    place = {header: place for place, header in enumerate(entry["headers"])}
     described = [_describe_column(corpus, column) for column in columns]
     return sorted(described, key=lambda column: place.get(column["header"], len(place)))
 

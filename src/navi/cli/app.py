@@ -9,14 +9,30 @@ from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from navi.cli import ask_columns, ask_rows, demo, evaluate, link, prepare, pretrain, serve
 from navi.errors import NaviError, TrainingError, escape_controls
 from navi.version import VERSION
 
 
-class Commands(TyperGroup):
+class PlainFlags:
+    """Shows flags in the help without the word that says they are flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return arguments and options."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class Verb(PlainFlags, TyperCommand):
+    """One verb."""
+
+
+class Commands(PlainFlags, TyperGroup):
     """The verbs; whatever one raises on purpose becomes one line on stderr, `--debug` shows the traceback."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -49,7 +65,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
-    epilog="Begin with `navi demo`, or with a folder of your own tables: navi inspect FOLDER",
+    epilog="Start with a folder of your own tables, `navi match FOLDER`, or see everything: `navi demo`.",
 )
 
 
@@ -78,10 +94,10 @@ def _navi(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="NAVI_DEBUG", help="Show the traceback of an error; goes anywhere.")
+        bool, typer.Option("--debug", envvar="NAVI_DEBUG", help="Show the traceback of an error.")
     ] = False,
 ) -> None:
-    """Learn one encoder from many tables of a domain that share no schema, and ask it."""
+    """Match, unify, link, search and embed tables that share no schema, and learn a model of your own domain."""
     del version
     context.obj = {"debug": debug}
     if debug:
@@ -91,7 +107,7 @@ def _navi(
 
 
 GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Begin": (demo.demo, prepare.inspect),
+    "Start": (demo.demo, prepare.inspect),
     "Learn": (prepare.prepare, pretrain.pretrain),
     "Ask a model": (
         ask_rows.embed,
@@ -118,4 +134,6 @@ for _group, _verbs in GROUPS.items():
         _examples = EXAMPLES[_verb.__name__]
         _epilog = "\n\n".join(("Example:" if len(_examples) == 1 else "Examples:", *_examples))
         _needs_arguments = _verb not in (demo.demo, serve.serve)
-        app.command(_verb.__name__, epilog=_epilog, rich_help_panel=_group, no_args_is_help=_needs_arguments)(_verb)
+        app.command(_verb.__name__, cls=Verb, epilog=_epilog, rich_help_panel=_group, no_args_is_help=_needs_arguments)(
+            _verb
+        )

@@ -34,13 +34,17 @@ SingleTables = Annotated[
 ]
 Taken = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=MODEL", help="Take a model as it is; may be given again.", show_default=False),
+    typer.Option(
+        metavar="NAME=MODEL", help="Measure this trained model instead of training one; repeatable.", show_default=False
+    ),
 ]
 
 
 def evaluate(
     corpus: CorpusFolder,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RESULTS", help="Folder of results; cells there stay.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="RESULTS", help="Folder of results; figures that are there stay.")
+    ],
     gold: GoldPrefix = None,
     single_tables: SingleTables = None,
     models: Annotated[
@@ -62,7 +66,7 @@ def evaluate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train (or take) NAVI, its ablations and the baselines, and measure all of them; go on where it stopped."""
+    """Compare NAVI, its ablations and the paper's baselines on a corpus; run again, it continues."""
     from navi.corpus import Corpus
     from navi_paper import MODELS, EvaluationConfig
     from navi_paper import evaluate as evaluate_models
@@ -152,7 +156,7 @@ def report(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the results of a demo or an evaluation as one HTML page that opens anywhere, offline."""
+    """Write the results of a demo or an evaluation as one HTML page that opens offline."""
     from navi.files import check_target, write_file
     from navi.report import load_page, write_html, write_markdown
 

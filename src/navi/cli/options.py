@@ -31,19 +31,21 @@ ModelFolder = Annotated[
 ]
 Backbone = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="`minilm`, a folder with a BERT, or a hub name.", show_default=False),
+    typer.Option(
+        metavar="NAME", help="Whose tokenizer: `minilm`, a folder with a BERT, or a hub name.", show_default=False
+    ),
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE.toml", help="Settings that no flag covers.", show_default=False),
+    typer.Option("--config", metavar="FILE.toml", help="TOML file with further settings.", show_default=False),
 ]
 Device = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="cpu, cuda, or several: cuda:0,cuda:1.", show_default="the best there is"),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 
 Sheet = Annotated[

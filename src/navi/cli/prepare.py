@@ -62,16 +62,18 @@ def inspect(
         list[Path],
         typer.Argument(metavar="PATHS|CORPUS", help="Tables, or one corpus directory.", show_default=False),
     ],
-    table: Annotated[list[str] | None, typer.Option(help="Show this table alone; may be repeated.")] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Show this table alone; repeatable.")] = None,
     short: Annotated[bool, typer.Option("--short", help="One line a table, no columns.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare all of a corpus with its checksums.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare every byte of a corpus with its checksums.")
+    ] = False,
     sheet: Sheet = None,
     backbone: Backbone = None,
     config: ConfigFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show columns with their fill, distinct values, entropy and role, tokens, and trouble."""
+    """Show what is in tables or a corpus: columns, fill, distinct values, entropy, roles, and trouble."""
     from navi.corpus import Corpus, inspect_corpus, inspect_paths
 
     screen = Screen(quiet=quiet, as_json=as_json)
@@ -168,13 +170,13 @@ def prepare(
     ] = None,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Processes.", show_default="one a core")] = None,
     sheet: Sheet = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Make the first loss an error.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first row or cell that would be lost.")] = False,
     overwrite: Overwrite = False,
     config: ConfigFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Clean, split and tokenise tables into a corpus."""
+    """Turn tables into a corpus: rows split into training and test, values tokenised, losses listed."""
     from navi.corpus import SPLITS
     from navi.corpus import prepare as prepare_corpus
 

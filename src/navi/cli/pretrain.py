@@ -109,7 +109,7 @@ def pretrain(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn an encoder from tables or a corpus; Ctrl-C saves a checkpoint, --resume goes on from it."""
+    """Learn a model from a folder of tables or a corpus; Ctrl-C saves a checkpoint, --resume continues."""
     screen, goes_on = Screen(quiet=quiet, as_json=as_json), resume or finish
     with stop_before_training(), show_progress(screen) as meter:
         from navi.training import pretrain as pretrain_model

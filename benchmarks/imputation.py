@@ -33,8 +33,8 @@ from navi.corpus.arrays import SegmentArrays
 from navi.corpus.tokens import TextTokenizer
 from navi.tables import read_table
 from navi.verbs import Navi, candidate_values
-from navi.verbs.calibration import measure_reliability
 from navi.verbs.candidate_values import CandidateFinder, Candidates, Gaps, fold_texts
+from navi_paper.tasks.prediction import calibration_error
 
 BARS = (0.5, 0.8, 0.9)
 COLUMNS, CELLS = 4, 40
@@ -96,7 +96,7 @@ class Outcome:
         columns = [right[sure >= 0.8] for sure, right in zip(self.sure, self.right, strict=True)]
         columns = [each.mean() for each in columns if len(each) >= 5]
         print(
-            f"{label} cells={len(right)} exact={right.mean():.3f} ece={measure_reliability(sure, right).ece:.3f}",
+            f"{label} cells={len(right)} exact={right.mean():.3f} ece={calibration_error(sure, right):.3f}",
             *shown,
             f"columns with five at 0.8: {len(columns)}, of these right below 0.8: {sum(np.array(columns) < 0.8)}",
         )

@@ -28,9 +28,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from navi.tables import read_tables
 from navi.verbs import Navi
-from navi.verbs.calibration import measure_reliability
 from navi.verbs.link import align_columns, assign_rows, embed_rows, score_pairs
 from navi.verbs.row_comparison import ComparedRows, is_best
+from navi_paper.tasks.prediction import calibration_error
 
 NEAREST = 50
 """Partners of each row that a baseline may be assigned."""
@@ -220,7 +220,7 @@ def link_set(navi: Navi, data: Set, options: argparse.Namespace) -> ComparedRows
     same = np.array([(a, b - size) in data.gold for a, b in pairs.tolist()])
     probability = 1 / (1 + np.exp(-logit.astype(np.float64)))
     shown, sure = probability >= 0.1, probability >= 0.95
-    error = measure_reliability(probability[shown], same[shown]).ece
+    error = calibration_error(probability[shown], same[shown])
     print(
         f"{data.name:14} link               F1={2 * same[chosen].sum() / (len(chosen) + len(data.gold)):.4f} "
         f"precision={same[chosen].mean():.3f} recall={same[chosen].sum() / len(data.gold):.3f} "

@@ -1,6 +1,6 @@
 """Training speed on one GPU: rows/s with all losses, loader and optimiser included, beside the card's matmul peak.
 
-    python benchmarks/training_gpu.py [--shape base minilm] [--rows 32 256] [--compile]
+    python benchmarks/training_gpu.py [--shape base minilm] [--rows 32 256]
 
 Synthetic rows of 96 tokens; random weights. One line a figure.
 """
@@ -49,9 +49,9 @@ def time_gpu(work, times: int) -> float:
     return start.elapsed_time(end) / 1000 / times
 
 
-def make_stepper(shape: str, preset: str, *, compiled: bool, graphs: bool) -> Stepper:
+def make_stepper(shape: str, preset: str, *, graphs: bool) -> Stepper:
     config = make_preset(preset)
-    training = dataclasses.replace(config.training, compile=compiled, graphs=graphs)
+    training = dataclasses.replace(config.training, graphs=graphs)
     settings = config.model.as_settings()
     torch.manual_seed(0)
     model = NaviModel(NaviConfig(vocab_size=VOCABULARY, **SHAPES[shape], **settings))
@@ -59,10 +59,9 @@ def make_stepper(shape: str, preset: str, *, compiled: bool, graphs: bool) -> St
     return Stepper(model, builder, dataclasses.replace(config, training=training), 1000)
 
 
-def measure(shape: str, rows: int, preset: str, peak: float, *, compiled: bool, graphs: bool, workers: int) -> None:
-    torch._dynamo.reset()
+def measure(shape: str, rows: int, preset: str, peak: float, *, graphs: bool, workers: int) -> None:
     torch.cuda.reset_peak_memory_stats()
-    stepper = make_stepper(shape, preset, compiled=compiled, graphs=graphs)
+    stepper = make_stepper(shape, preset, graphs=graphs)
     sampler = SamplerConfig(rows_per_batch=rows, tables_per_batch=min(16, max(4, rows // 16)))
     plan = plan_epoch(np.arange(ARRAYS.num_rows), ARRAYS.row_table, sampler, seed=0, epoch=0)
     plan = (plan * (1 + (WARM_UP + STEPS) // len(plan)))[: WARM_UP + STEPS]
@@ -84,7 +83,7 @@ def measure(shape: str, rows: int, preset: str, peak: float, *, compiled: bool, 
     weights = sum(p.numel() for name, p in stepper.model.named_parameters() if name.startswith("layers."))
     flops = 6 * weights * num_tokens / seconds / 1e12
     print(
-        f"training shape={shape} preset={preset} rows_per_step={rows} compile={compiled} graphs={graphs} "
+        f"training shape={shape} preset={preset} rows_per_step={rows} graphs={graphs} "
         f"rows_per_s={num_rows / seconds:.0f} row_tokens_per_s={num_tokens / 2 / seconds:.0f} tflops={flops:.0f} "
         f"share_of_peak={flops / peak:.2f} step_ms={1000 * seconds / STEPS:.1f} loader_wait={waited / seconds:.2f} "
         f"memory_gb={torch.cuda.max_memory_allocated() / 2**30:.1f} warm_up_s={warm:.0f}",
@@ -94,7 +93,7 @@ def measure(shape: str, rows: int, preset: str, peak: float, *, compiled: bool, 
 
 def measure_parts(shape: str, rows: int, preset: str) -> None:
     """Each part of a step alone, forward and backward, as shares of their sum."""
-    stepper = make_stepper(shape, preset, compiled=False, graphs=False)
+    stepper = make_stepper(shape, preset, graphs=False)
     sampler = SamplerConfig(rows_per_batch=rows, tables_per_batch=16)
     part = plan_epoch(np.arange(ARRAYS.num_rows), ARRAYS.row_table, sampler, seed=0, epoch=0)[0]
     begun = time.perf_counter()
@@ -149,7 +148,6 @@ if __name__ == "__main__":
     parser.add_argument("--shape", nargs="+", default=["base", "minilm"], choices=SHAPES)
     parser.add_argument("--rows", nargs="+", type=int, default=[32, 256])
     parser.add_argument("--preset", default="default")
-    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--no-graphs", action="store_true")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--parts", action="store_true")
@@ -159,7 +157,8 @@ if __name__ == "__main__":
     print(f"card {torch.cuda.get_device_name()} matmul_peak_tflops={card_peak:.0f} torch={torch.__version__}")
     for one in arguments.shape:
         for count in arguments.rows:
-            measure(one, count, arguments.preset, card_peak, compiled=arguments.compile,
-                    graphs=not arguments.no_graphs, workers=arguments.workers)  # fmt: skip
+            measure(
+                one, count, arguments.preset, card_peak, graphs=not arguments.no_graphs, workers=arguments.workers
+            )
         if arguments.parts:
             measure_parts(one, arguments.rows[-1], arguments.preset)

@@ -23,8 +23,8 @@ from navi.model.int8 import (
     ActivationRange,
     QuantizedLinear,
     make_trial_rows,
+    pad_rows,
     quantize_layers,
-    split_rows,
 )
 
 
@@ -189,7 +189,7 @@ def test_states_beyond_the_range_that_was_seen_get_its_ends():
 def test_each_token_goes_through_the_graph_once_with_rows_of_like_length(lengths):
     starts = torch.tensor([0, *lengths]).cumsum(0)
     seen = []
-    for places, real, segments in split_rows(Packing(2, Boundaries(starts, sum(lengths)))):
+    for places, real, segments in pad_rows(Packing(2, Boundaries(starts, sum(lengths)))):
         own = real.sum(axis=1)
         assert len(places) == 1 or places.size <= TOKENS_AT_ONCE
         assert (places.shape[1] - own < LENGTH_STEP).all()

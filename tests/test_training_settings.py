@@ -96,7 +96,7 @@ def test_an_optional_setting_can_be_switched_off():
     [
         ({"backbone": 3}, "backbone must be text, got 3"),
         ({"training": 3}, "training is a section of settings, got 3"),
-        ({"training": {"compile": 1}}, "training.compile must be true or false, got 1"),
+        ({"training": {"curves": 1}}, "training.curves must be true or false, got 1"),
         ({"training": {"clip_norm": "high"}}, "training.clip_norm must be a number, got 'high'"),
         ({"training": {"clip_norm": True}}, "training.clip_norm must be a number, got True"),
         ({"training": {"max_steps": 1.5}}, "training.max_steps must be a whole number or none, got 1.5"),

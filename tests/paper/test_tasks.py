@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navi_paper import EvaluationConfig, EvaluationData
@@ -16,7 +16,7 @@ from navi_paper.gold import name_columns
 from navi_paper.tasks import TASKS
 from navi_paper.tasks.clustering import measure_b_cubed, measure_variants
 from navi_paper.tasks.naming import list_candidates
-from navi_paper.tasks.prediction import draw_cells, find_modes, score_guesses
+from navi_paper.tasks.prediction import calibration_error, draw_cells, find_modes, score_guesses
 from navi_paper.views import permute_columns
 
 TASK = {task.name: task for task in TASKS}
@@ -309,3 +309,24 @@ def test_a_vector_is_the_mean_of_the_cells_that_are_texts_and_not_hidden(data, e
         # The oracle embeds a cell as its header, whatever the part.
         expected = encoders.oracle.draw([headers.index(header) for header in texts[table]]).mean(axis=0)
         assert vector == pytest.approx(expected, abs=2e-3)
+
+
+def measure_ece_slowly(probability, correct, num_bins):
+    """The mean over answers of the distance between confidence and accuracy of the answer's own bin."""
+    total = 0.0
+    for p in probability:
+        inside = [
+            (q, right)
+            for q, right in zip(probability, correct, strict=True)
+            if min(int(q * num_bins), num_bins - 1) == min(int(p * num_bins), num_bins - 1)
+        ]
+        total += abs(sum(q for q, _ in inside) / len(inside) - sum(right for _, right in inside) / len(inside))
+    return total / len(probability) if probability else 0.0
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=40), st.integers(1, 15))
+def test_the_calibration_error_is_that_of_a_slow_count(answers, num_bins):
+    probability, correct = [p for p, _ in answers], [right for _, right in answers]
+    found = calibration_error(np.array(probability), np.array(correct, dtype=bool), num_bins)
+    assert found == pytest.approx(measure_ece_slowly(probability, correct, num_bins), abs=1e-9)

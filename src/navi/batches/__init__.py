@@ -22,7 +22,15 @@ from navi.batches.layout import (
     Masks,
     SpecialTokens,
 )
-from navi.batches.sampler import SamplerConfig, choose_capacities, measure_capacity, plan_epoch, prefetch
+from navi.batches.sampler import (
+    SamplerConfig,
+    choose_capacities,
+    cut_rows,
+    join_rows,
+    measure_capacity,
+    plan_epoch,
+    prefetch,
+)
 
 __all__ = [
     "FIRST_SLOT",
@@ -46,7 +54,9 @@ __all__ = [
     "SpecialTokens",
     "Targets",
     "choose_capacities",
+    "cut_rows",
     "is_worth_moving",
+    "join_rows",
     "measure_capacity",
     "pack_texts",
     "plan_epoch",

@@ -92,28 +92,27 @@ def _group(strata: list[Ints], config: SamplerConfig, row_tokens: Ints | None) -
     limit, most = config.tokens_per_batch, config.tables_per_batch
     if limit is None or row_tokens is None:
         return [np.concatenate(strata[first : first + most]) for first in range(0, len(strata), most)]
-    batches: list[list[Ints]] = []
-    room = 0
-    for piece in (piece for stratum in strata for piece in _cut(stratum, row_tokens, limit)):
-        tokens = int(row_tokens[piece].sum())
-        if not batches or len(batches[-1]) == most or tokens > room:
-            batches.append([])
-            room = limit
-        batches[-1].append(piece)
-        room -= tokens
-    return [np.concatenate(batch) for batch in batches]
+    pieces = [piece for stratum in strata for piece in cut_rows(stratum, row_tokens, limit)]
+    return join_rows(pieces, row_tokens, limit, most)
 
 
-def _cut(stratum: Ints, row_tokens: Ints, limit: int) -> list[Ints]:
-    """Cut a stratum that holds more tokens than the limit; a row beyond it stands alone."""
-    pieces: list[Ints] = []
-    first = running = 0
-    for place, tokens in enumerate(row_tokens[stratum].tolist()):
-        if place > first and running + tokens > limit:
-            pieces.append(stratum[first:place])
-            first, running = place, 0
-        running += tokens
-    return [*pieces, stratum[first:]]
+def cut_rows(rows: Ints, row_tokens: Ints, max_tokens: int) -> list[Ints]:
+    """Cut rows into neighbours of no more than so many tokens together; a longer row stands alone."""
+    return join_rows(np.split(rows, len(rows)), row_tokens, max_tokens)
+
+
+def join_rows(pieces: Sequence[Ints], row_tokens: Ints, max_tokens: int, most: int | None = None) -> list[Ints]:
+    """Join neighbouring pieces while they hold no more than `max_tokens` tokens, and are no more than `most`."""
+    groups: list[list[Ints]] = []
+    left = 0
+    for piece in pieces:
+        num_tokens = int(row_tokens[piece].sum())
+        if not groups or num_tokens > left or len(groups[-1]) == most:
+            groups.append([])
+            left = max_tokens
+        groups[-1].append(piece)
+        left -= num_tokens
+    return [np.concatenate(group) for group in groups]
 
 
 def prefetch(

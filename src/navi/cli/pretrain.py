@@ -98,7 +98,6 @@ def pretrain(
     precision: Annotated[
         Literal["auto", "float32", "bfloat16"] | None, typer.Option(help="Arithmetic.", show_default="auto")
     ] = None,
-    compile_: Annotated[bool | None, typer.Option("--compile/--no-compile", help="Use torch.compile.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run stopped.")] = False,
     finish: Annotated[bool, typer.Option("--finish", help="Take a stopped run as it is; no further steps.")] = False,
     values: Annotated[
@@ -128,7 +127,6 @@ def pretrain(
                 "training.minutes": minutes,
                 "training.seed": seed,
                 "training.precision": precision,
-                "training.compile": compile_,
                 "training.keep_values": None if values else False,
                 "sampler.rows_per_batch": rows_per_batch,
                 "backbone": backbone,

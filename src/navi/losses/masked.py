@@ -24,7 +24,7 @@ def masked_segment_loss(logits_MV: Tensor, token_M: Tensor) -> tuple[Tensor, Ten
     that a step taken in parts has the same loss. The gradient is softmax(z_m), less 1 at the token itself.
     """
     if is_for_triton(logits_MV):
-        from navi.losses.kernels import cross_entropy
+        from navi.model.kernels import cross_entropy
 
         loss_M, _, best_M = cross_entropy(logits_MV, token_M)
         return loss_M.sum(), best_M == token_M

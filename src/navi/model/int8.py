@@ -161,7 +161,7 @@ class QuantizedLayers:
         queues: list[Any] = []
         with self._lock:
             try:
-                for places_BL, real_BL, segment_BL in split_rows(packing):
+                for places_BL, real_BL, segment_BL in pad_rows(packing):
                     queue = self._open_queue(places_BL.shape[1] <= SHORT_ROW)
                     if queue not in queues:
                         queues.append(queue)
@@ -177,7 +177,7 @@ class QuantizedLayers:
         return states if some_K is None else states.index_select(0, some_K)
 
 
-def split_rows(packing: Packing) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int32]]]:
+def pad_rows(packing: Packing) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int32]]]:
     """Yield rows of like length, within `TOKENS_AT_ONCE` when padded, the longest first; empty rows are in none.
 
     Of each come the places of its tokens, which of them are real, and the number of each token's segment: 0 for [CLS],
@@ -216,7 +216,7 @@ def _open_core() -> Any:
 def draw_graph(layers: Sequence[Any], config: NaviConfig, ranges: Ranges, *, short: bool) -> Any:
     """Return the graph of all layers; for short rows, attention is in eight bits as well.
 
-    It takes padded states, (B, L, D), the number of each token's segment, (B, L), as `split_rows` has it, and how many
+    It takes padded states, (B, L, D), the number of each token's segment, (B, L), as `pad_rows` has it, and how many
     tokens at the beginning of each row the last layer is for, (1,).
     """
     given = ops.parameter([-1, -1, config.hidden_size], np.float32)

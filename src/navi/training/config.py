@@ -82,8 +82,6 @@ class TrainingConfig:
     """Decides everything random: order, masks, dropout, cold parameters."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of the encoder; `auto` is bfloat16 on a GPU that has it, else float32."""
-    compile: bool = False
-    """Compile the encoder's layers with torch.compile."""
     graphs: bool | None = None
     """Make batches on the GPU, compute in half precision throughout, record the passes and replay them; None does so
     on one GPU with bfloat16."""

@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches import plan_epoch
+from navi.batches import cut_rows, join_rows, plan_epoch
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import TrainingError
 from navi.training.config import MAX_EPOCHS, PretrainConfig
@@ -87,17 +87,5 @@ def split_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, max_t
         return [rows]
     by_table = rows[np.argsort(row_table[rows], kind="stable")]
     tables = np.split(by_table, np.flatnonzero(np.diff(row_table[by_table])) + 1)
-    fitting = [part for table in tables for part in _join(np.split(table, len(table)), row_tokens, max_tokens)]
-    return _join(fitting, row_tokens, max_tokens)
-
-
-def _join(pieces: Parts, row_tokens: Ints, max_tokens: int) -> Parts:
-    """Join neighbouring pieces while they hold no more than `max_tokens`."""
-    joined = pieces[:1]
-    for piece in pieces[1:]:
-        both = np.concatenate([joined[-1], piece])
-        if row_tokens[both].sum() <= max_tokens:
-            joined[-1] = both
-        else:
-            joined.append(piece)
-    return joined
+    fitting = [part for table in tables for part in cut_rows(table, row_tokens, max_tokens)]
+    return join_rows(fitting, row_tokens, max_tokens)

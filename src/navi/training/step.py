@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +29,6 @@ from navi.batches import (
     measure_capacity,
 )
 from navi.losses import (
-    Losses,
     StepSize,
     ViewsBatch,
     compute_losses,
@@ -53,32 +53,6 @@ MEASURED_STEPS = 512
 """Steps that capacities are chosen by, at most; one that fits none of them is made on the host."""
 WARM_UP = 2
 """Batches of a capacity that run as they are before it is recorded."""
-
-
-class Objective(nn.Module):
-    """The encoder and its losses as one module."""
-
-    def __init__(
-        self, model: NaviModel, config: PretrainConfig, dtype: torch.dtype, processes: Processes | None = None
-    ) -> None:
-        super().__init__()
-        self.model, self.alignment, self.views, self.dtype = model, config.alignment, config.views, dtype
-        self.processes = processes or Processes()
-
-    def forward(self, batch: Batch | ViewsBatch, size: StepSize | None = None) -> Losses | tuple[Tensor, Tensor]:
-        """Return the losses of one batch of a step; those of views and of keeping for texts of columns."""
-        if isinstance(batch, ViewsBatch):
-            sizes = [len(share) for share in np.array_split(np.empty(len(batch.meaning)), self.processes.count)]
-            with autocast(batch.meaning.device, self.dtype):
-                gather = partial(self.processes.gather, sizes=sizes)
-                return compute_views_losses(self.model, batch, self.views, gather)
-        assert size is not None
-        device = batch.rows.token_ids.device
-        # How many tokens are read is known where the host looks at them, which would hold a GPU up.
-        read = find_read_tokens(batch, self.alignment) if device.type == "cpu" else None
-        with autocast(device, self.dtype):
-            output = self.model(batch.rows, read_tokens=read)
-            return compute_losses(self.model, output, batch, self.alignment, size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,11 +93,10 @@ class Stepper:
     ) -> None:
         self.config, self.views_config, self.views = config.training, config.views, views
         self.alignment, self.num_steps = config.alignment, num_steps
-        self.model, self.builder = model, builder
         self.processes = processes or Processes(device=choose_device())
         self.device = self.processes.device
+        self.model, self.builder = model.to(self.device), builder
         self.dtype = choose_dtype(self.config.precision, self.device)
-        self.objective = Objective(model, config, self.dtype, self.processes).to(self.device)
         self.optimizer = make_optimizer(model, self.config, lambda name: is_new(name, model.config))
         self.recorder: Recorder | None = None
         self.half: HalfCopy | None = None
@@ -132,11 +105,7 @@ class Stepper:
         # Processes divide their losses by what all of them count, which a recording cannot wait for.
         self._may_record = wanted and self.processes.count == 1
         if self._may_record and is_half:
-            self.half = HalfCopy(model, self.dtype)
-            self.half_objective = Objective(self.half.model, config, torch.float32)
-        if self.config.compile:
-            for layer in (model if self.half is None else self.half.model).layers:
-                layer.compile(dynamic=True)
+            self.half = HalfCopy(model.train(), self.dtype)
         if self.device.type == "cpu":
             for layer in model.layers:  # a signal is heard wherever Python runs, which backward alone would not
                 layer.register_full_backward_hook(lambda *_: None)
@@ -187,7 +156,7 @@ class Stepper:
     def accumulate(self, made: StepBatches, step: int) -> Tensor:
         """Put the step's gradients in place; return its `SUMS`, the norm left out. It may be done over if it fails."""
         if not self.model.training:
-            self.objective.train()
+            self.model.train()
         self.optimizer.zero_grad(set_to_none=self.recorder is None)
         sums = make_sums(len(SUMS), self.device)
         if made.capacity is not None:
@@ -228,15 +197,12 @@ class Stepper:
 
     def _learn(self, batch: Batch, size: StepSize) -> Tensor:
         """Add one batch's gradients; return its `SUMS` as far as the device knows them, the others 0."""
-        losses: Losses
-        if self.half is None:
-            losses = self.objective(batch, size)
-            torch.autograd.backward(losses.total)
-        else:  # nothing here waits for the host
-            self.half.pull()
-            losses = self.half_objective(batch, size)
-            torch.autograd.backward(losses.total)
-            self.half.push()
+        # How many tokens are read is known where the host looks at them, which would hold a GPU up.
+        read = find_read_tokens(batch, self.alignment) if self.device.type == "cpu" else None
+        with self._compute() as model:
+            output = model(batch.rows, read_tokens=read)
+            losses = compute_losses(model, output, batch, self.alignment, size)
+        self._add_gradients(losses.total)
         kind = batch.targets.kind
         found = [losses.total.detach(), losses.masked, losses.low, losses.high, losses.rows]
         found += [losses.total.new_zeros(())] * (len(MEANS) - len(found))
@@ -247,13 +213,12 @@ class Stepper:
 
     def _learn_views(self, batch: ViewsBatch) -> Tensor:
         """Add the gradients of some columns' texts; return their part of `SUMS`."""
-        if self.half is not None:
-            self.half.pull()
-        alike, kept = (self.objective if self.half is None else self.half_objective)(batch)
+        sizes = [len(share) for share in np.array_split(np.empty(len(batch.meaning)), self.processes.count)]
+        with self._compute() as model:
+            gather = partial(self.processes.gather, sizes=sizes)
+            alike, kept = compute_views_losses(model, batch, self.views_config, gather)
         weight, keep_weight = self.views_config.weight, self.views_config.keep_weight
-        torch.autograd.backward(weight * alike + keep_weight * kept)
-        if self.half is not None:
-            self.half.push()
+        self._add_gradients(weight * alike + keep_weight * kept)
         alike = alike / self.processes.count  # every process has all of it, and its own part of what is kept
         found = {"loss": weight * alike + keep_weight * kept, "views": alike, "keeping": kept}
         sums = make_sums(len(SUMS), self.device)
@@ -261,6 +226,22 @@ class Stepper:
             sums[SUMS.index(name)] = loss.detach()
         sums[SUMS.index("steps_with_views")] = 1 / self.processes.count
         return sums
+
+    @contextmanager
+    def _compute(self) -> Iterator[NaviModel]:
+        """Give the model that losses are computed with: its copy in half precision, or itself under autocast."""
+        if self.half is not None:
+            self.half.pull()
+            yield self.half.model
+            return
+        with autocast(self.device, self.dtype):
+            yield self.model
+
+    def _add_gradients(self, loss: Tensor) -> None:
+        """Add a loss's gradients to the model's; nothing here waits for the host."""
+        torch.autograd.backward(loss)
+        if self.half is not None:
+            self.half.push()
 
     def _make_seed(self, step: int, number: int) -> int:
         """Return a dropout seed that depends on the place in the run alone, so that there is no state to save."""
@@ -330,7 +311,7 @@ class HalfCopy:
     """
 
     def __init__(self, model: NaviModel, dtype: torch.dtype) -> None:
-        self.model: NaviModel = deepcopy(model).to(dtype).train()
+        self.model: NaviModel = deepcopy(model).to(dtype)
         self._whole, self._half = list(model.parameters()), list(self.model.parameters())
 
     def pull(self) -> None:

@@ -14,7 +14,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import Tensor, nn
 from transformers import BertConfig
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from navi.backbones import WEIGHTS_FILE, load_tokenizer
 from navi.batches import prefetch
@@ -127,10 +126,6 @@ class BaselineTrainer:
         self.latest: dict[str, Any] = {}
         self._row_tokens = corpus.arrays.count_row_tokens()
         self._losses: list[Tensor] = []
-        if self.config.compile:
-            for layer in baseline.modules():
-                if isinstance(layer, GradientCheckpointingLayer):  # as all layers of transformers' encoders are
-                    layer.compile(dynamic=True)
 
     def finish(self) -> None:
         """Take all steps, and report each."""

@@ -10,7 +10,6 @@ from navi.corpus.arrays import ROLE_LOW, ROLES, SegmentArrays, count_up, gather_
 from navi.randomness import fold, make_key, permute
 from navi.training.export import survey_domain
 from navi.training.validation import NO_TOKEN, read_tokens
-from navi.verbs.calibration import measure_reliability
 from navi.verbs.candidate_values import CandidateFinder, Gaps
 from navi.verbs.impute import guess_cells
 from navi_paper.data import SPLITS, EvaluationData, Task, TaskResult, draw_members
@@ -222,11 +221,22 @@ def measure_imputation(encoder: NaviTableEncoder, data: EvaluationData) -> TaskR
         {
             "accuracy": float(right.sum() / len(gaps)),
             "answered": float(answered_M.mean()),
-            "ece": measure_reliability(probability, right).ece,
+            "ece": calibration_error(probability, right),
             "brier": float(np.square(probability - right).mean()) if len(right) else 0.0,
         },
         {"probability": probability.astype(np.float32), "right": right, "role": role_M[answered_M]},
     )
+
+
+def calibration_error(probability: NDArray[np.float64], right: NDArray[np.bool_], num_bins: int = 10) -> float:
+    """Return the expected calibration error: the mean distance of confidence and accuracy in bins of equal width.
+
+    >>> calibration_error(np.array([0.9, 0.9, 0.9, 0.9]), np.array([True, True, True, False]))
+    0.15
+    """
+    bins = np.minimum((probability * num_bins).astype(np.int64), num_bins - 1)
+    gaps = np.bincount(bins, probability - right, num_bins)
+    return round(float(np.abs(gaps).sum()) / max(1, len(right)), 12)
 
 
 def hide_cells(arrays: SegmentArrays, rows: Ints, num_cells: int, seed: int) -> tuple[Gaps, Ints]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from navi.training import Domain
 from navi.verbs import candidate_values
-from navi.verbs.calibration import measure_reliability
 from navi.verbs.candidate_values import CandidateFinder, Gaps, find_groups, fit_priors
 
 FILMS = [
@@ -122,25 +119,3 @@ def test_whole_groups_are_missing_where_gaps_lack_a_companion_that_known_rows_ha
     cell, segment = np.arange(6), np.array([0, 0, 1, 1, 2, 2])
     assert find_groups(cell, segment, np.array([3, 4]), header_of).tolist() == [6, 6, 7, 7, 8, 8]
     assert find_groups(cell, segment, np.array([0, 1]), header_of).tolist() == list(range(6))
-
-
-def measure_ece_slowly(probability, correct, num_bins):
-    """The mean over answers of the distance between confidence and accuracy of the answer's own bin."""
-    total = 0.0
-    for p in probability:
-        inside = [
-            (q, right)
-            for q, right in zip(probability, correct, strict=True)
-            if min(int(q * num_bins), num_bins - 1) == min(int(p * num_bins), num_bins - 1)
-        ]
-        total += abs(sum(q for q, _ in inside) / len(inside) - sum(right for _, right in inside) / len(inside))
-    return total / len(probability) if probability else 0.0
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=40), st.integers(1, 15))
-def test_the_calibration_error_is_that_of_a_slow_count(answers, num_bins):
-    probability, correct = [p for p, _ in answers], [right for _, right in answers]
-    found = measure_reliability(np.array(probability), np.array(correct, dtype=bool), num_bins)
-    assert found.ece == pytest.approx(measure_ece_slowly(probability, correct, num_bins), abs=1e-9)
-    assert sum(found.count) == len(answers)

@@ -157,8 +157,6 @@ if __name__ == "__main__":
     print(f"card {torch.cuda.get_device_name()} matmul_peak_tflops={card_peak:.0f} torch={torch.__version__}")
     for one in arguments.shape:
         for count in arguments.rows:
-            measure(
-                one, count, arguments.preset, card_peak, graphs=not arguments.no_graphs, workers=arguments.workers
-            )
+            measure(one, count, arguments.preset, card_peak, graphs=not arguments.no_graphs, workers=arguments.workers)
         if arguments.parts:
             measure_parts(one, arguments.rows[-1], arguments.preset)

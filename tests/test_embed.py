@@ -111,16 +111,6 @@ def test_equal_rows_are_encoded_once(navi, watch):
     assert sum(counted) == 2
 
 
-def test_equal_rows_share_their_segments_whatever_the_order_of_their_cells(navi, watch):
-    counted = []
-    watch(counted.append)
-    turned = dict(reversed(ROWS[4].items()))
-    found = navi.embed_segments([ROWS[4], ROWS[3], turned])
-    assert sum(counted) == 2
-    np.testing.assert_array_equal(found[4:], found[:3][::-1])
-    np.testing.assert_allclose(found[4:], navi.embed_segments(turned), **CLOSE)
-
-
 def test_several_devices_give_what_one_gives_in_the_same_order(navi, model_dir, world):
     rows = world.catalogues[0].rows[:40]
     several = Navi.from_pretrained(model_dir, device="cpu,cpu")

@@ -6,8 +6,7 @@ import copy
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from queue import SimpleQueue
 from typing import TypeVar
@@ -91,6 +90,24 @@ class Replica:
             chosen = chosen.pin_memory() if self.device.type == "cuda" else chosen
             return self._table.index_select(0, chosen.to(self.device, non_blocking=True))
 
+    def active(self) -> AbstractContextManager[object]:
+        """Return the context in which a GPU is the one that is meant where none is named."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+
+    def fetch_later(self, taken: dict[str, Tensor]) -> Fetch:
+        """Send what was taken from the model to the host; return what waits for it."""
+        found = {name: tensor.float().to("cpu", non_blocking=True) for name, tensor in taken.items()}
+        done = torch.cuda.Event() if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        if done is not None:
+            done.record()
+
+        def fetch() -> dict[str, Floats]:
+            if done is not None:
+                done.synchronize()
+            return {name: tensor.numpy() for name, tensor in found.items()}
+
+        return fetch
+
     def _encode(self, arrays: SegmentArrays, ids_A: Ints) -> Tensor:
         lengths, index = gather_ranges(arrays.attribute_offsets, ids_A)
         packed = Sequences(
@@ -148,13 +165,16 @@ class Runner:
     ) -> dict[str, Floats]:
         """Return the asked-for embeddings in the order of `rows`: (R, D) for `ROW_PARTS`, (S, D) for the others.
 
-        Those of segments stand row after row. Rows with equal cells run once, unless a mask may tell them apart.
+        Those of segments stand row after row. Where rows alone are asked for, those with equal cells run once, unless a
+        mask may tell them apart.
         """
         unknown = set(parts) - set(PARTS)
         if unknown:
             raise ConfigError(f"Unknown part '{sorted(unknown)[0]}'. Expected some of {', '.join(PARTS)}.")
         rows = np.arange(arrays.num_rows) if rows is None else rows
-        distinct, inverse = find_distinct(arrays, rows) if mask is None else (rows, np.arange(len(rows)))
+        distinct, inverse = rows, np.arange(len(rows))
+        if mask is None and not set(parts) - set(ROW_PARTS):
+            distinct, inverse = find_distinct(arrays, rows)
         times = np.bincount(inverse, minlength=len(distinct))
         offsets = np.concatenate([[0], np.cumsum(np.diff(arrays.row_offsets)[distinct])])
         width = self.model.config.hidden_size
@@ -172,10 +192,7 @@ class Runner:
                 gathered[part][places if part in ROW_PARTS else cells] = embedded
             if progress is not None:
                 progress(int(times[places].sum()), len(rows))
-        if len(distinct) == len(rows):
-            return gathered
-        cells = match_cells(arrays, rows, distinct, inverse) if set(parts) - set(ROW_PARTS) else inverse
-        return {part: array[inverse if part in ROW_PARTS else cells] for part, array in gathered.items()}
+        return gathered if len(distinct) == len(rows) else {part: array[inverse] for part, array in gathered.items()}
 
     def run(self, arrays: SegmentArrays, rows: Ints, read: Read, *, mask: Mask | None = None) -> None:
         """Encode rows, masked if so asked, and have `read` take what it wants from each batch, on the first device."""
@@ -226,20 +243,25 @@ class Runner:
         builder = BatchBuilder(arrays, self.special, align=False)
         slots = builder.number_attributes(rows)
         on_host = on_host or mask is not None or not is_worth_moving(arrays, int(lengths.sum()))
-        idle: SimpleQueue[_Lane] = SimpleQueue()
+        idle: SimpleQueue[tuple[Replica, Tensor, BatchBuilder, AttributeSlots]] = SimpleQueue()
         for replica in replicas:
             table = replica.embed_attributes(arrays, slots.ids.numpy())
-            own = builder if on_host else builder.to(replica.device)
-            idle.put(_Lane(replica, table, own, slots if on_host else send(slots, replica.device), take, mask))
+            own = (builder, slots) if on_host else (builder.to(replica.device), send(slots, replica.device))
+            idle.put((replica, table, *own))
 
         def encode(places: Ints) -> list[tuple[Ints, Fetch]]:
             lane = idle.get()
+            replica, table, builder, slots = lane
             try:
-                return [(places, lane.encode(rows[places], int(lengths[places].sum())))]
+                with torch.inference_mode(), replica.active():
+                    layout = builder.lay_out(rows[places], int(lengths[places].sum()))
+                    packed = builder.pack_layout(layout, mask(layout) if mask else None, slots)
+                    packed = packed if builder.device.type == replica.device.type else send(packed, replica.device)
+                    return [(places, replica.fetch_later(take(replica.model, packed, table, layout)))]
             except torch.OutOfMemoryError as error:
                 if len(places) == 1:
                     raise ModelError(
-                        f"One row of {lengths[places[0]]} tokens does not fit in the memory of {lane.replica.device}. "
+                        f"One row of {lengths[places[0]]} tokens does not fit in the memory of {replica.device}. "
                         "Lower max_tokens, or use another device."
                     ) from error
                 logger.warning("Out of memory with %d rows; trying again with half as many.", len(places))
@@ -258,40 +280,6 @@ class Runner:
             last = batch
         if last is not None:
             yield last[0], last[1]()
-
-
-@dataclass(frozen=True)
-class _Lane:
-    """What a replica needs to encode the batches of one call."""
-
-    replica: Replica
-    table: Tensor
-    builder: BatchBuilder
-    slots: AttributeSlots
-    take: Take
-    mask: Mask | None
-
-    @torch.inference_mode()
-    def encode(self, rows: Ints, num_tokens: int) -> Fetch:
-        """Encode rows that have so many tokens; return what waits for the device and returns what came of it."""
-        device, on_gpu = self.replica.device, self.replica.device.type == "cuda"
-        with torch.cuda.device(device) if on_gpu else nullcontext():
-            layout = self.builder.lay_out(rows, num_tokens)
-            packed = self.builder.pack_layout(layout, self.mask(layout) if self.mask else None, self.slots)
-            if self.builder.device.type != device.type:
-                packed = send(packed, device)
-            taken = self.take(self.replica.model, packed, self.table, layout)
-            found = {name: tensor.float().to("cpu", non_blocking=True) for name, tensor in taken.items()}
-            done = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]
-            if done is not None:
-                done.record()
-
-        def fetch() -> dict[str, Floats]:
-            if done is not None:
-                done.synchronize()
-            return {name: tensor.numpy() for name, tensor in found.items()}
-
-        return fetch
 
 
 def send(group: Group, device: torch.device) -> Group:
@@ -341,21 +329,6 @@ def find_distinct(arrays: SegmentArrays, rows: Ints) -> tuple[Ints, Ints]:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return rows[first[order]], rank[inverse]
-
-
-def match_cells(arrays: SegmentArrays, rows: Ints, distinct: Ints, inverse: Ints) -> Ints:
-    """Return where each cell of `rows` stands among those of `distinct`: equal rows may order their cells otherwise."""
-
-    def sort_cells(some: Ints) -> tuple[Ints, Ints]:
-        lengths, cells = gather_ranges(arrays.row_offsets, some)
-        return lengths, np.lexsort((arrays.row_segments[cells], np.repeat(np.arange(len(some)), lengths)))
-
-    lengths, sorted_distinct = sort_cells(distinct)
-    sorted_cells = sort_cells(rows)[1]
-    places = np.empty_like(sorted_cells)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    places[sorted_cells] = sorted_distinct[gather_ranges(offsets, inverse)[1]]
-    return places
 
 
 def group_by_length(lengths: Ints, tokens_per_batch: int, batch_size: int | None = None) -> list[Ints]:

@@ -17,6 +17,7 @@ STAGES = (
     "version",
     "errors",
     "settings",
+    "storage",
     "files",
     "randomness",
     "backbones",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from navi.errors import MissingExtraError, ModelError
-from navi.files import digest_file
+from navi.files import digest_file, local_folder
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -24,11 +24,11 @@ WEIGHTS_FILE, MANIFEST_FILE = "model.safetensors", "manifest.json"
 def find_backbone(name: str | Path) -> Path:
     """Return the folder that holds a backbone's config, tokenizer and weights.
 
-    `name` is a folder, of a BERT or of a NAVI model, one of the names `navi-base` and `minilm`, or the name of a model
-    on the Hugging Face hub (from its local cache when offline). Only configuration, vocabulary and safetensors weights
-    are ever read.
+    `name` is a folder or its address, of a BERT or of a NAVI model, one of the names `navi-base` and `minilm`, or the
+    name of a model on the Hugging Face hub (from its local cache when offline). Only configuration, vocabulary and
+    safetensors weights are ever read.
     """
-    folder = Path(name)
+    folder = local_folder(Path(name))
     if folder.is_dir():
         return folder
     if str(name) == BASE_MODEL:
@@ -41,7 +41,7 @@ def find_backbone(name: str | Path) -> Path:
 def find_model(path: str | Path | None = None) -> Path:
     """Return the folder of a model: the one given, or that of `navi-base` for its name and for None."""
     is_base = path is None or (str(path) == BASE_MODEL and not Path(path).exists())
-    return BASE_FOLDER if is_base or path is None else Path(path)
+    return BASE_FOLDER if is_base or path is None else local_folder(Path(path))
 
 
 def load_tokenizer(name: str | Path) -> Tokenizer:

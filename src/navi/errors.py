@@ -6,6 +6,7 @@ NaviError
 ├── CorpusError         (ValueError)    a directory that is not a corpus, or not one this version reads
 ├── ConfigError         (ValueError)    a setting out of range, or settings that contradict each other
 ├── ModelError          (ValueError)    a model or backbone that cannot be loaded or does not fit
+├── StorageError        (RuntimeError)  an object store or a cluster that cannot be reached, or refuses
 ├── TrainingError       (RuntimeError)  a run that cannot go on
 │   └── TrainingInterrupted             a run that was asked to stop, and did
 └── MissingExtraError   (ImportError)   an optional dependency that is not installed
@@ -38,6 +39,10 @@ class ConfigError(NaviError, ValueError):
 
 class ModelError(NaviError, ValueError):
     """A model or backbone that cannot be loaded, or does not fit what it is used with."""
+
+
+class StorageError(NaviError, RuntimeError):
+    """An object store, or a cluster, that cannot be reached, or refuses."""
 
 
 class TrainingError(NaviError, RuntimeError):

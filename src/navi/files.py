@@ -1,5 +1,8 @@
 """The one way to write: aside, onto the disk, then under its name, so that nobody ever sees half of it.
 
+What goes to an object store (`navi.storage`) is written to a scratch folder first and put up whole, the file that says
+that all is there last; what comes from one is fetched whole.
+
 What is being written lies in a folder `.navi-PROCESS@HOST-…` beside its target, which its writer has locked. A killed
 writer's lock ends with it: the next one to write in the same place removes what it left, and puts a folder back that
 was moved away but not yet replaced.
@@ -7,6 +10,7 @@ was moved away but not yet replaced.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import errno
 import glob
@@ -17,12 +21,13 @@ import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from navi.errors import ConfigError, NaviError
+from navi.errors import ConfigError, NaviError, StorageError
+from navi.storage import fetch, has_remote, is_remote, list_remote, open_remote, put, remove_remote, show_address
 
 try:
     import fcntl
@@ -45,6 +50,11 @@ _AT_WORKING_FOLDER, _EXCHANGE = -100, 2  # what Linux calls AT_FDCWD and RENAME_
 @contextmanager
 def write_file(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
     """Give a path of the target's name to write to, and put the file in its place when the block ends well."""
+    if is_remote(target):
+        with scratch_folder() as folder:
+            yield folder / target.name
+            put(folder / target.name, target)
+        return
     with _writing(target) as aside:
         yield aside / target.name
         sync(aside / target.name)
@@ -54,12 +64,17 @@ def write_file(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
 
 
 @contextmanager
-def write_folder(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
+def write_folder(target: Path, *, overwrite: bool = True, last: str = "") -> Iterator[Path]:
     """Give a new folder, and put it in the target's place, at one stroke, when the block ends well.
 
     Whether a folder that is there already may be replaced, the caller decides before; one that comes meanwhile is a
-    FileExistsError without `overwrite`.
+    FileExistsError without `overwrite`. In an object store `last` says that all other files are there.
     """
+    if is_remote(target):
+        with scratch_folder() as folder:
+            yield folder
+            put_folder(folder, target, [last])
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     with _writing(target) as aside:
         new = aside / target.name
@@ -91,9 +106,10 @@ def read_json(file: Path, error: type[NaviError], remedy: str, *, checksum: bool
     A checksum in it must fit, and with `checksum` it must be there.
     """
     try:
-        if (size := file.stat().st_size) > MAX_JSON_BYTES:
+        if (size := measure(file)) > MAX_JSON_BYTES:
             raise error(f"Cannot read {file}: it has {size} bytes, more than the {MAX_JSON_BYTES} allowed. {remedy}")
-        raw = file.read_bytes()
+        with open_binary(file) as opened:
+            raw = opened.read()
         found = json.loads(raw.decode())
     except (OSError, ValueError, RecursionError) as reason:
         if isinstance(reason, error):
@@ -125,7 +141,7 @@ def append_line(file: Path, line: str) -> None:
 
 def check_target(target: Path, inputs: Iterable[Path] = (), *, overwrite: bool) -> None:
     """Refuse, before any work, to write a file where there is no folder, over what is there, and among what is read."""
-    if not target.parent.is_dir():
+    if not is_remote(target) and not target.parent.is_dir():
         raise ConfigError(f"Cannot write {target}: there is no folder {target.parent}. Make it first.")
     if target.is_dir():
         raise ConfigError(f"Cannot write {target}: it is a folder. Give the name of a file.")
@@ -134,8 +150,8 @@ def check_target(target: Path, inputs: Iterable[Path] = (), *, overwrite: bool) 
             raise ConfigError(f"Cannot write {target}: it is what is read. Give another name.")
         if path.is_dir() and path.resolve() in target.resolve().parents:
             raise ConfigError(f"Cannot write {target}: it would lie among the tables of {path}. Write it elsewhere.")
-    if os.path.lexists(target) and not overwrite:
-        raise ConfigError(f"{target} exists. Replace it with --overwrite, or give another name.")
+    if not overwrite and is_there(target):
+        raise ConfigError(f"{show_address(target)} exists. Replace it with --overwrite, or give another name.")
 
 
 def _expand(path: Path) -> list[Path]:
@@ -144,19 +160,105 @@ def _expand(path: Path) -> list[Path]:
     return list(Path(path.anchor).glob(str(path.relative_to(path.anchor)))) if is_pattern else [path]
 
 
+def open_binary(file: Path) -> IO[bytes]:
+    """Open a file to read, wherever it is."""
+    return open_remote(file) if is_remote(file) else file.open("rb")
+
+
+def is_there(path: Path) -> bool:
+    """Return whether there is a file or a folder, wherever it is."""
+    return has_remote(path) if is_remote(path) else os.path.lexists(path)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, wherever it is."""
+    remove_remote(path) if is_remote(path) else path.unlink(missing_ok=True)
+
+
+def list_folder(folder: Path) -> dict[str, Path]:
+    """Return the files of a folder, wherever it is, by name and in order of names."""
+    if is_remote(folder):
+        return {file.name: file for file in list_remote(folder) if file.parent == folder}
+    return {file.name: file for file in sorted(folder.glob("*"))}
+
+
+def measure(file: Path) -> int:
+    """Return the size of a file, wherever it is."""
+    return int(find_version(file)[0])
+
+
+def find_version(file: Path) -> tuple[int, str]:
+    """Return the size of a file, and what changes when it is written again."""
+    if not is_remote(file):
+        return file.stat().st_size, str(file.stat().st_mtime_ns)
+    facts = list_remote(file).get(file)
+    if facts is None:
+        raise StorageError(f"There is no file {show_address(file)}.")
+    return facts["size"], facts["version"]
+
+
+@contextmanager
+def local_file(path: Path) -> Iterator[Path]:
+    """Give a local file: the one given, or a copy, for a time, of the one at an address."""
+    if not is_remote(path):
+        yield path
+        return
+    with scratch_folder() as folder:
+        fetch(path, folder / path.name)
+        yield folder / path.name
+
+
+def local_folder(path: Path, *, make: bool = False) -> Path:
+    """Return a local folder: the one given, or a copy, until this process ends, of the one at an address.
+
+    Where there is nothing at the address, an empty one is made on request, else it is an error.
+    """
+    if not is_remote(path):
+        return path
+    found = list_remote(path)
+    if not found and not make:
+        raise StorageError(f"There is nothing at {show_address(path)}.")
+    stack = ExitStack()
+    atexit.register(stack.close)
+    folder = stack.enter_context(scratch_folder()) / path.name
+    folder.mkdir()
+    for file in found:
+        copy = folder / file.relative_to(path)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        fetch(file, copy)
+    return folder
+
+
+def put_folder(folder: Path, target: Path, last: Sequence[str] = (), fixed: str = "") -> None:
+    """Make the files at an address those of a local folder; those called `last` come last, and go first.
+
+    Files below a folder called `fixed` never change, and are put up once.
+    """
+    there = list_remote(target)
+    here = {target / file.relative_to(folder): file for file in sorted(folder.rglob("*")) if file.is_file()}
+    here = {path: file for path, file in here.items() if not path.name.startswith(ASIDE)}
+    kept = {path for path in here.keys() & there.keys() if fixed in path.parts}
+    rank = {name: place for place, name in enumerate(last)}
+    for path in sorted(there.keys() - kept, key=lambda path: -rank.get(path.name, -1)):
+        if path not in here or path.name in last:
+            remove_remote(path)
+    for path in sorted(here.keys() - kept, key=lambda path: rank.get(path.name, -1)):
+        put(here[path], path)
+
+
 def digest_file(file: Path) -> str:
     """Return the SHA-256 of a file's content."""
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    with open_binary(file) as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def digest_sample(file: Path) -> str:
     """Return the SHA-256 of a small file, and of pieces all over a large one, its beginning and end among them."""
-    size, piece = file.stat().st_size, SAMPLED_BYTES // NUM_SAMPLES
+    size, piece = measure(file), SAMPLED_BYTES // NUM_SAMPLES
     if size <= SAMPLED_BYTES:
         return digest_file(file)
     digest = hashlib.sha256()
-    with file.open("rb") as content:
+    with open_binary(file) as content:
         for number in range(NUM_SAMPLES):
             content.seek((size - piece) * number // (NUM_SAMPLES - 1))
             digest.update(content.read(piece))
@@ -174,7 +276,13 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def lock(target: Path, *, inside: bool = False) -> Iterator[None]:
-    """Keep a place for this process, by a file beside or inside it; another process at work there is a clear error."""
+    """Keep a place for this process, by a file beside or inside it; another process at work there is a clear error.
+
+    Object stores have no locks: there nothing is checked.
+    """
+    if is_remote(target):
+        yield
+        return
     file = target / LOCK_FILE if inside else target.with_name(f"{LOCK_FILE}-{target.name}")
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
@@ -204,6 +312,8 @@ def was_locked(folder: Path) -> bool:
 
 def remove_leftovers(folder: Path) -> None:
     """Clear away what killed writers have left in a folder; put back what one had only moved away."""
+    if is_remote(folder):
+        return
     for left in (*folder.glob(f"{ASIDE}*@*"), *folder.glob(f"{LOCK_FILE}-*")):
         with suppress(OSError):  # others may clear away, too
             descriptor = os.open(left, os.O_RDONLY)

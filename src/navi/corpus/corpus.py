@@ -16,7 +16,7 @@ from navi.backbones import load_tokenizer
 from navi.corpus.arrays import ROLES, SPLITS, Encoded, read_arrays
 from navi.corpus.prepareconfig import PrepareConfig
 from navi.errors import ConfigError, CorpusError
-from navi.files import digest_file, digest_sample, read_json, remove_leftovers
+from navi.files import digest_file, digest_sample, local_folder, read_json, remove_leftovers
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Corpus(Encoded):
 
         Small files are compared with their digests, and pieces of large ones; with `verify`, all bytes of all of them.
         """
-        folder = Path(path)
+        folder = local_folder(Path(path))
         manifest = _read_manifest(folder)
         try:
             for name, entry in manifest["files"].items():
@@ -65,7 +65,7 @@ class Corpus(Encoded):
             raise CorpusError(f"Cannot read the corpus in {folder}: {error}. {_AGAIN}") from error
         return cls(
             **vars(encoded),
-            path=folder,
+            path=Path(path),
             manifest=manifest,
             config=config,
             tokenizer=load_tokenizer(folder),

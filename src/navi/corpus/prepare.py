@@ -19,6 +19,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
@@ -38,6 +39,7 @@ from navi.errors import ConfigError, CorpusError, MissingExtraError, TableError
 from navi.files import (
     digest_file,
     digest_sample,
+    is_there,
     lock,
     remove_leftovers,
     scratch_folder,
@@ -45,6 +47,7 @@ from navi.files import (
     write_folder,
     write_json,
 )
+from navi.storage import is_remote
 from navi.tables import ReadReport, Source, find_sources, join_reasons, order_headers, read_chunks, show_path
 from navi.version import VERSION
 
@@ -134,8 +137,9 @@ def prepare(
     sources, skipped = _find_tables(paths)
     tokenizer = load_tokenizer(config.backbone)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with lock(target), write_folder(target, overwrite=overwrite) as folder:
+        if not is_remote(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        with lock(target), write_folder(target, overwrite=overwrite, last=MANIFEST_FILE) as folder:
             (folder / TOKENIZER_FILE).write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
             drafts = _draft_sources(sources, folder, config, report)
             select_tables(drafts, config)
@@ -167,19 +171,23 @@ def _check_target(target: Path, overwrite: bool) -> None:
     """Refuse a place where a corpus cannot be put without harm."""
     if target.is_dir() and not any(target.iterdir()):
         return
-    if (target / MANIFEST_FILE).is_file():
+    if is_there(target / MANIFEST_FILE):
         if not overwrite:
-            raise CorpusError(f"There is a corpus at {target} already. Set overwrite (--overwrite) to replace it.")
-    elif target.exists() or target.is_symlink():
-        raise CorpusError(f"{target} exists and is not a corpus; it will not be replaced. Choose another place.")
+            raise CorpusError(
+                f"There is a corpus at {show_path(target)} already. Set overwrite (--overwrite) to replace it."
+            )
+    elif is_there(target):
+        raise CorpusError(
+            f"{show_path(target)} exists and is not a corpus; it will not be replaced. Choose another place."
+        )
 
 
 def _find_tables(paths: Sequence[str | Path]) -> tuple[list[Source], list[tuple[Path, str]]]:
     """Return the tables, and the files left aside with the reason."""
+    is_corpus = cache(lambda folder: is_there(folder / MANIFEST_FILE))
 
     def is_part(path: Path) -> bool:
-        folder = path.parent.parent if path.parent.name == ARRAYS_FOLDER else path.parent
-        return (folder / MANIFEST_FILE).is_file()
+        return bool(is_corpus(path.parent.parent if path.parent.name == ARRAYS_FOLDER else path.parent))
 
     found = find_sources(paths)
     parts = {source.path for source in found.sources if is_part(source.path)}
@@ -198,7 +206,7 @@ _Job = tuple[Source, Path]
 
 def _draft_sources(sources: Sequence[Source], folder: Path, config: PrepareConfig, report: Progress) -> list[Draft]:
     """Return a draft of each source, sorted by name; large files come first."""
-    sizes = {source.name: source.path.stat().st_size for source in sources}
+    sizes = {source.name: source.measure()[0] for source in sources}
     ordered = sorted(sources, key=lambda source: (-sizes[source.name], source.name))
     (folder / _SCRATCH).mkdir()
     jobs = [(source, folder / _SCRATCH / f"{place}.chunks") for place, source in enumerate(ordered)]

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from navi.errors import TableError
+from navi.files import find_version, local_file
+from navi.storage import is_remote, list_remote, show_address
 from navi.tables.binary import read_arrow, read_parquet
 from navi.tables.chunk import Chunk
 from navi.tables.delimited import is_delimited, read_delimited
@@ -73,6 +75,12 @@ class Source:
     """What the second suffix promises: gzip, zstd or None."""
     sheet: str | None = None
     """The sheet of a workbook; None is its first."""
+    facts: tuple[int, str] | None = None
+    """Size and version of a file in an object store, as they were listed."""
+
+    def measure(self) -> tuple[int, str]:
+        """Return the file's size, and what changes when it is written again."""
+        return self.facts or find_version(self.path)
 
 
 @dataclass(frozen=True)
@@ -95,13 +103,17 @@ def find_sources(paths: Sequence[str | Path]) -> Sources:
     skipped: dict[Path, str] = {}
     for path in paths:
         place, sheet = split_sheet(Path(path))
-        files = list(_expand(place))
-        if place.is_file() and files[0][1] is not None:
-            raise TableError(f"Cannot read {place}: {files[0][1]}. Expected one of {known}.")
+        listed = _list_remote(place) if is_remote(place) else {}
+        files = [(file, _reason_to_skip(file)) for file in listed] if is_remote(place) else list(_expand(place))
+        is_file = place in listed or place.is_file()
+        if is_file and files[0][1] is not None:
+            raise TableError(f"Cannot read {show_address(place)}: {files[0][1]}. Expected one of {known}.")
         tables = [file for file, reason in files if reason is None]
         if not tables:
-            raise TableError(f"No tables in {place}: expected files with one of the suffixes {known}.")
-        sources = [source for file in tables for source in _list_sheets(file, sheet, place.is_file())]
+            raise TableError(f"No tables in {show_address(place)}: expected files with one of the suffixes {known}.")
+        sources = [
+            replace(source, facts=listed.get(file)) for file in tables for source in _list_sheets(file, sheet, is_file)
+        ]
         if sheet is not None and all(source.sheet is None for source in sources):
             raise TableError(f"No workbook in {place} has a sheet {sheet!r}.")
         for source in sources:
@@ -127,7 +139,7 @@ def _list_sheets(file: Path, wanted: str | None, is_named: bool) -> list[Source]
     if source.format != "excel":
         return [source]
     try:
-        with ByteStream(file) as stream, stream.open() as content:
+        with local_file(file) as copy, ByteStream(copy) as stream, stream.open() as content:
             sheets = list(Workbook(content, file).sheets)
     except TableError:
         return [source]
@@ -138,6 +150,14 @@ def _list_sheets(file: Path, wanted: str | None, is_named: bool) -> list[Source]
     if len(sheets) < 2:
         return [source]
     return [replace(source, name=f"{stem}/{sheet}", sheet=sheet) for sheet in sheets]
+
+
+def _list_remote(path: Path) -> dict[Path, tuple[int, str]]:
+    """Return the files at an address, below it, or that match it, with size and version."""
+    found = {file: (facts["size"], facts["version"]) for file, facts in list_remote(path).items()}
+    if not found:
+        raise TableError(f"Cannot read {show_address(path)}: no such file or folder, or the pattern matches no file.")
+    return found
 
 
 def _expand(path: Path) -> Iterator[tuple[Path, str | None]]:
@@ -173,7 +193,7 @@ def _walk(folder: Path) -> Iterator[tuple[Path, str | None]]:
 def _reason_to_skip(file: Path) -> str | None:
     if file.name.startswith("."):
         return "hidden file"
-    if not file.is_file():
+    if not is_remote(file) and not file.is_file():
         return "not a regular file"
     return None if _split_name(file)[1] in FORMATS else f"unknown suffix {file.suffix!r}"
 
@@ -202,8 +222,8 @@ def _name_apart(found: dict[tuple[Path, str | None], Source]) -> Iterator[Source
 
 
 def show_path(path: str | Path) -> str:
-    """Return a path as text; bytes of it that are not UTF-8 are spelled out."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """Return a path as text, an address as such; bytes of it that are not UTF-8 are spelled out."""
+    return os.fsencode(show_address(path)).decode("utf-8", "backslashreplace")
 
 
 def read_chunks(
@@ -216,19 +236,21 @@ def read_chunks(
     cells have types of their own, are put into `batches`.
     """
     report.source, report.strict = show_path(source.path), config.strict
-    most = max(MAX_CONTENT, MAX_RATIO * source.path.stat().st_size) if source.path.exists() else MAX_CONTENT
     headers: set[str] = set()
     size = 0
-    for chunk in _read_file(source, report, config, batches):
-        size += chunk.cell_value.nbytes
-        headers.update(chunk.headers)
-        if size > most:
-            raise TableError(
-                f"Cannot read {source.path}: its cells take more than {most:,} bytes, far more than the file."
-            )
-        if len(headers) > MAX_COLUMNS:
-            raise TableError(f"Cannot read {source.path}: it has more than {MAX_COLUMNS:,} columns.")
-        yield chunk
+    with local_file(source.path) as copy:
+        source = replace(source, path=copy)
+        most = max(MAX_CONTENT, MAX_RATIO * copy.stat().st_size) if copy.exists() else MAX_CONTENT
+        for chunk in _read_file(source, report, config, batches):
+            size += chunk.cell_value.nbytes
+            headers.update(chunk.headers)
+            if size > most:
+                raise TableError(
+                    f"Cannot read {report.source}: its cells take more than {most:,} bytes, far more than the file."
+                )
+            if len(headers) > MAX_COLUMNS:
+                raise TableError(f"Cannot read {report.source}: it has more than {MAX_COLUMNS:,} columns.")
+            yield chunk
 
 
 def _read_file(source: Source, report: ReadReport, config: ReadConfig, batches: Batches | None) -> Iterator[Chunk]:

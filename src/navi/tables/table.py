@@ -21,6 +21,7 @@ from pyarrow import feather
 
 from navi.errors import ConfigError, TableError
 from navi.files import write_file
+from navi.storage import is_remote
 from navi.tables.celltext import NOT_COLUMNAR
 from navi.tables.chunk import Chunk, clean_header, name_columns, to_arrow
 from navi.tables.flattening import Batches, read_columns, read_rows
@@ -376,7 +377,7 @@ def check_output(out: Path) -> None:
     """Refuse, before any work, a file that could not be written."""
     if out.suffix.lower() not in WRITERS:
         raise ConfigError(f"Cannot write {out}: its suffix must be one of {', '.join(WRITERS)}.")
-    if not out.parent.is_dir():
+    if not is_remote(out) and not out.parent.is_dir():
         raise ConfigError(f"Cannot write {out}: there is no folder {out.parent}. Make it first.")
 
 

@@ -6,12 +6,15 @@ import ctypes
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from navi.errors import ConfigError, TrainingInterrupted
+from navi.files import is_there, local_folder
+from navi.storage import is_remote, show_address
 from navi.training.checkpoint import RECORD_FILE, RunIdentity, list_checkpoints, open_folder
 from navi.training.config import PretrainConfig, make_preset
 from navi.training.export import TrainingResult
@@ -38,9 +41,13 @@ def pretrain(
     With `resume` the run in `out` goes on from its newest complete checkpoint, exactly as if it had never stopped, and
     a finished one is left as it is; without a checkpoint it begins. With `finish` that checkpoint becomes the model,
     and nothing more is learned. SIGTERM and Ctrl-C save a checkpoint and raise `TrainingInterrupted`. Without a
-    `config`, the preset is `laptop` on a CPU, else `default`. The global random state is put back afterwards.
+    `config`, the preset is `laptop` on a CPU, else `default`. The global random state is put back afterwards. Where
+    `out` is an address in an object store, the run is kept in a scratch folder, and put up with each checkpoint.
     """
-    folder, source, processes = Path(out), open_corpus(corpus), Processes.join()
+    address, source, processes = Path(out), open_corpus(corpus), Processes.join()
+    if is_remote(address) and not (resume or finish or overwrite) and is_there(address):
+        raise ConfigError(f"{show_address(address)} holds files. Resume it, overwrite it, or give another directory.")
+    folder = local_folder(address, make=True)
     settings = config or make_preset(choose_preset(processes.device))
     with ExitStack() as stack:
         stack.callback(processes.leave)
@@ -58,8 +65,9 @@ def pretrain(
         if processes.count > 1:  # several stop where all of them agree
             stack.enter_context(signals.hold())
         trainer = _set_up(source, folder, settings, processes, signals, progress)
+        trainer.address = address
         trainer.begin(checkpoints[-1] if checkpoints else None, is_last=finish)
-        return trainer.finish()
+        return replace(trainer.finish(), path=address)
 
 
 def choose_preset(device: torch.device) -> str:

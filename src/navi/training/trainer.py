@@ -16,10 +16,14 @@ from torch import Tensor
 from navi.backbones import check_vocabulary
 from navi.batches import BatchBuilder, SpecialTokens, prefetch
 from navi.errors import MissingExtraError, TrainingError, TrainingInterrupted
+from navi.files import put_folder
 from navi.model import load_backbone
 from navi.randomness import make_key
+from navi.storage import is_remote, show_address
 from navi.training.checkpoint import (
     CHECKPOINTS,
+    RECORD_FILE,
+    STATE,
     RunIdentity,
     RunState,
     load_state,
@@ -66,6 +70,8 @@ class Trainer:
         progress: Progress | None = None,
     ) -> None:
         self.corpus, self.out, self.config, self.processes = corpus, out, config, processes
+        self.address = out
+        """Where the run belongs; in an object store it is put up whenever something is saved."""
         self.signals, self.progress = signals or StopSignals(), progress
         train_rows = corpus.rows_of("train")
         self.plan = RunPlan(corpus.arrays, train_rows, config)
@@ -122,6 +128,7 @@ class Trainer:
         with self.signals.hold():
             if self.processes.is_main:
                 remove_checkpoints(self.out)
+                self._put_up()
             self.processes.wait()
         return result
 
@@ -294,6 +301,11 @@ class Trainer:
             with writing(self.out):
                 self.log.save(self.state)
                 save_checkpoint(self.out, stepper.model, stepper.optimizer, self.state, self.identity, keep=keep)
+            self._put_up()
+
+    def _put_up(self) -> None:
+        if is_remote(self.address):
+            put_folder(self.out, self.address, (STATE, RECORD_FILE), fixed=CHECKPOINTS)
 
     def _may_agree(self) -> bool:
         """Return whether processes may wait for each other here: a GPU only where its sums are fetched anyway."""
@@ -319,7 +331,8 @@ class Trainer:
         used = " To use it as it is: --finish." if 0 < self.state.step < self.plan.num_steps else ""
         raise TrainingInterrupted(
             f"Stopped by {Signals(number).name} after step {self.state.step} of {self.plan.num_steps}; a checkpoint is "
-            f"saved in {self.out / CHECKPOINTS}. To go on: the same with resume=True (--resume).{used}",
+            f"saved in {show_address(self.address / CHECKPOINTS)}. To go on: the same with resume=True (--resume)."
+            f"{used}",
             number,
         )
 

@@ -368,8 +368,8 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
 
 def _describe_sources(sources: Sequence[Source]) -> list[dict[str, Any]]:
     """Return the name, size and time of change of each file."""
-    stats = [(source.name, source.path.stat()) for source in sources]
-    return [{"name": name, "bytes": found.st_size, "changed": found.st_mtime_ns} for name, found in stats]
+    found = [(source.name, *source.measure()) for source in sources]
+    return [{"name": name, "bytes": size, "changed": version} for name, size, version in found]
 
 
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"

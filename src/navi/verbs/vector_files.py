@@ -6,6 +6,7 @@ so on, each of so many blocks of rows; `_00003.json` says that they are complete
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,20 @@ import pyarrow.parquet as pq
 
 from navi.corpus import ROLES, Encoded
 from navi.errors import ConfigError, TableError
-from navi.files import check_target, digest_sample, lock, read_json, remove_leftovers, write_file, write_json
+from navi.files import (
+    check_target,
+    digest_sample,
+    is_there,
+    list_folder,
+    lock,
+    open_binary,
+    read_json,
+    remove_file,
+    remove_leftovers,
+    write_file,
+    write_json,
+)
+from navi.storage import is_remote, show_address
 from navi.tables import Chunk, ReadReport, Source, find_sources, read_chunks
 from navi.verbs.embed import EmbedConfig, embed_encoded, encode_ahead, group_chunks, index_cells, take_names
 
@@ -120,24 +134,25 @@ def is_folder(out: Path) -> bool:
 
 def is_whole(folder: Path) -> bool:
     """Return whether a folder has all of its shards."""
-    return (folder / WHOLE_FILE).is_file() and not (folder / BEGUN_FILE).is_file()
+    return is_there(folder / WHOLE_FILE) and not is_there(folder / BEGUN_FILE)
 
 
 def check_vectors(out: Path, inputs: Sequence[str | Path], *, overwrite: bool) -> None:
     """Refuse, before any work, a place that vectors could or should not go to, or a name of another format."""
     if out.suffix.lower() not in ("", ".parquet"):
         raise ConfigError(
-            f"Cannot write {out}: vectors go to Parquet. Let it end in .parquet, or give a folder, without a suffix."
+            f"Cannot write {show_address(out)}: vectors go to Parquet. Let it end in .parquet, or give a folder, "
+            "without a suffix."
         )
     if not is_folder(out):
         check_target(out, map(Path, inputs), overwrite=overwrite)
         return
     check_target(out / BEGUN_FILE if out.is_dir() else out, map(Path, inputs), overwrite=True)
     if is_whole(out) and not overwrite:
-        raise ConfigError(f"{out} is complete. Replace it with --overwrite, or give another name.")
-    is_ours = is_whole(out) or (out / BEGUN_FILE).is_file()
-    if out.is_dir() and any(out.iterdir()) and not is_ours:
-        raise ConfigError(f"{out} has files that are no shards of vectors. Give another name.")
+        raise ConfigError(f"{show_address(out)} is complete. Replace it with --overwrite, or give another name.")
+    is_ours = is_whole(out) or is_there(out / BEGUN_FILE)
+    if not is_ours and (is_remote(out) or out.is_dir()) and list_folder(out):
+        raise ConfigError(f"{show_address(out)} has files that are no shards of vectors. Give another name.")
 
 
 def encode_files(
@@ -234,13 +249,13 @@ class ShardPlan:
         groups: list[list[Source]] = []
         room = 0
         for source in sources:
-            size = source.path.stat().st_size
+            size = source.measure()[0]
             if size > room or not groups:
                 groups.append([])
                 room = GROUP_BYTES
             groups[-1].append(source)
             room -= size
-        files = [[source.name, source.path.stat().st_size, source.path.stat().st_mtime_ns] for source in sources]
+        files = [[source.name, *source.measure()] for source in sources]
         facts = {"format_version": FORMAT_VERSION, "model": navi.fingerprint, "kind": kind, **asdict(config)}
         facts |= {
             "precision": navi.runner.precision,
@@ -254,28 +269,34 @@ class ShardPlan:
         """Return where a piece of a group lies."""
         return self.folder / f"{group:05}-{piece:05}.parquet"
 
+    def name_record(self, group: int) -> Path:
+        """Return where it is said that a group is complete."""
+        return self.folder / f"_{group:05}.json"
+
     def begin(self, *, overwrite: bool) -> None:
         """Take possession of the folder; a finished one, and one with other contents, needs `overwrite`."""
-        self.folder.mkdir(exist_ok=True)
-        if (self.folder / BEGUN_FILE).is_file():
+        if is_there(self.folder / BEGUN_FILE):
             begun = read_json(self.folder / BEGUN_FILE, ConfigError, "Replace it with --overwrite.")
             differs = [name for name in {**begun, **self.facts} if begun.get(name) != self.facts.get(name)]
             if not differs:
                 return
             if not overwrite:
                 what = "other " + ", ".join(differs)
-                raise ConfigError(f"{self.folder} was begun with {what}. Give another folder, or --overwrite.")
-        for file in sorted(self.folder.glob("*.parquet")) + sorted(self.folder.glob("_*.json"), reverse=True):
-            file.unlink()
+                raise ConfigError(
+                    f"{show_address(self.folder)} was begun with {what}. Give another folder, or --overwrite."
+                )
+        there = list_folder(self.folder)
+        for name in [*fnmatch.filter(there, "*.parquet"), *reversed(fnmatch.filter(there, "_*.json"))]:
+            remove_file(there[name])
         write_json(self.folder / BEGUN_FILE, self.facts)
 
     def find_done(self, group: int) -> dict[str, Any] | None:
         """Return what is known of a complete group, None if it is not; a shard that has changed is an error."""
-        file = self.folder / f"_{group:05}.json"
-        if not file.is_file():
+        file = self.name_record(group)
+        if not is_there(file):
             return None
         facts = read_json(file, ConfigError, "Remove it and run again.")
-        if not all((self.folder / name).is_file() for name in facts["shards"]):
+        if not all(is_there(self.folder / name) for name in facts["shards"]):
             return None
         check_shards(self.folder, facts["shards"], "Remove it and run again.")
         return facts
@@ -284,15 +305,16 @@ class ShardPlan:
 def check_shards(folder: Path, shards: dict[str, dict[str, Any]], remedy: str) -> None:
     """Refuse shards that are not there or not as they were written."""
     for name, shard in shards.items():
-        if not (folder / name).is_file() or digest_sample(folder / name) != shard["digest"]:
-            raise ConfigError(f"The shard {folder / name} is damaged or not there. {remedy}")
+        if not is_there(folder / name) or digest_sample(folder / name) != shard["digest"]:
+            raise ConfigError(f"The shard {show_address(folder / name)} is damaged or not there. {remedy}")
 
 
 def embed_shards(
     navi: Navi, plan: ShardPlan, config: EmbedConfig, progress: RowsDone | None, *, overwrite: bool
 ) -> tuple[int, dict[str, ReadReport]]:
     """Write all shards that are not there yet; return how many vectors there are, and what reading lost."""
-    plan.folder.mkdir(exist_ok=True)
+    if not is_remote(plan.folder):
+        plan.folder.mkdir(exist_ok=True)
     with lock(plan.folder, inside=True):
         remove_leftovers(plan.folder)
         plan.begin(overwrite=overwrite)
@@ -311,7 +333,7 @@ def embed_group(navi: Navi, plan: ShardPlan, group: int, config: EmbedConfig, pr
     kind = plan.facts["kind"]
     make_lines = LineMaker(navi, kind, config)
     piece = 0
-    while plan.name_shard(group, piece).is_file():
+    while is_there(plan.name_shard(group, piece)):
         piece += 1
     blocks = encode_files(
         navi, plan.groups[group], FILE_ROWS[kind], reports, make_lines.survey, skip=piece * SHARD_BLOCKS
@@ -322,14 +344,15 @@ def embed_group(navi: Navi, plan: ShardPlan, group: int, config: EmbedConfig, pr
         piece += 1
     shards = {shard.name: _describe(shard) for shard in (plan.name_shard(group, each) for each in range(piece))}
     facts = {"shards": shards, "reports": {name: vars(report) for name, report in reports.items()}}
-    write_json(plan.folder / f"_{group:05}.json", facts)
+    write_json(plan.name_record(group), facts)
 
 
 def _describe(shard: Path) -> dict[str, Any]:
     try:
-        rows = pq.read_metadata(shard).num_rows
+        with open_binary(shard) as opened:
+            rows = pq.read_metadata(opened).num_rows
     except (pa.ArrowException, OSError) as error:
-        raise ConfigError(f"The shard {shard} is damaged: {error}. Remove it and run again.") from error
+        raise ConfigError(f"The shard {show_address(shard)} is damaged: {error}. Remove it and run again.") from error
     return {"rows": rows, "digest": digest_sample(shard)}
 
 
@@ -348,15 +371,18 @@ def finish_shards(plan: ShardPlan) -> tuple[int, dict[str, ReadReport]]:
     if not num_vectors:
         raise TableError(f"No table that was to go to {plan.folder} has any row.")
     write_json(plan.folder / WHOLE_FILE, {**plan.facts, "num_vectors": num_vectors, "shards": shards}, checksum=True)
-    for file in (*sorted(plan.folder.glob("_[0-9]*.json")), plan.folder / BEGUN_FILE):
-        file.unlink()
+    for group in range(len(plan.groups)):
+        remove_file(plan.name_record(group))
+    remove_file(plan.folder / BEGUN_FILE)
     return num_vectors, reports
 
 
 def list_shards(folder: Path) -> tuple[dict[str, Any], list[Path]]:
     """Return what is known of a finished folder of shards, and the shards in order; damage is an error."""
     if not is_whole(folder):
-        raise ConfigError(f"{folder} is not a finished folder of vectors: run `navi embed` again, which goes on.")
+        raise ConfigError(
+            f"{show_address(folder)} is not a finished folder of vectors: run `navi embed` again, which goes on."
+        )
     remedy = "Embed the files again with --overwrite."
     facts = read_json(folder / WHOLE_FILE, ConfigError, remedy)
     check_shards(folder, facts["shards"], remedy)

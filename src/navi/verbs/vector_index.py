@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
-from navi.files import lock, read_json, remove_leftovers, write_json
+from navi.files import lock, open_binary, read_json, remove_leftovers, write_json
 from navi.model.runner import Floats, Ints
+from navi.storage import is_remote
 from navi.verbs.row_similarity import FIT_ROWS, Whitening
-from navi.verbs.vector_files import VECTORS_KEY, list_shards
+from navi.verbs.vector_files import VECTORS_KEY, is_folder, list_shards
 
 if TYPE_CHECKING:
     from navi.verbs.navi import Navi
@@ -250,9 +251,9 @@ def has_vectors(path: Path) -> bool:
 
 def _find_vectors(path: Path) -> tuple[list[pq.ParquetFile], dict[str, Any]]:
     """Return the Parquet files of vectors, and what is known of these."""
-    files = list_shards(path)[1] if path.is_dir() else [path]
+    files = list_shards(path)[1] if is_folder(path) else [path]
     try:
-        opened = [pq.ParquetFile(file) for file in files]
+        opened = [pq.ParquetFile(open_binary(file) if is_remote(file) else file) for file in files]
         described = json.loads((opened[0].schema_arrow.metadata or {})[VECTORS_KEY.encode()])
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise TableError(f"{path} is not a Parquet file of vectors that `navi embed` wrote: {error}.") from error

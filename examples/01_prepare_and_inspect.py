@@ -13,10 +13,10 @@ corpus = navi.prepare(
 splits = {split: len(corpus.rows_of(split)) for split in ("train", "validation", "test", "unseen")}
 print(f"{len(corpus.tables)} tables, rows by split: {splits}\n")
 
-for table in inspect_corpus(corpus)["tables"]:
-    print(f"{table['name']}: {table['rows']} rows")
-    for column in sorted(table["columns"], key=lambda column: column["entropy"] or 0.0):
-        print(f"  {column['role']:4}  {column['entropy'] or 0.0:.2f}  {column['header']:24}  {column['examples'][:1]}")
+for table in inspect_corpus(corpus).tables:
+    print(f"{table.name}: {table.rows} rows")
+    for column in sorted(table.columns, key=lambda column: column.entropy or 0.0):
+        print(f"  {column.role:4}  {column.entropy or 0.0:.2f}  {column.header:24}  {column.examples[:1]}")
     print()
 
 print("Rows and cells lost, by reason, with file and line:", corpus.manifest["tables"][0]["places"] or "none")

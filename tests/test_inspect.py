@@ -20,8 +20,8 @@ def inspected(film_tables, prepare_config):
 
 
 def find_column(report, table, header):
-    columns = {entry["name"]: entry["columns"] for entry in report["tables"]}[table]
-    return next(column for column in columns if column["header"] == header)
+    columns = {each.name: each.columns for each in report.tables}[table]
+    return next(column for column in columns if column.header == header)
 
 
 def test_inspecting_paths_leaves_nothing_behind(film_tables, prepare_config, tmp_path, monkeypatch):
@@ -32,36 +32,36 @@ def test_inspecting_paths_leaves_nothing_behind(film_tables, prepare_config, tmp
 
 
 def test_report_is_ready_for_json_and_has_tables_and_totals(inspected):
-    assert json.loads(json.dumps(inspected, allow_nan=False)) == inspected
-    assert [(table["name"], table["rows"], len(table["columns"])) for table in inspected["tables"]] == [
+    assert json.loads(json.dumps(inspected.as_dict(), allow_nan=False)) == inspected.as_dict()
+    assert [(table.name, table.rows, len(table.columns)) for table in inspected.tables] == [
         ("amber", 60, 3),
         ("birch", 40, 3),
         ("cedar", 20, 2),
     ]
-    assert inspected["totals"]["rows"] == 120
+    assert inspected.totals["rows"] == 120
 
 
 def test_column_is_described(inspected):
     column = find_column(inspected, "birch", "releaseYear")
-    assert column["attribute"] == "release year"
-    assert (column["fill"], column["distinct"], column["role"]) == (1.0, 5, "mid")
-    assert 0 < column["entropy"] < 1
-    assert column["examples"] == ["1990", "1991", "1992"]
-    assert column["trouble"] == []
+    assert column.attribute == "release year"
+    assert (column.fill, column.distinct, column.role) == (1.0, 5, "mid")
+    assert 0 < column.entropy < 1
+    assert column.examples == ["1990", "1991", "1992"]
+    assert column.trouble == []
 
 
 def test_trouble_is_named(inspected, prepare_config, write_tables, tmp_path):
-    assert find_column(inspected, "birch", "colour")["trouble"] == ["constant"]
-    assert find_column(inspected, "amber", "title")["trouble"] == ["all different"]
+    assert find_column(inspected, "birch", "colour").trouble == ["constant"]
+    assert find_column(inspected, "amber", "title").trouble == ["all different"]
     rows = [{"id": str(number)} for number in range(30)]
     rows[0] |= {"rare": "x", "foreign": "漢字漢字"}
     rows[1] |= {"plot": "the film " * 20}
     source = write_tables(tmp_path / "in", {"amber": rows})
     report = inspect_paths([source], replace(prepare_config, max_unknown_share=None))
-    assert find_column(report, "amber", "rare")["trouble"][:2] == ["mostly empty", "constant"]
-    assert "many [UNK]" in find_column(report, "amber", "foreign")["trouble"]
-    assert "often cut" in find_column(report, "amber", "plot")["trouble"]
-    (example,) = find_column(report, "amber", "plot")["examples"]
+    assert find_column(report, "amber", "rare").trouble[:2] == ["mostly empty", "constant"]
+    assert "many [UNK]" in find_column(report, "amber", "foreign").trouble
+    assert "often cut" in find_column(report, "amber", "plot").trouble
+    (example,) = find_column(report, "amber", "plot").examples
     assert len(example) == 60
     assert example.endswith("…")
 
@@ -76,8 +76,8 @@ def test_column_with_too_few_cells_that_train_has_no_entropy(prepare_config, wri
             break
     report = inspect_corpus(corpus)
     rare, same = find_column(report, "amber", "rare"), find_column(report, "amber", "same")
-    assert (rare["entropy"], rare["trouble"][-1]) == (None, trouble)
-    assert (same["entropy"], same["trouble"]) == (0.0, ["constant"])
+    assert (rare.entropy, rare.trouble[-1]) == (None, trouble)
+    assert (same.entropy, same.trouble) == (0.0, ["constant"])
     assert find_column(report, "birch", "same") == same
 
 
@@ -85,12 +85,12 @@ def test_one_cell_of_an_unseen_table_has_no_entropy(prepare_config, write_tables
     many = [{"id": str(number)} for number in range(30)]
     source = write_tables(tmp_path / "in", {"amber": many, "birch": [{"id": "x"}]})
     report = inspect_paths([source], replace(prepare_config, unseen_tables=("birch",)))
-    assert find_column(report, "birch", "id")["entropy"] is None
+    assert find_column(report, "birch", "id").entropy is None
 
 
 def test_tables_left_out_are_listed(film_tables, prepare_config):
     report = inspect_paths([film_tables], replace(prepare_config, largest_tables=2))
-    assert [(table["name"], table["dropped"]) for table in report["left_out"]] == [
+    assert [(table.name, table.dropped) for table in report.left_out] == [
         ("cedar", {"table not among the largest": 20})
     ]
 
@@ -161,13 +161,13 @@ def test_trouble_is_shown_however_wide_the_terminal(width, corpus, navi_command,
 def test_columns_stand_in_the_order_of_the_file_and_those_without_a_name_are_flagged(prepare_config, tmp_path):
     (tmp_path / "a.csv").write_text("year,,title,plot\n1995,x,,\n1985,y,Ran,\n")
     (tmp_path / "b.csv").write_text("title,year\nHeat,1995\n")
-    found = inspect_paths([tmp_path], prepare_config)["tables"]
-    assert [[column["header"] for column in table["columns"]] for table in found] == [
+    found = inspect_paths([tmp_path], prepare_config).tables
+    assert [[column.header for column in table.columns] for table in found] == [
         ["year", "column_2", "title"],
         ["title", "year"],
     ]
-    assert "unnamed" in found[0]["columns"][1]["trouble"]
-    assert found[0]["notes"] == ["columns without a name: column_2", "columns without any cell: plot"]
+    assert "unnamed" in found[0].columns[1].trouble
+    assert found[0].notes == ["columns without a name: column_2", "columns without any cell: plot"]
 
 
 def test_one_sheet_of_a_workbook_may_be_chosen(prepare_config, tmp_path, navi_command):

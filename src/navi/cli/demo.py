@@ -136,8 +136,8 @@ def demo(
 ) -> None:
     """Show everything on film catalogues that it makes itself, in minutes on a laptop."""
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
-    sizes = {"num_catalogues": catalogues, "num_rows": rows}
-    run = Demo(folder=folder, screen=screen, seed=seed, minutes=minutes, backbone=backbone, **sizes)
+    run = Demo(folder=folder, screen=screen, seed=seed, minutes=minutes, backbone=backbone)
+    run.num_catalogues, run.num_rows = catalogues, rows
     check_folder(folder)
     for number, (title, take_step) in enumerate(STEPS.items(), start=1):
         screen.summarise("", make_heading(f"{number}. {title}"))
@@ -221,7 +221,7 @@ def show_corpus(run: Demo) -> None:
     from navi.corpus import inspect_corpus
 
     found = inspect_corpus(run.corpus)
-    run.screen.summarise(list_tables(found), *describe_table(found["tables"][0], run.screen.results.width))
+    run.screen.summarise(list_tables(found), *describe_table(found.tables[0], run.screen.results.width))
 
 
 def learn(run: Demo) -> None:

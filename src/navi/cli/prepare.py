@@ -32,7 +32,7 @@ from navi.settings import override, read_settings
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from navi.corpus import Corpus, PrepareConfig
+    from navi.corpus import Corpus, InspectedTable, Inspection, PrepareConfig
     from navi.tables import ReadReport
     from navi.tables import Table as TableInMemory
 
@@ -84,66 +84,68 @@ def inspect(
             found = inspect_paths(
                 pick_sheet(paths, sheet), make_prepare_config(config, backbone=backbone), follow_preparing(meter)
             )
-    known = {entry["name"]: entry for entry in found["tables"]}
+    known = {each.name: each for each in found.tables}
     for name in set(table or ()) - known.keys():
         raise TableError(f"There is no table '{name}'. Expected one of {', '.join(known)}.")
     if table:
-        found["tables"] = [entry for name, entry in known.items() if name in table]
-    screen.answer_json(found)
+        found = replace(found, tables=[each for name, each in known.items() if name in table])
+    screen.answer_json(found.as_dict())
     if short:
         screen.answer(list_tables(found))
     else:
-        for entry in found["tables"]:
-            screen.answer(*describe_table(entry, screen.results.width))
+        for each in found.tables:
+            screen.answer(*describe_table(each, screen.results.width))
     screen.answer(*_describe_rest(found))
 
 
-def describe_table(entry: dict[str, Any], width: int) -> list[Any]:
+def describe_table(table: InspectedTable, width: int) -> list[Any]:
     """Return a table of the columns of one table, each on one line, and what else is to be said of it."""
-    title = f"{entry['name']}: {count_things(entry['rows'], 'row')}, {count_things(len(entry['columns']), 'column')}"
+    title = f"{table.name}: {count_things(table.rows, 'row')}, {count_things(len(table.columns), 'column')}"
     described = [
         {
-            "header": shorten(column["header"], 24),
-            "attribute": shorten(column["attribute"], 16),
-            "fill": format_share(column["fill"]),
-            "distinct": format_count(column["distinct"]),
-            "entropy": format_loss(column["entropy"]),
-            "role": UNDECIDED if column["entropy"] is None else column["role"],
-            "tokens": f"{column['mean_tokens']:.1f}",
-            "trouble": ", ".join(column["trouble"]),
-            "examples": " | ".join(column["examples"]),
+            "header": shorten(column.header, 24),
+            "attribute": shorten(column.attribute, 16),
+            "fill": format_share(column.fill),
+            "distinct": format_count(column.distinct),
+            "entropy": format_loss(column.entropy),
+            "role": UNDECIDED if column.entropy is None else column.role,
+            "tokens": f"{column.mean_tokens:.1f}",
+            "trouble": ", ".join(column.trouble),
+            "examples": " | ".join(column.examples),
         }
-        for column in entry["columns"]
+        for column in table.columns
     ]
     columns = COLUMNS if width >= NARROW else NARROW_COLUMNS
     taken = [max(len(name), *(len(cells[name]) for cells in described)) for name in columns[:-1]]
     room = max(8, width - sum(taken) - 3 * len(columns))
     rows = [[*(cells[name] for name in columns[:-1]), shorten(cells["examples"], room)] for cells in described]
-    lines = [f"  {what}: {_join(entry[what])}" for what in ("dropped", "cells") if entry[what]]
-    lines += [f"    {place}" for places in entry["places"].values() for place in places[:NUM_PLACES]]
+    lines = [
+        f"  {what}: {_join(counts)}" for what, counts in (("dropped", table.dropped), ("cells", table.cells)) if counts
+    ]
+    lines += [f"    {place}" for places in table.places.values() for place in places[:NUM_PLACES]]
     if "trouble" not in columns:
         lines += [f"  {cells['header']}: {cells['trouble']}" for cells in described if cells["trouble"]]
-    if any(column["entropy"] is None for column in entry["columns"]):
+    if any(column.entropy is None for column in table.columns):
         lines.append(f"  {UNDECIDED}: fewer than two cells to train on; add rows to tell entropy and role")
-    return [make_table(columns, rows, title=title, right=_RIGHT), *lines, *(f"  {note}" for note in entry["notes"])]
+    return [make_table(columns, rows, title=title, right=_RIGHT), *lines, *(f"  {note}" for note in table.notes)]
 
 
-def list_tables(found: dict[str, Any]) -> Table:
+def list_tables(found: Inspection) -> Table:
     """Return one line for each table."""
     rows = []
-    for entry in found["tables"]:
-        counts = (entry["rows"], len(entry["columns"]), sum(entry["dropped"].values()))
-        headers = ", ".join(column["header"] for column in entry["columns"])
-        rows.append((entry["name"], *map(format_count, counts), headers))
+    for table in found.tables:
+        counts = (table.rows, len(table.columns), sum(table.dropped.values()))
+        headers = ", ".join(column.header for column in table.columns)
+        rows.append((table.name, *map(format_count, counts), headers))
     return make_table(("table", "rows", "columns", "dropped", "headers"), rows, right=_RIGHT)
 
 
-def _describe_rest(found: dict[str, Any]) -> list[str]:
+def _describe_rest(found: Inspection) -> list[str]:
     """Return the totals, and what did not become a table."""
     counted = ("tables", "rows", "cells", "columns", "headers", "attributes", "segments", "tokens")
-    totals = ", ".join(f"{format_count(found['totals'][name])} {name}" for name in counted)
-    left_out = [f"Left out: {entry['name']} ({_join(entry['dropped']) or 'no rows'})" for entry in found["left_out"]]
-    skipped = [f"Skipped: {entry['path']} ({entry['reason']})" for entry in found["skipped"]]
+    totals = ", ".join(f"{format_count(found.totals[name])} {name}" for name in counted)
+    left_out = [f"Left out: {each.name} ({_join(each.dropped) or 'no rows'})" for each in found.left_out]
+    skipped = [f"Skipped: {entry['path']} ({entry['reason']})" for entry in found.skipped]
     return [f"In all {totals}.", *left_out, *skipped]
 
 

@@ -2,7 +2,7 @@
 
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLE_MID, ROLES, SPLITS, ColumnSummary, Encoded, SegmentArrays
 from navi.corpus.attributes import AttributeMapping, canonicalise, load_attributes
-from navi.corpus.corpus import Corpus, inspect_corpus
+from navi.corpus.corpus import Corpus, InspectedColumn, InspectedTable, Inspection, inspect_corpus
 from navi.corpus.encode import RowEncoder
 from navi.corpus.prepare import ProgressEvent, inspect_paths, prepare
 from navi.corpus.prepareconfig import PrepareConfig
@@ -17,6 +17,9 @@ __all__ = [
     "ColumnSummary",
     "Corpus",
     "Encoded",
+    "InspectedColumn",
+    "InspectedTable",
+    "Inspection",
     "PrepareConfig",
     "ProgressEvent",
     "RowEncoder",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,33 +109,87 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def inspect_corpus(corpus: Corpus) -> dict[str, Any]:
-    """Return tables, their columns and the totals of a corpus, ready for JSON."""
-    entries = [table for table in corpus.manifest["tables"] if table["kept"]]
-    begins = np.searchsorted(corpus.arrays.column_table, np.arange(len(entries) + 1))
-    shared = ("name", "read", "dropped", "places", "notes")
-    left_out = [table for table in corpus.manifest["tables"] if not table["kept"]]
-    return {
-        "tables": [
-            {"name": entry["name"], "rows": entry["kept"]}
-            | {"columns": _describe_columns(corpus, entry, range(begin, end))}
-            | {name: entry[name] for name in (*shared, "cells", "splits")}
-            for entry, (begin, end) in zip(entries, pairwise(begins), strict=True)
-        ],
-        "left_out": [{name: entry[name] for name in shared} for entry in left_out],
-        "skipped": corpus.manifest["skipped"],
-        "totals": corpus.manifest["totals"],
-    }
+@dataclass(frozen=True, kw_only=True)
+class InspectedColumn:
+    """What is known of a column."""
+
+    header: str
+    attribute: str
+    fill: float
+    """Share of the table's rows that have a cell."""
+    distinct: int
+    """Number of distinct values."""
+    entropy: float | None
+    """Normalised entropy; None with fewer than two cells that train."""
+    role: str
+    mean_tokens: float
+    """Tokens of a value, on average."""
+    unknown: float
+    """Share of [UNK] among them."""
+    cut: float
+    """Share of cells whose value was cut."""
+    examples: list[str]
+    """The most frequent values."""
+    trouble: list[str]
+    """What may be wrong: `constant`, `mostly empty` and the like."""
 
 
-def _describe_columns(corpus: Corpus, entry: Mapping[str, Any], columns: Iterable[int]) -> list[dict[str, Any]]:
-    """Return the columns of a table in the order of its source."""
-    place = {header: place for place, header in enumerate(entry["headers"])}
-    described = [_describe_column(corpus, column) for column in columns]
-    return sorted(described, key=lambda column: place.get(column["header"], len(place)))
+@dataclass(frozen=True, kw_only=True)
+class InspectedTable:
+    """A table, its columns in the order of its source, and what reading it lost, by reason."""
+
+    name: str
+    rows: int
+    """Rows in the corpus."""
+    columns: list[InspectedColumn]
+    read: int
+    """Rows in the source."""
+    dropped: dict[str, int]
+    cells: dict[str, int]
+    """Cells lost or changed."""
+    splits: dict[str, int]
+    places: dict[str, list[str]]
+    """Where rows and cells were lost, as `file:line: detail`."""
+    notes: list[str]
 
 
-def _describe_column(corpus: Corpus, column: int) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """What tables or a corpus look like."""
+
+    tables: list[InspectedTable]
+    left_out: list[InspectedTable]
+    """Tables without a row in the corpus."""
+    skipped: list[dict[str, str]]
+    """Path of each file that is no table, and the reason."""
+    totals: dict[str, int]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return everything ready for JSON."""
+        return asdict(self)
+
+
+def inspect_corpus(corpus: Corpus) -> Inspection:
+    """Return tables, their columns and the totals of a corpus."""
+    tables: list[InspectedTable] = []
+    left_out: list[InspectedTable] = []
+    for entry in corpus.manifest["tables"]:
+        columns: Iterable[int] = ()
+        if entry["kept"]:
+            columns = range(*np.searchsorted(corpus.arrays.column_table, [len(tables), len(tables) + 1]))
+        place = {header: place for place, header in enumerate(entry["headers"])}
+        described = [_inspect_column(corpus, column) for column in columns]
+        inspected = InspectedTable(
+            rows=entry["kept"],
+            columns=sorted(described, key=lambda column: place.get(column.header, len(place))),
+            **{name: entry[name] for name in ("name", "read", "dropped", "cells", "splits", "places", "notes")},
+        )
+        (tables if entry["kept"] else left_out).append(inspected)
+    manifest = corpus.manifest
+    return Inspection(tables=tables, left_out=left_out, skipped=manifest["skipped"], totals=manifest["totals"])
+
+
+def _inspect_column(corpus: Corpus, column: int) -> InspectedColumn:
     arrays, facts = corpus.arrays, corpus.columns
     header = corpus.headers[arrays.column_header[column]].as_py()
     examples = [corpus.values[value].as_py() for value in facts.examples[column] if value >= 0]
@@ -151,16 +204,16 @@ def _describe_column(corpus: Corpus, column: int) -> dict[str, Any]:
         # Its diversity does not show: the role is low for want of another cell.
         "one cell that trains": facts.entropy_cells[column] == 1,
     }
-    return {
-        "header": header,
-        "attribute": corpus.attributes[arrays.column_attribute[column]].as_py(),
-        "fill": float(facts.fill[column]),
-        "distinct": int(facts.distinct[column]),
-        "entropy": float(facts.entropy[column]) if facts.entropy_cells[column] > 1 else None,
-        "role": ROLES[arrays.column_role[column]],
-        "mean_tokens": float(facts.mean_tokens[column]),
-        "unknown": float(facts.unknown[column]),
-        "cut": float(facts.cut[column]),
-        "examples": [text if len(text) <= LONGEST_EXAMPLE else text[: LONGEST_EXAMPLE - 1] + "…" for text in examples],
-        "trouble": [name for name, holds in signs.items() if holds],
-    }
+    return InspectedColumn(
+        header=header,
+        attribute=corpus.attributes[arrays.column_attribute[column]].as_py(),
+        fill=float(facts.fill[column]),
+        distinct=int(facts.distinct[column]),
+        entropy=float(facts.entropy[column]) if facts.entropy_cells[column] > 1 else None,
+        role=ROLES[arrays.column_role[column]],
+        mean_tokens=float(facts.mean_tokens[column]),
+        unknown=float(facts.unknown[column]),
+        cut=float(facts.cut[column]),
+        examples=[text if len(text) <= LONGEST_EXAMPLE else text[: LONGEST_EXAMPLE - 1] + "…" for text in examples],
+        trouble=[name for name, holds in signs.items() if holds],
+    )

@@ -31,7 +31,15 @@ from numpy.typing import NDArray
 from navi.backbones import load_tokenizer
 from navi.corpus.arrays import SPLITS, TEST, TRAIN, UNSEEN, VALIDATION, Encoded, FolderStore
 from navi.corpus.attributes import load_attributes
-from navi.corpus.corpus import ARRAYS_FOLDER, FORMAT_VERSION, MANIFEST_FILE, TOKENIZER_FILE, Corpus, inspect_corpus
+from navi.corpus.corpus import (
+    ARRAYS_FOLDER,
+    FORMAT_VERSION,
+    MANIFEST_FILE,
+    TOKENIZER_FILE,
+    Corpus,
+    Inspection,
+    inspect_corpus,
+)
 from navi.corpus.encode import EncodedChunk, Merger, RowEncoder
 from navi.corpus.hashing import Hashes, hash_text, hash_texts, mix
 from navi.corpus.prepareconfig import PrepareConfig
@@ -161,7 +169,7 @@ def prepare(
 
 def inspect_paths(
     paths: Sequence[str | Path], config: PrepareConfig | None = None, progress: Progress | None = None
-) -> dict[str, Any]:
+) -> Inspection:
     """Return what `inspect_corpus` says of the corpus that these paths would give; nothing is left on disk."""
     with scratch_folder() as folder:
         return inspect_corpus(prepare(paths, folder / "corpus", config, progress))

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, NDArray[Any]]
 Columns = Any
 """A record array of columns with what they mean: `number`, `table`, `header`, `concept`."""
-SPLITS = ("test", "unseen")
-"""What is measured: rows of known tables, and tables that no model has seen."""
+SPLITS = ("test", "validation_tables", "unseen")
+"""What is measured: rows of known tables, and tables that no model has seen: some to choose by, some to judge by."""
 ROWS_AT_ONCE = 2048
 """Rows whose cells' embeddings are held at a time: bounds memory."""
 NUMBER = r"^[-+]?[$€£]?\s?((\d+|\d{1,3}(,\d{3})+)(\.\d*)?|\.\d+)([eE][-+]?\d{1,2})?\s?%?$"
@@ -42,7 +42,7 @@ class EvaluationConfig:
     """Rows of one run of a task."""
     runs: int = 8
     """Runs of row classification, each with other rows."""
-    column_rows: int = 200
+    column_rows: int = 64
     """Rows that a column's embedding is averaged over, at most."""
     hidden_share: float = 0.25
     """Share of a row's headers, or values, hidden for a prediction; at least one."""

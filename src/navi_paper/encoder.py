@@ -32,8 +32,8 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float32]
 PARTS = ("rows", "means", "headers", "values", "segments")
 """What can be asked for: the embedding of a row, the mean of its segments, and three vectors a cell."""
-PREDICTS_TOKENS, IMPUTES, IN_VARIANTS = "predicts tokens", "imputes", "in variants"
-"""Abilities: predicting hidden tokens; imputing with probabilities; being measured without some columns, too."""
+PREDICTS_TOKENS, EMBEDS_TEXTS, IN_VARIANTS = "predicts tokens", "embeds texts", "in variants"
+"""Abilities: predicting hidden tokens; texts beside numbers as features; being measured without some columns, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +99,10 @@ class TableEncoder(ABC):
         """Return what `read` makes of the logits at each hidden token: (T, …), NaN where the cell had no room."""
         raise ModelError(f"{self.name} cannot predict tokens.")
 
-    def reconstruct(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> Floats:
-        """Return the cosine of each hidden field, header and value, as predicted with the field as it is: (H,)."""
+    def reconstruct(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> tuple[Floats, Floats]:
+        """Return each hidden field, header and value, as predicted and as it is: (H, D) each."""
         predicted, true = (self._embed_fields(arrays, rows, each)[hidden.cells] for each in (hidden, None))
-        norms = np.linalg.norm(predicted, axis=1) * np.linalg.norm(true, axis=1)
-        cosines: Floats = (predicted * true).sum(axis=1) / np.maximum(norms, 1e-12)
-        return cosines
+        return predicted, true
 
     def _embed_fields(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden | None) -> Floats:
         """Return the mean over each cell's header and value tokens: (C, D)."""
@@ -149,17 +147,25 @@ def scatter(count: int, pieces: Sequence[tuple[Ints, NDArray[Any]]]) -> Floats:
 class NaviTableEncoder(TableEncoder):
     """A NAVI model; it is given attributes, except those of headers hidden blind."""
 
-    abilities = frozenset({PREDICTS_TOKENS, IMPUTES, IN_VARIANTS})
+    abilities = frozenset({PREDICTS_TOKENS, EMBEDS_TEXTS, IN_VARIANTS})
 
     def __init__(self, runner: Runner, *, name: str = "navi") -> None:
         self.name, self.runner = name, runner
 
     @classmethod
     def from_folder(
-        cls, path: str | Path, *, name: str = "navi", device: str | None = None, precision: str | None = None
+        cls,
+        path: str | Path,
+        *,
+        name: str = "navi",
+        device: str | None = None,
+        precision: str | None = None,
+        plain: bool = False,
     ) -> Self:
-        """Open a model directory that `navi pretrain` wrote."""
+        """Open a model directory that `navi pretrain` wrote; `plain` adds nothing to the states of headers and rows."""
         model, tokenizer = open_model(Path(path))
+        if plain:
+            model.config.header_attribute = model.config.row_words = False
         runner = Runner(model, SpecialTokens.of(tokenizer), devices=parse_devices(device), precision=precision)
         return cls(runner, name=name)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -18,46 +20,44 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from navi.backbones import WEIGHTS_FILE, load_tokenizer
+from navi.backbones import BASE_MODEL, WEIGHTS_FILE, load_tokenizer
 from navi.errors import ConfigError, MissingExtraError
-from navi.files import digest_file
+from navi.files import digest_file, read_json
 from navi.report import write_report
+from navi.settings import find_misfit
 from navi.training import ABLATIONS, PretrainConfig, StepReport, make_preset, pretrain
 from navi.training.checkpoint import RunIdentity
 from navi.training.run import open_corpus
 from navi.verbs.loading import CONFIG_FILE, TOKENIZER_FILE
 from navi_paper.baselines import BASELINES, load_baseline, train_baseline
 from navi_paper.baselines.base import CONFIG_FILE as BASELINE_FILE
-from navi_paper.baselines.training import describe_baseline
+from navi_paper.baselines.text import Bert, Extended
+from navi_paper.baselines.training import describe_baseline, measure_rates, set_rate
 from navi_paper.data import EvaluationConfig, EvaluationData, Task, TaskResult
 from navi_paper.encoder import PREDICTS_TOKENS, NaviTableEncoder, TableEncoder
 from navi_paper.gold import Gold
 from navi_paper.page import make_page
 from navi_paper.results import MODELS_FOLDER, Cell, Record, Results
 from navi_paper.tasks import TASKS
+from navi_paper.tasks.classification import CLASSIFIERS
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
 
 logger = logging.getLogger(__name__)
 MODELS = (
-    "bert",
-    "tapas",
-    "haetae",
-    "cm2",
-    "navi-paper",
-    "navi",
-    "navi-paper-without_attributes",
-    "navi-paper-without_segment_masking",
-    "navi-paper-without_alignment",
-    "navi-paper-random_routing",
-    "navi-without_alignment",
+    *("frozen", "bert", "bert-extended", "tapas", "haetae", "haetae-extended", "cm2"),
+    *("navi-paper", "navi", "navi-plain", "navi-from_base", "navi-paper-as_written"),
+    *(f"navi-paper-{each}" for each in ABLATIONS if each != "without_views"),
+    *("navi-without_alignment", "navi-without_views"),
 )
 """What is compared by default."""
 MODEL_FILES = (CONFIG_FILE, BASELINE_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
 """Files of a NAVI or a baseline that decide what it answers."""
 VERSIONS = ("navi-tables", "torch", "transformers", "tokenizers", "numpy", "scikit-learn")
 """Packages whose versions stand beside each figure."""
+RATES = (1e-4, 2e-4, 5e-4)
+"""Learning rates that baselines choose from."""
 NAVI_PRESETS = {"navi": "default", "navi-paper": "paper"}
 """The whole models by name, and the preset of each."""
 
@@ -73,30 +73,63 @@ class ModelSpec:
     """What is taken from it."""
     abilities: frozenset[str] = NaviTableEncoder.abilities
     """What tasks may ask of it; of an ablation, only what the paper asks of it."""
+    backbone: str | None = None
+    """What it starts from, where that is not what all others start from."""
+    as_written: bool = False
+    """Whether batches and schedule are the preset's, not those of all others."""
+    trained_as: str | None = None
+    """The model whose weights it has, where only what is read from them differs."""
+    tasks: tuple[str, ...] = ()
+    """What is measured of it; nothing named is everything."""
+
+    @property
+    def folder(self) -> str:
+        """The name of the model that is trained for it."""
+        return self.trained_as or self.name
 
 
 _ABLATED = frozenset({PREDICTS_TOKENS})
+_POOLED = ("clustering", "row_vectors", *(f"classification_{each}" for each in CLASSIFIERS))
+"""Tasks that see how headers and rows are put together."""
 _SPECS = (
-    *(ModelSpec(name=name, abilities=kind.abilities) for name, kind in BASELINES.items()),
+    *(
+        ModelSpec(name=name, abilities=kind.abilities, tasks=() if kind.learns else _POOLED)
+        for name, kind in BASELINES.items()
+    ),
     *(ModelSpec(name=name, preset=preset) for name, preset in NAVI_PRESETS.items()),
     *(
         ModelSpec(name=f"{name}-{each}", preset=preset, ablation=each, abilities=_ABLATED)
         for name, preset in NAVI_PRESETS.items()
         for each in ABLATIONS
     ),
+    *(
+        ModelSpec(name=f"{name}-extended", trained_as=name, abilities=frozenset(), tasks=_POOLED)
+        for name in ("bert", "haetae")
+    ),
+    ModelSpec(name="navi-plain", preset="default", trained_as="navi", tasks=_POOLED),
+    ModelSpec(name="navi-from_base", preset="default", backbone=BASE_MODEL),
+    ModelSpec(name="navi-paper-as_written", preset="paper", as_written=True, abilities=_ABLATED),
 )
-EPOCHS = 2
-"""Times that every model sees each training row, unless settings say otherwise, as in the paper."""
 SPECS = {spec.name: spec for spec in _SPECS}
 """All that can be compared, by name."""
 
 
-def make_config(spec: ModelSpec, shared: PretrainConfig, seed: int) -> PretrainConfig:
-    """Return a model's settings: its own model, masking and losses; backbone, batches and optimiser as for all."""
+def make_config(
+    spec: ModelSpec, shared: PretrainConfig, seed: int, rates: Mapping[str, float] | None = None
+) -> PretrainConfig:
+    """Return a model's settings: its own model, masking and losses; backbone, batches and schedule as for all.
+
+    Epochs are given, or chosen for each model by its own validation loss; `rates` has learning rates of baselines.
+    """
     own = make_preset(spec.preset, spec.ablation) if spec.preset else shared
-    # All models see each row as often, however the validation loss of one goes.
-    training = replace(shared.training, seed=seed, epochs=shared.training.epochs or EPOCHS)
-    return replace(own, backbone=shared.backbone, sampler=shared.sampler, training=training)
+    sampler, training = shared.sampler, shared.training
+    if spec.as_written:
+        sampler = replace(own.sampler, max_table_rows=shared.sampler.max_table_rows)
+        schedule = ("epochs", "learning_rate", "new_learning_rate", "weight_decay", "warmup_share")
+        training = replace(training, **{name: getattr(own.training, name) for name in schedule})
+    backbone = spec.backbone or shared.backbone
+    config = replace(own, backbone=backbone, sampler=sampler, training=replace(training, seed=seed))
+    return set_rate(config, rates[spec.folder]) if rates and spec.folder in rates else config
 
 
 def train_model(
@@ -104,15 +137,20 @@ def train_model(
 ) -> None:
     """Train a model into a folder; what is there already is taken, what was interrupted goes on."""
     if spec.preset is None:
-        train_baseline(spec.name, corpus, folder, config, progress)
+        train_baseline(spec.folder, corpus, folder, config, progress)
     else:
         pretrain(corpus, folder, config, resume=True, progress=progress)
 
 
 def load_model(spec: ModelSpec, folder: Path, *, device: str | None, precision: str | None) -> TableEncoder:
     """Return a trained model, ready to be asked."""
-    load = load_baseline if spec.preset is None else NaviTableEncoder.from_folder
-    encoder: TableEncoder = load(folder, device=device, precision=precision)
+    encoder: TableEncoder
+    if spec.preset is None:
+        baseline = load_baseline(folder, device=device, precision=precision)
+        encoder = Extended(baseline) if spec.trained_as and isinstance(baseline, Bert) else baseline
+    else:
+        plain = spec.trained_as is not None
+        encoder = NaviTableEncoder.from_folder(folder, device=device, precision=precision, plain=plain)
     encoder.name, encoder.abilities = spec.name, spec.abilities
     return encoder
 
@@ -131,6 +169,8 @@ class GridConfig:
     """Each model is trained once with each of these."""
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
     """Backbone, batches and optimiser of all models."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Learning rates of baselines, where they have their own."""
     taken: Mapping[str, Path] = field(default_factory=dict)
     """Folders of models that are taken as they are, by name."""
     device: str | None = None
@@ -175,6 +215,7 @@ def evaluate(
     tasks: Sequence[str] | None = None,
     seeds: Sequence[int] = (0,),
     pretrain: PretrainConfig | None = None,
+    rates: str | Path | None = None,
     config: EvaluationConfig | None = None,
     taken: Mapping[str, Path] | None = None,
     device: str | None = None,
@@ -185,6 +226,8 @@ def evaluate(
 
     `gold` is what people know of the corpus, or the prefix of its files; tasks that need gold are left out without it.
     `single_tables` is a file of further classifications, each of the rows of one table.
+    `rates` is a file of validation losses by corpus, baseline and learning rate: each baseline takes the rate with the
+    lowest one; `choose_rates` measures them.
     `taken` names folders of models that are not to be trained. The page is written again from all results in `out`.
     """
     for each in sorted(set(taken or {}) - set(models)):
@@ -194,12 +237,14 @@ def evaluate(
         check_taken(each, folder, opened)
     known_tasks = {task.name: task for task in TASKS}
     chosen = check_names("task", known_tasks if tasks is None else tasks, known_tasks)
+    name = name or opened.path.name
     grid_config = GridConfig(
-        name=name or opened.path.name,
+        name=name,
         models=tuple(SPECS[each] for each in check_names("model", models, SPECS)),
         tasks=tuple(task for name, task in known_tasks.items() if name in chosen),
         seeds=tuple(seeds),
         pretrain=pretrain or PretrainConfig(backbone=str(opened.config.backbone)),
+        rates=read_rates(rates, name) if rates is not None else {},
         taken=dict(taken or {}),
         device=device,
         precision=precision,
@@ -215,6 +260,23 @@ def evaluate(
         # The figures are kept: `navi report` draws them where the extra is there.
         summary.left_out["report.html"] = str(error)
     return summary
+
+
+def choose_rates(
+    corpus: Corpus | str | Path, out: str | Path, *, name: str, models: Sequence[str], pretrain: PretrainConfig
+) -> dict[str, dict[str, float]]:
+    """Return the validation loss of some baselines at each of `RATES`, trained for two epochs in the folder `out`."""
+    opened = open_corpus(corpus)
+    return {each: measure_rates(each, opened, Path(out) / name, pretrain, RATES) for each in models}
+
+
+def read_rates(file: str | Path, corpus: str) -> dict[str, float]:
+    """Return the learning rate with the lowest validation loss of each baseline that a file has for a corpus."""
+    content = read_json(Path(file), ConfigError, "Expected validation losses by corpus, baseline and rate.")
+    if misfit := find_misfit(content, dict[str, dict[str, dict[str, float]]]):
+        raise ConfigError(f"Cannot read {file}: {misfit}.")
+    found: dict[str, dict[str, float]] = content.get(corpus, {})
+    return {name: float(min(losses, key=lambda rate: losses[rate])) for name, losses in found.items() if losses}
 
 
 def check_taken(name: str, folder: Path, corpus: Corpus) -> None:
@@ -246,6 +308,7 @@ class Grid:
         self._tasks = [task for task in config.tasks if self._is_possible(task)]
         self._about = describe_origin(data, config)
         self._taken = {name: fingerprint_taken(folder) for name, folder in config.taken.items()}
+        self._weights: dict[tuple[str, int], str] = {}
 
     def run(self) -> GridSummary:
         """Measure all that is missing: first every encoder, then what was kept of them."""
@@ -276,8 +339,10 @@ class Grid:
     def _measure_arrays(self, spec: ModelSpec, seed: int) -> None:
         for task in self._list_missing(spec, seed):
             before = self._name_cell(task.after or "", spec, seed)
-            if self.results.find(before) is None:
+            found = self.results.find(before)
+            if found is None:
                 continue
+            self._weights[spec.name, seed] = str(found.about.get("weights", ""))
             arrays = self.results.load_arrays(before)
             if arrays is None:
                 self.left_out[f"{task.name} of {spec.name}"] = f"the arrays of {before} are not in the results folder"
@@ -287,10 +352,11 @@ class Grid:
     def _obtain(self, spec: ModelSpec, seed: int) -> TableEncoder:
         folder = self.config.taken.get(spec.name)
         if folder is None:
-            folder = self.results.folder / MODELS_FOLDER / self.config.name / f"{spec.name}-{seed}"
+            folder = self.results.folder / MODELS_FOLDER / self.config.name / f"{spec.folder}-{seed}"
             report = partial(self._report, f"{spec.name}: training")
             report()
-            train_model(spec, self.data.corpus, folder, make_config(spec, self.config.pretrain, seed), report)
+            train_model(spec, self.data.corpus, folder, self._configure(spec, seed), report)
+        self._weights[spec.name, seed] = fingerprint_taken(folder)[:16]
         return load_model(spec, folder, device=self.config.device, precision=self.config.precision)
 
     def _measure(self, task: Task, spec: ModelSpec, seed: int, measured: Any) -> None:
@@ -311,7 +377,7 @@ class Grid:
             measures=result.measures,
             error=f"{type(found).__name__}: {found}" if isinstance(found, Exception) else None,
             seconds=round(monotonic() - started, 3),
-            about=self._about,
+            about=self._about | {"weights": self._weights.get((spec.name, seed), "")},
         )
         self.results.add(record, result.arrays)
 
@@ -324,7 +390,8 @@ class Grid:
         return task.name not in self.left_out
 
     def _list_tasks(self, spec: ModelSpec) -> list[Task]:
-        able = [task for task in self._tasks if task.requires <= spec.abilities]
+        asked = [task for task in self._tasks if not spec.tasks or task.name in spec.tasks]
+        able = [task for task in asked if task.requires <= spec.abilities]
         names = {task.name for task in able}
         return [task for task in able if task.after is None or task.after in names]
 
@@ -344,12 +411,15 @@ class Grid:
     def _name_cell(self, task: str, spec: ModelSpec, seed: int) -> Cell:
         return Cell(corpus=self.config.name, task=task, model=spec.name, seed=seed)
 
+    def _configure(self, spec: ModelSpec, seed: int) -> PretrainConfig:
+        return make_config(spec, self.config.pretrain, seed, self.config.rates)
+
     def _digest(self, spec: ModelSpec, seed: int) -> str:
         """Return what stands for a model's settings, the corpus, its gold and the amounts looked at."""
-        config, corpus = make_config(spec, self.config.pretrain, seed), self.data.corpus
+        config, corpus = self._configure(spec, seed), self.data.corpus
         training: Any = self._taken.get(spec.name)
         if training is None and spec.preset is None:
-            training = describe_baseline(spec.name, corpus, config)
+            training = describe_baseline(spec.folder, corpus, config)
         elif training is None:
             training = RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint).describe()
         parts = [self.data.gold.fingerprint, asdict(self.data.config), training]
@@ -373,8 +443,21 @@ def fingerprint_taken(folder: Path) -> str:
     return hashlib.sha256(digests).hexdigest() if files else str(folder)
 
 
+def find_commit() -> str | None:
+    """Return the commit that this code is of, with a plus behind it if it was changed since; None outside git."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        commit, changed = (
+            subprocess.run([*git, *arguments], capture_output=True, text=True, check=True).stdout.strip()
+            for arguments in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "-uno", "."))
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{commit}+" if changed else commit
+
+
 def describe_origin(data: EvaluationData, config: GridConfig) -> dict[str, Any]:
-    """Return where a figure comes from: command, versions, device and corpus."""
+    """Return where a figure comes from: command, commit, versions, device and corpus."""
     device = config.device or ("cuda" if torch.cuda.is_available() else "cpu")
     versions = {}
     for name in VERSIONS:
@@ -382,6 +465,7 @@ def describe_origin(data: EvaluationData, config: GridConfig) -> dict[str, Any]:
             versions[name] = version(name)
     return {
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "commit": os.environ.get("NAVI_COMMIT") or find_commit(),
         "versions": {**versions, "python": platform.python_version()},
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
         "fingerprint": data.corpus.fingerprint,

@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.preprocessing import normalize
 from transformers import BertForMaskedLM, TapasForMaskedLM
 
 from navi.corpus import Corpus, PrepareConfig, prepare
@@ -29,14 +30,17 @@ from navi_paper.encoder import PARTS, Hidden, list_cells, list_hidden_tokens
 LANGUAGES = {"drama": "english", "comedy": "french", "horror": "german"}
 FAST: dict[str, Any] = {
     "sampler": {"rows_per_batch": 16, "tables_per_batch": 4},
-    "training": {"epochs": 2, "log_every": 2, "workers": 0, "learning_rate": 3e-3, "new_learning_rate": 3e-3},
+    "training": {
+        **{"epochs": 2, "log_every": 2, "workers": 0, "learning_rate": 3e-3, "new_learning_rate": 3e-3},
+        "validate_rows": 0,
+    },
 }
 EPOCHS = {"bert": 50, "tapas": 110, "haetae": 50, "cm2": 50}
 PLAIN = Template(begin=(2,), between=(9,), separator=(8,), end=(3,))
 JSON = Template(begin=(2, 5), before=(6,), between=(6, 9, 6), after=(6,), separator=(8,), end=(7, 3))
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 each_template = pytest.mark.parametrize("template", [PLAIN, JSON], ids=["plain", "json"])
-each_baseline = pytest.mark.parametrize("name", BASELINES)
+each_baseline = pytest.mark.parametrize("name", [name for name, kind in BASELINES.items() if kind.learns])
 each_guesser = pytest.mark.parametrize("name", ["bert", "tapas", "haetae"])
 each_part = pytest.mark.parametrize("part", ["header", "value"])
 
@@ -326,10 +330,11 @@ def test_the_target_does_not_move_to_meet_its_guess(make_baseline, make_arrays):
 def test_what_was_learned_by_heart_is_reconstructed(trained, make_baseline, lesson):
     rows, hidden = hide_languages(lesson)
     learned, fresh = (
-        baseline.reconstruct(lesson.arrays, rows, hidden) for baseline in (trained("cm2"), make_baseline("cm2"))
+        [normalize(each) for each in baseline.reconstruct(lesson.arrays, rows, hidden)]
+        for baseline in (trained("cm2"), make_baseline("cm2"))
     )
-    assert learned.min() > 0.9
-    assert fresh.max() < 0.7
+    assert (learned[0] * learned[1]).sum(axis=1).min() > 0.9
+    assert (fresh[0] * fresh[1]).sum(axis=1).max() < 0.7
 
 
 def test_a_number_is_read_on_a_signed_logarithmic_scale(toy_corpus, make_arrays):

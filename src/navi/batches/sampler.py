@@ -36,6 +36,8 @@ class SamplerConfig:
     """Tables that a step draws from; each gives about rows_per_batch / tables_per_batch rows."""
     tokens_per_batch: int | None = None
     """Close a batch before it holds more tokens than this, one row alone excepted; None for no such limit."""
+    max_table_rows: int | None = None
+    """Rows that a table gives to an epoch, at most, others in each epoch; None for all."""
 
     def __post_init__(self) -> None:
         if self.rows_per_batch < 1 or self.tables_per_batch < 1:
@@ -43,8 +45,9 @@ class SamplerConfig:
                 "rows_per_batch and tables_per_batch must be at least 1, "
                 f"got {self.rows_per_batch} and {self.tables_per_batch}."
             )
-        if self.tokens_per_batch is not None and self.tokens_per_batch < 1:
-            raise ConfigError(f"tokens_per_batch must be at least 1 or None, got {self.tokens_per_batch}.")
+        for name in ("tokens_per_batch", "max_table_rows"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1 or None, got {value}.")
 
     @property
     def rows_per_table(self) -> int:
@@ -61,7 +64,7 @@ def plan_epoch(
     epoch: int,
     row_tokens: Ints | None = None,
 ) -> list[Ints]:
-    """Return the rows of each batch of an epoch, every row of `rows` exactly once.
+    """Return the rows of each batch of an epoch, every row of `rows` exactly once, or `max_table_rows` of a table.
 
     Each table's rows are shuffled and cut into nearly equal strata; stratum i of n gets a random place in the i-th
     n-th of the epoch, so that large and small tables alike are spread over all of it. `row_table` and `row_tokens`
@@ -79,7 +82,7 @@ def plan_epoch(
     tables, first = np.unique(table_of_row[by_table], return_index=True)
     for table, places_of_table in zip(tables, np.split(by_table, first[1:]), strict=True):
         table_key = int(fold(key, np.array([table], np.int64))[0])
-        members = rows[places_of_table][permute(table_key, len(places_of_table))]
+        members = rows[places_of_table][permute(table_key, len(places_of_table))][: config.max_table_rows]
         count = -(-len(members) // config.rows_per_table)
         strata.extend(np.array_split(members, count))
         places.append((np.arange(count) + uniform(fold(table_key, np.arange(count) + len(members)))) / count)

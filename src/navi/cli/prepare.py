@@ -165,6 +165,9 @@ def prepare(
     unseen_tables: Annotated[
         str | None, typer.Option(metavar="N|NAMES", help="Tables kept out of training: how many, or which (a,b).")
     ] = None,
+    validation_tables: Annotated[
+        str | None, typer.Option(metavar="N|NAMES", help="Tables kept out of training to choose settings on.")
+    ] = None,
     largest_tables: Annotated[int | None, typer.Option(metavar="N", help="Keep the N tables with most rows.")] = None,
     total_rows: Annotated[int | None, typer.Option(metavar="N", help="Sample down to N rows in all.")] = None,
     max_value_tokens: Annotated[
@@ -188,7 +191,8 @@ def prepare(
         backbone=backbone,
         seed=seed,
         attributes=attributes,
-        unseen_tables=parse_unseen(unseen_tables),
+        unseen_tables=parse_tables(unseen_tables),
+        validation_tables=parse_tables(validation_tables),
         largest_tables=largest_tables,
         total_rows=total_rows,
         max_value_tokens=max_value_tokens,
@@ -224,10 +228,10 @@ def make_prepare_config(file: Path | None, *, strict: bool = False, **flags: Any
     return replace(config, read=read, **{name: value for name, value in flags.items() if value is not None})
 
 
-def parse_unseen(text: str | None) -> int | tuple[str, ...] | None:
-    """Return how many tables are to stay unseen, or their names.
+def parse_tables(text: str | None) -> int | tuple[str, ...] | None:
+    """Return how many tables are to be kept out, or their names.
 
-    >>> parse_unseen("3"), parse_unseen("reelbase, filmhub")
+    >>> parse_tables("3"), parse_tables("reelbase, filmhub")
     (3, ('reelbase', 'filmhub'))
     """
     if text is None or text.strip().isdecimal():

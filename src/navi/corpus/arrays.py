@@ -22,9 +22,9 @@ from navi.errors import CorpusError
 ROLES = ("mid", "low", "high")
 """Names of the role codes in `SegmentArrays.column_role`."""
 ROLE_MID, ROLE_LOW, ROLE_HIGH = 0, 1, 2
-SPLITS = ("train", "validation", "test", "unseen")
-"""Names of the split codes in `Encoded.row_split`."""
-TRAIN, VALIDATION, TEST, UNSEEN = range(4)
+SPLITS = ("train", "validation", "test", "unseen", "validation_tables")
+"""Names of the split codes in `Encoded.row_split`; the last two are tables kept out of training whole."""
+TRAIN, VALIDATION, TEST, UNSEEN, VALIDATION_TABLES = range(5)
 
 
 @dataclass(frozen=True, kw_only=True)

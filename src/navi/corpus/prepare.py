@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.backbones import load_tokenizer
-from navi.corpus.arrays import SPLITS, TEST, TRAIN, UNSEEN, VALIDATION, Encoded, FolderStore
+from navi.corpus.arrays import SPLITS, TEST, TRAIN, UNSEEN, VALIDATION, VALIDATION_TABLES, Encoded, FolderStore
 from navi.corpus.attributes import load_attributes
 from navi.corpus.corpus import (
     ARRAYS_FOLDER,
@@ -112,8 +112,8 @@ class Draft:
     """Why reading ended early, or None."""
     dropped: Counter[str] = field(default_factory=Counter)
     """Encoded rows that are left out, by reason."""
-    is_unseen: bool = False
-    """Whether the whole table is kept out of training."""
+    held_out: int | None = None
+    """The split of all rows of a table that is kept out of training whole."""
 
     @property
     def name(self) -> str:
@@ -366,9 +366,9 @@ def select_tables(drafts: Sequence[Draft], config: PrepareConfig) -> None:
         reasons = join_reasons([draft.trouble or draft.report.explanation for draft in drafts])
         files = "1 file was" if len(drafts) == 1 else f"{len(drafts)} files were"
         raise CorpusError(f"No table has any row: {files} read. {reasons}")
-    unseen = choose_unseen(kept, config)
+    held_out = choose_held_out(kept, config)
     for draft in drafts:
-        draft.is_unseen = draft.name in unseen
+        draft.held_out = held_out.get(draft.name)
 
 
 def share_rows(rows: Mapping[str, int], total: int | None) -> dict[str, int]:
@@ -389,23 +389,26 @@ def share_rows(rows: Mapping[str, int], total: int | None) -> dict[str, int]:
     return quotas
 
 
-def choose_unseen(tables: Sequence[str], config: PrepareConfig) -> frozenset[str]:
-    """Return the names of the tables kept out of training: those named, or that many drawn by name and seed."""
-    chosen = config.unseen_tables
-    if isinstance(chosen, int):
-        drawn = mix(hash_texts(tables), hash_text(f"unseen {config.seed}"))
-        names = {tables[place] for place in np.argsort(drawn)[:chosen]}
-    else:
-        names = set(chosen)
-    unknown = sorted(names - set(tables))
-    if unknown:
-        raise ConfigError(
-            f"unseen_tables names {', '.join(unknown)}, which no table kept is called. "
-            f"The tables are {', '.join(sorted(tables))}."
-        )
-    if len(names) >= len(tables):
-        raise ConfigError(f"unseen_tables leaves no table to train on: {len(names)} of {len(tables)} are unseen.")
-    return frozenset(names)
+def choose_held_out(tables: Sequence[str], config: PrepareConfig) -> dict[str, int]:
+    """Return the split of each table kept out of training: those named, or so many drawn by name and seed."""
+    chosen: dict[str, int] = {}
+    for key, split in (("unseen_tables", UNSEEN), ("validation_tables", VALIDATION_TABLES)):
+        asked = getattr(config, key)
+        if isinstance(asked, int):
+            left = [name for name in tables if name not in chosen]
+            drawn = mix(hash_texts(left), hash_text(f"unseen {config.seed}")) if left else np.zeros(0)
+            asked = tuple(left[place] for place in np.argsort(drawn)[:asked])
+        if unknown := sorted(set(asked) - set(tables)):
+            raise ConfigError(
+                f"{key} names {', '.join(unknown)}, which no table kept is called. "
+                f"The tables are {', '.join(sorted(tables))}."
+            )
+        if twice := sorted(set(asked) & chosen.keys()):
+            raise ConfigError(f"{key} names {', '.join(twice)}, which unseen_tables has already.")
+        chosen |= dict.fromkeys(asked, split)
+        if len(chosen) >= len(tables):
+            raise ConfigError(f"{key} leaves no table to train on: {len(chosen)} of {len(tables)} are kept out.")
+    return chosen
 
 
 def split_rows(row_hash: Hashes, config: PrepareConfig) -> NDArray[np.int8]:
@@ -444,8 +447,8 @@ def _merge(drafts: Sequence[Draft], merger: Merger, config: PrepareConfig, repor
                 here, stays = np.split(stays, [chunk.num_rows])
                 stay = np.flatnonzero(here)
                 row_split = split_rows(chunk.row_hash, config)
-                if draft.is_unseen:
-                    row_split[:] = UNSEEN
+                if draft.held_out is not None:
+                    row_split[:] = draft.held_out
                 merger.add(chunk, row_split, stay)
                 splits += np.bincount(row_split[stay], minlength=len(SPLITS))
                 num_tokens += int(chunk.row_tokens[stay].sum())

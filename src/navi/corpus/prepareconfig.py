@@ -39,6 +39,8 @@ class PrepareConfig:
     """Sample the tables down, in proportion, to this many rows in all; None keeps all."""
     unseen_tables: int | tuple[str, ...] = 0
     """Tables kept out of training whole: their names, or how many."""
+    validation_tables: int | tuple[str, ...] = 0
+    """Tables kept out of training whole, on which settings are chosen: their names, or how many."""
     validation_share: float = 0.1
     """Share of each table's rows in the split `validation`."""
     test_share: float = 0.1
@@ -73,8 +75,9 @@ class PrepareConfig:
             raise ConfigError(f"theta_low must be at most theta_high, got {self.theta_low} > {self.theta_high}.")
         if self.normalise not in ("rows", "distinct"):
             raise ConfigError(f"normalise must be one of rows, distinct, got '{self.normalise}'.")
-        if isinstance(self.unseen_tables, int) and self.unseen_tables < 0:
-            raise ConfigError(f"unseen_tables must be at least 0, got {self.unseen_tables}.")
+        for name in ("unseen_tables", "validation_tables"):
+            if isinstance(value := getattr(self, name), int) and value < 0:
+                raise ConfigError(f"{name} must be at least 0, got {value}.")
 
     def as_settings(self) -> dict[str, Any]:
         """Return what decides a corpus's content, ready for JSON: the mapping spelled out, the workers left out."""

@@ -81,7 +81,7 @@ def _summarise_table(
     offsets, split = named["row_offsets"][rows.start : rows.stop + 1], named["row_split"][rows]
     segment_C = named["row_segments"][offsets[0] : offsets[-1]]
     segment_S, count_S = np.unique(segment_C, return_counts=True)
-    counts_C = np.repeat((split == TRAIN) | (split == UNSEEN), np.diff(offsets))
+    counts_C = np.repeat((split == TRAIN) | (split >= UNSEEN), np.diff(offsets))
     entropy_count_S = np.zeros(len(segment_S), np.int64)
     counting, counts = np.unique(segment_C[counts_C], return_counts=True)
     entropy_count_S[np.searchsorted(segment_S, counting)] = counts

@@ -34,7 +34,8 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
       does not drown the word it is added to. Off, the plain sum of the paper.
     - `local_head_share`: share of each layer's heads that attend within their own segment only, which binds a value to
       its header whatever the attribute. 0 is the paper's encoder.
-    - `attribute_embedding`: add the attribute vector to the tokens; off for the paper's ablation "w/o CAE".
+    - `attribute_embedding`: let tokens and segment embeddings have the attribute vector; off, for the paper's ablation
+      "w/o CAE", it is added to no token and is zeros in segments. What segments are aligned with stays what it is.
     - `header_attribute`: the embedding of a header is the sum of its states in context and of its attribute's own
       vector, both of the same length. Off, the states alone, as in the paper.
     - `row_words`: the embedding of a row is the sum of its [CLS] and of the mean of its values' words before their
@@ -284,7 +285,8 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         slots, headers, values = rows.segment_slot, output.headers, output.values
         if chosen is not None:
             slots, headers, values = slots[chosen], headers.index_select(0, chosen), values.index_select(0, chosen)
-        joined = torch.cat([output.attribute_table.index_select(0, slots), headers, values], dim=1)
+        attributes = output.attribute_table.index_select(0, slots) * float(self.config.attribute_embedding)
+        joined = torch.cat([attributes, headers, values], dim=1)
         projected: Tensor = self.projection(joined.to(self.projection.expand.weight.dtype))
         return projected.float()
 

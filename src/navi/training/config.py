@@ -31,7 +31,7 @@ class ModelConfig:
     shared_words: bool = True
     """Read attributes with the word embeddings of the rows (the paper: with their own copy)."""
     attribute_embedding: bool = True
-    """Add the attribute vector to the tokens; off for the ablation without attributes."""
+    """Let tokens and segments have the attribute vector; off for the ablation without attributes."""
     dropout: float | None = None
     """Share of the states that is dropped while learning; None for what the backbone was trained with."""
 
@@ -189,9 +189,10 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "without_attributes": {"model": {"attribute_embedding": False, "header_attribute": False}},
     "without_segment_masking": {"masking": {"whole_spans": False}},
     "without_alignment": {"alignment": {"weight": 0.0}},
+    "without_views": {"views": {"weight": 0.0, "keep_weight": 0.0}},
     "random_routing": {"alignment": {"random_routing": True}},
 }
-"""What each ablation of the paper changes in a preset."""
+"""What each ablation changes in a preset: those of the paper, and the loss of columns and rows read as texts."""
 
 
 def make_preset(name: str = "default", ablation: str | None = None) -> PretrainConfig:

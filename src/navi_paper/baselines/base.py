@@ -55,6 +55,8 @@ class Baseline(nn.Module, TableEncoder):
     Batches are dictionaries of tensors with packed axes; every batch has `row_starts` and `cell_row`.
     """
 
+    learns = True
+    """Whether it is trained at all."""
     new_parameters: tuple[str, ...] = ()
     """How the names begin of parameters that come from no backbone."""
 

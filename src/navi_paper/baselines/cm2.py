@@ -112,11 +112,11 @@ class Cm2(Baseline):
         kept = torch.ones_like(batch["cell_row"])
         return {"rows": rows_RD, "headers": cells_CD, "values": cells_CD, "segments": cells_CD, "kept": kept}
 
-    def reconstruct(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> Floats:
-        """Return the cosine of each hidden value, as decoded, with the value's own feature; headers by their states."""
+    def reconstruct(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden) -> tuple[Floats, Floats]:
+        """Return each hidden value, as decoded, and its own feature; headers by their states."""
         if hidden.part == "header":
             return super().reconstruct(arrays, rows, hidden)
-        cosines = np.zeros(len(hidden.cells), dtype=np.float32)
+        both = np.zeros((2, len(hidden.cells), self.config.hidden_size), dtype=np.float32)
 
         def read(batch: Batch) -> Batch:
             header_CD, value_CD = self._embed_parts(batch)
@@ -125,11 +125,11 @@ class Cm2(Baseline):
             as_number = number_C1 * header_CD.float() + self.number_bias.float()
             is_text = batch["number"].isnan().unsqueeze(1)
             guessed_CD = torch.where(is_text, self.text_decoder(states_CD).float(), as_number)
-            return {"cosines": F.cosine_similarity(guessed_CD, value_CD.float(), dim=1)}
+            return {"both": torch.stack([guessed_CD, value_CD.float()])}
 
         for _, cells, _, found in self.run(arrays, rows, hidden, read):
-            cosines[cells] = found["cosines"].cpu().numpy()
-        return cosines[hidden.cells]
+            both[:, cells] = found["both"].cpu().numpy()
+        return both[0, hidden.cells], both[1, hidden.cells]
 
     def _pack(self, arrays: SegmentArrays, cells: Cells, header: Bools | None, value: Bools | None) -> Batch:
         """Return words by cell, numbers, where features stand, and which of them have header or value masked."""

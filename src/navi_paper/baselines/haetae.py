@@ -103,7 +103,8 @@ class Haetae(Bert):
         if self.training:
             self._gather(tokens_N, states_TD.detach().index_select(0, batch["plain_position"]))
         masked = self.score_targets(self.blend(states_TD, batch), batch)
-        return masked + CENTROID_WEIGHT * self.measure_centroids(tokens_N)
+        # Centroids that come in the midst of a run would make its losses on validation rows rise.
+        return masked + CENTROID_WEIGHT * self.measure_centroids(tokens_N) if self.training else masked
 
     def measure_centroids(self, tokens_N: Tensor) -> Tensor:
         """Return the mean distance from these tokens' anchors to their centroids; 0 where there are none."""

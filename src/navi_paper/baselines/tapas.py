@@ -29,10 +29,11 @@ _BEGIN = 2
 class Tapas(TokenBaseline):
     """Transformers' TAPAS over `[CLS] [SEP] headers … values …`: an empty question and a table of one row.
 
-    Positions restart in each cell, as its configuration has it.
+    Positions restart in each cell, as its configuration has it; cells are masked whole, as its authors do.
     """
 
     name = "tapas"
+    masks_cells = True
     # Types of column, row and rank; that of the segment is the backbone's.
     new_parameters = tuple(f"model.tapas.embeddings.token_type_embeddings_{each}." for each in range(1, NUM_TYPES))
 

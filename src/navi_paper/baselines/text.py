@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
 from navi.batches import SpecialTokens
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi.model.attention import Boundaries, Packing, pack_attention
-from navi.model.encoder import embed_tokens, pool_spans
+from navi.model.encoder import add_equally, embed_tokens, pool_spans
+from navi.model.runner import group_by_length
 from navi.randomness import choose_below, fold, make_key, uniform
-from navi_paper.baselines.base import Baseline, Batch, copy_weights, to_tensors
+from navi_paper.baselines.base import TOKENS_PER_BATCH, Baseline, Batch, copy_weights, to_tensors
 from navi_paper.encoder import (
     IN_VARIANTS,
     PREDICTS_TOKENS,
@@ -25,6 +28,7 @@ from navi_paper.encoder import (
     Floats,
     Hidden,
     Ints,
+    TableEncoder,
     offset_hidden,
     scatter,
 )
@@ -148,14 +152,19 @@ def place_words(
     return Text(cells=cells, row_starts=row_starts, token_ids=token_ids, token_span=span_T)
 
 
-def mask_tokens(text: Text, special: SpecialTokens, *, seed: int, epoch: int) -> tuple[Ints, Ints]:
-    """Return the tokens after masking some words, and where those stand: (T,) and (M,).
+def mask_tokens(
+    text: Text, special: SpecialTokens, *, whole_cells: bool = False, seed: int, epoch: int
+) -> tuple[Ints, Ints]:
+    """Return the tokens after masking some words, or all words of some cells, and where those stand: (T,) and (M,).
 
     The outcome for a row depends on (seed, epoch, row) alone, not on the rows beside it.
     """
-    row_keys = fold(make_key(seed, epoch), text.cells.rows)
-    keys = fold(np.repeat(row_keys, np.diff(text.row_starts)), text.token_position)
-    chosen = text.is_word & (uniform(fold(keys, _CHOOSE)) < TOKEN_SHARE)
+    row_keys_T = np.repeat(fold(make_key(seed, epoch), text.cells.rows), np.diff(text.row_starts))
+    keys = fold(row_keys_T, text.token_position)
+    # A header and its value are two cells, numbered by their place in the row.
+    cell_T = 2 * np.append(text.cells.rank, 0)[text.token_span // 2] + text.token_span % 2
+    choice = uniform(fold(fold(row_keys_T, cell_T) if whole_cells else keys, _CHOOSE))
+    chosen = text.is_word & (choice < TOKEN_SHARE)
     draw = uniform(fold(keys, _REPLACE))
     random_ids = special.regular[choose_below(fold(keys, _RANDOM), len(special.regular))]
     token_ids = np.where(chosen & (draw < MASK_RATE), special.mask, text.token_ids)
@@ -173,6 +182,8 @@ class TokenBaseline(Baseline):
 
     model: Any
     """The encoder of transformers, whose layers are BERT's, with its head for masked tokens at `cls`."""
+    masks_cells = False
+    """Whether 15 % of the headers and values are masked whole, instead of 15 % of their tokens."""
 
     @abstractmethod
     def write(self, arrays: SegmentArrays, rows: Ints) -> Text:
@@ -208,7 +219,7 @@ class TokenBaseline(Baseline):
     def make_batch(self, arrays: SegmentArrays, rows: Ints, *, seed: int, epoch: int) -> Batch:
         """Return rows with some tokens masked, where those stand, and what they were."""
         text = self.write(arrays, rows)
-        token_ids, target_M = mask_tokens(text, self.special, seed=seed, epoch=epoch)
+        token_ids, target_M = mask_tokens(text, self.special, whole_cells=self.masks_cells, seed=seed, epoch=epoch)
         return self.pack(text, token_ids) | to_tensors(target_position=target_M, target_token=text.token_ids[target_M])
 
     def compute_loss(self, batch: Batch) -> Tensor:
@@ -298,3 +309,102 @@ class Bert(TokenBaseline):
     def embed_tokens(self, batch: Batch) -> Tensor:
         """Return the embeddings of the tokens and of their places: (T, D)."""
         return embed_tokens(self.model.bert.embeddings, batch["token_ids"], batch["token_position"])
+
+    def embed_texts(self, token_offsets: Ints, tokens: NDArray[np.integer]) -> Floats:
+        """Return the mean state of each text, read alone between [CLS] and [SEP]: (N, D)."""
+        self.eval()
+        lengths, device = np.diff(token_offsets), self.device
+        found = np.zeros((len(lengths), self.config.hidden_size), dtype=np.float32)
+        for group in group_by_length(lengths + 2, TOKENS_PER_BATCH[device.type]):
+            starts = np.concatenate([[0], np.cumsum(lengths[group] + 2)])
+            token_ids = np.full(starts[-1], self.special.cls, dtype=np.int64)
+            _, places = gather_ranges(token_offsets, group)
+            token_ids[np.repeat(starts[:-1] + 1, lengths[group]) + count_up(lengths[group])] = tokens[places]
+            token_ids[starts[1:] - 1] = self.special.sep
+            batch = to_tensors(token_ids=token_ids, token_position=count_up(np.diff(starts)), row_starts=starts)
+            with torch.inference_mode():
+                states_TD = TokenBaseline.encode(self, {name: each.to(device) for name, each in batch.items()})
+                owner_T = torch.from_numpy(np.repeat(np.arange(len(group)), lengths[group] + 2)).to(device)
+                found[group] = pool_spans(states_TD, owner_T, len(group)).cpu().numpy()
+        return found
+
+    def average_words(self, arrays: SegmentArrays, rows: Ints) -> Floats:
+        """Return the mean embedding of the words of each row's values, before any context: (R, D)."""
+        cells = Cells(arrays, rows)
+        lengths, places = gather_ranges(arrays.value_offsets, cells.value)
+        with torch.inference_mode():
+            words_TD = self.model.bert.embeddings.word_embeddings(
+                torch.from_numpy(arrays.value_tokens[places].astype(np.int64)).to(self.device)
+            )
+            row_T = torch.from_numpy(np.repeat(cells.row, lengths)).to(self.device)
+            return pool_spans(words_TD, row_T, len(rows)).cpu().numpy()
+
+
+class Extended(TableEncoder):
+    """BERT or HAETAE with what NAVI's default adds: a header's own text, and the words of a row's values."""
+
+    abilities = frozenset()
+
+    def __init__(self, inner: Bert) -> None:
+        self.inner, self.name = inner, f"{inner.name}-extended"
+
+    def embed(
+        self, arrays: SegmentArrays, rows: Ints, *, parts: Sequence[str] = ("rows",), hidden: Hidden | None = None
+    ) -> dict[str, Floats]:
+        """Return the asked-for embeddings, those of headers and rows with both parts at the same length."""
+        found = self.inner.embed(arrays, rows, parts=parts, hidden=hidden)
+        added = {}
+        if "headers" in found:
+            texts = self.inner.embed_texts(arrays.header_offsets, arrays.header_tokens)
+            added["headers"] = texts[Cells(arrays, rows).header]
+        if "rows" in found:
+            added["rows"] = self.inner.average_words(arrays, rows)
+        both = {name: (torch.from_numpy(found[name]), torch.from_numpy(each)) for name, each in added.items()}
+        return found | {name: add_equally(*pair).numpy() for name, pair in both.items()}
+
+
+class Frozen(Bert):
+    """The backbone as it is, reading texts: a header, a cell as `header : value`, a row as BERT has it; their means."""
+
+    name = "frozen"
+    abilities = frozenset()
+    learns = False
+
+    def embed(
+        self, arrays: SegmentArrays, rows: Ints, *, parts: Sequence[str] = ("rows",), hidden: Hidden | None = None
+    ) -> dict[str, Floats]:
+        """Return the asked-for embeddings, each of a text read alone."""
+        assert hidden is None, "nothing can be hidden from it"
+        cells, found = Cells(arrays, rows), {}
+        if "headers" in parts:
+            found["headers"] = self.embed_texts(arrays.header_offsets, arrays.header_tokens)[cells.header]
+        if "values" in parts:
+            values, place = np.unique(cells.value, return_inverse=True)
+            lengths, places = gather_ranges(arrays.value_offsets, values)
+            offsets = np.concatenate([[0], np.cumsum(lengths)])
+            found["values"] = self.embed_texts(offsets, arrays.value_tokens[places])[place]
+        if {"segments", "means"} & set(parts):
+            pairs, place = np.unique(np.stack([cells.header, cells.value]), axis=1, return_inverse=True)
+            texts = [self._write(arrays, header, value) for header, value in pairs.T]
+            offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])])
+            found["segments"] = self.embed_texts(offsets, np.concatenate([np.zeros(0, np.int64), *texts]))[place]
+            counts = np.maximum(np.bincount(cells.row, minlength=len(rows)), 1)[:, None]
+            sums = np.zeros((len(rows), self.config.hidden_size), dtype=np.float32)
+            np.add.at(sums, cells.row, found["segments"])
+            found["means"] = (sums / counts).astype(np.float32)
+        if "rows" in parts:
+            text = self.write(arrays, rows)
+            # The template brings [CLS] and [SEP], which reading a text adds again.
+            words = np.ones(len(text.token_ids), dtype=bool)
+            words[text.row_starts[:-1]] = words[text.row_starts[1:] - 1] = False
+            offsets = np.concatenate([[0], np.cumsum(np.diff(text.row_starts) - 2)])
+            found["rows"] = self.embed_texts(offsets, text.token_ids[words])
+        return {part: found[part] for part in parts}
+
+    def _write(self, arrays: SegmentArrays, header: int, value: int) -> Ints:
+        spelled = (
+            arrays.header_tokens[slice(*arrays.header_offsets[header : header + 2])],
+            np.array([self.special.colon]),
+            arrays.value_tokens[slice(*arrays.value_offsets[value : value + 2])],
+        )
+        return np.concatenate(spelled).astype(np.int64)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -28,24 +29,25 @@ from navi.training.log import MetricsLog, SkippedSteps, StepReport, Throughput
 from navi.training.plan import Parts, RunPlan, split_rows
 from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, take_step
 from navi.training.trainer import Progress
+from navi.training.validation import VALIDATION_EPOCH, choose_rows
 from navi_paper.baselines.base import CONFIG_FILE, Baseline, Batch, read_record
 from navi_paper.baselines.cm2 import Cm2
 from navi_paper.baselines.haetae import Haetae
 from navi_paper.baselines.tapas import Tapas
-from navi_paper.baselines.text import Bert
+from navi_paper.baselines.text import Bert, Frozen
 from navi_paper.encoder import Ints
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
 
-BASELINES: dict[str, type[Baseline]] = {kind.name: kind for kind in (Bert, Tapas, Haetae, Cm2)}
+BASELINES: dict[str, type[Baseline]] = {kind.name: kind for kind in (Bert, Tapas, Haetae, Cm2, Frozen)}
 """Every baseline by its name."""
 PRECISIONS = {name: dtype for name, dtype in NAVI_PRECISIONS.items() if name != "int8"}
 """Arithmetic that every baseline can do."""
 RECORD_FILE = "training.json"
 """What the run was; it is written last."""
 SCHEDULE = ("epochs", "max_steps", "learning_rate", "new_learning_rate", "weight_decay", "warmup_share", "clip_norm")
-MATTERING = (*SCHEDULE, "accumulation", "seed", "precision")
+MATTERING = (*SCHEDULE, "accumulation", "seed", "precision", "validate_rows")
 """Settings of `TrainingConfig` that change what a baseline learns."""
 MAX_TOKENS = {"cuda": 131072, "cpu": 16384}
 """A step of more tokens is taken in parts: bounds memory."""
@@ -69,9 +71,10 @@ def train_baseline(
         baseline = kind.from_backbone(config.backbone, corpus.tokenizer).to(device)
         with writing(folder), write_folder(folder) as aside:
             run = BaselineTrainer(baseline, corpus, config, aside, progress)
-            run.finish()
+            if kind.learns:
+                run.finish()
             baseline.save(aside)
-            record = {"identity": identity, "steps": run.step, "skipped": run.skipped.fetch()[0]}
+            record = {"identity": identity, "steps": run.step, "skipped": run.skipped.fetch()[0], "losses": run.losses}
             seconds = run.throughput.seconds
             speed = {"seconds": seconds, "rows_per_second": run.throughput.num_rows / max(seconds, 1e-9)}
             write_json(aside / RECORD_FILE, record | speed)
@@ -118,6 +121,9 @@ class BaselineTrainer:
         self.device = baseline.device
         self.dtype = choose_dtype(self.config.precision, self.device)
         self.plan = RunPlan(corpus.arrays, corpus.rows_of("train"), config)
+        self.validation_rows = choose_rows(corpus.rows_of("validation"), self.config.validate_rows, self.config.seed)
+        self.losses: list[float] = []
+        """The loss on validation rows after each epoch."""
         self.optimizer = make_optimizer(baseline, config.training, baseline.is_new)
         self.metrics = MetricsLog(folder, events=False)
         self.skipped = SkippedSteps(self.device)
@@ -128,9 +134,9 @@ class BaselineTrainer:
         self._losses: list[Tensor] = []
 
     def finish(self) -> None:
-        """Take all steps, and report each."""
-        self.baseline.train()
+        """Take all steps, and report each; where no epochs are given, as many as lower the validation loss, as NAVI."""
         while self.step < self.plan.num_steps:
+            self.baseline.train()
             epoch, workers = self.plan.find_epoch(self.step), self.config.workers
             steps = self.plan.list_steps(epoch, self.step)
             ready = prefetch(steps, partial(self._build, epoch=epoch), workers=workers, ahead=2 * workers + 2)
@@ -139,7 +145,28 @@ class BaselineTrainer:
                     self._take(batches)
                     self.throughput.add(len(rows), int(self._row_tokens[rows].sum()))
                     self._report()
+            self._validate(epoch)
         self.baseline.eval()
+
+    @torch.no_grad()
+    def _validate(self, epoch: int) -> None:
+        """Measure the loss on validation rows; one that is not the lowest leaves one more epoch, at a falling rate."""
+        if not len(self.validation_rows):
+            return
+        self.baseline.eval()
+        total, count = 0.0, 0
+        pieces = split_rows(self.validation_rows, self.arrays.row_table, self._row_tokens, MAX_TOKENS["cpu"])
+        for rows in pieces:
+            batch = self.baseline.make_batch(self.arrays, rows, seed=self.config.seed, epoch=VALIDATION_EPOCH)
+            targets = len(batch["target_position"])
+            with autocast(self.device, self.dtype):
+                loss = self.baseline.compute_loss({name: each.to(self.device) for name, each in batch.items()})
+            total, count = total + float(loss) * targets, count + targets
+        self.losses.append(total / max(1, count))
+        self.metrics.write("validation", self.step, {"epoch": epoch + 1, "masked_loss": self.losses[-1]})
+        if self.config.epochs is None and self.losses[-1] > min(self.losses):
+            end = min(self.plan.num_steps, self.step + self.plan.epoch_ends[0])
+            self.plan.num_steps = self.plan.most_steps = min(self.plan.most_steps, end)
 
     def _build(self, parts: Parts, *, epoch: int) -> tuple[Ints, list[Batch]]:
         """Return the rows of a step and the batches it is taken in; threads may call this side by side."""
@@ -205,6 +232,26 @@ class BaselineTrainer:
         }
         self.metrics.write("train", self.step, self.latest)
         self._losses.clear()
+
+
+def measure_rates(
+    name: str, corpus: Corpus, folder: Path, config: PretrainConfig, rates: Sequence[float]
+) -> dict[str, float]:
+    """Return the validation loss after two epochs at each of some learning rates, from runs of their own in a folder.
+
+    New parameters learn 2.5 times as fast, as NAVI's do by default.
+    """
+    losses = {}
+    for rate in rates if BASELINES[name].learns else ():
+        short = replace(set_rate(config, rate), training=replace(set_rate(config, rate).training, epochs=2))
+        done = train_baseline(name, corpus, folder / f"{name}-{rate:g}", short)
+        losses[f"{rate:g}"] = read_json(done / RECORD_FILE, ModelError, "Train it again.")["losses"][-1]
+    return losses
+
+
+def set_rate(config: PretrainConfig, rate: float) -> PretrainConfig:
+    """Return settings with another learning rate."""
+    return replace(config, training=replace(config.training, learning_rate=rate, new_learning_rate=2.5 * rate))
 
 
 def _find(name: str) -> type[Baseline]:

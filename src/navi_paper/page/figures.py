@@ -1,13 +1,11 @@
-"""The paper's figures: distributions, maps of headers and segments, learning curves, reliability."""
+"""The paper's figures: distributions, and maps of headers and segments."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,39 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.files import write_file
-from navi.report import Chart, Item, histogram, line_chart, place_points, reliability_chart, scatter_map
+from navi.report import Chart, Item, histogram, place_points, scatter_map
 from navi.report.charts import FEWEST_NEIGHBOURS
 from navi_paper.page.tables import BERT, NAVI, PAPER, Averages, name_model
-from navi_paper.results import MODELS_FOLDER
 
 # Shape suffixes: N points, D hidden size.
 
 Arrays = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.floating[Any]]
-Setting = str | int | float | bool | None
 MAX_SEGMENTS, MAX_COLUMNS = 800, 1500
 """Points that a map has at most: more cannot be distinguished."""
-MAX_STEPS = 100
-"""Points that a line has at most."""
 REST = "other concepts"
 PLACES_FOLDER = "places"
 """Where a folder of results keeps projections, so that a page is soon drawn again."""
 NEIGHBOURS = 15
 """Points that UMAP keeps near each: the usual number."""
-RECORDS = {"pretrain.json": "config", "training.json": "identity"}
-"""What a model's folder holds of its run, NAVI's and a baseline's, and where the settings are in it."""
-WITHOUT_MEANING = ("workers", "checkpoint_", "keep_checkpoints", "curves", "log_every", "sample_rows", "graphs")
-"""Settings of a run that change nothing of what a model learns."""
 
 
 def draw_similarities(averages: Averages, corpus: str) -> list[Item]:
     """Return how the cosines of hidden fields with whole ones are distributed, NAVI's beside CM2's."""
     kept = _load(averages, corpus, "reconstruction", (NAVI, PAPER, "cm2"))
     figures: list[Item] = []
-    for key, hidden in (("test_value", "value"), ("test_header_blind", "header")):
+    for key, what in (("test_value", ""), ("test_value_gain", ", less those with other fields")):
         values = {name_model(model): arrays[key].tolist() for model, arrays in kept.items() if key in arrays}
         if values:
-            caption = f"{corpus}: cosines of fields whose {hidden} is hidden with the whole fields."
+            caption = f"{corpus}: cosines of fields whose value is hidden with the whole fields{what}."
             figures.append(histogram(caption, values, x_title="cosine"))
     return figures
 
@@ -95,103 +85,14 @@ def map_segments(averages: Averages, corpus: str, *, by_table: bool = False) -> 
     return figures
 
 
-def draw_reliability(averages: Averages, corpus: str) -> list[Item]:
-    """Return whether imputed values are right as often as they are sure."""
-    kept = _load(averages, corpus, "reliability", (NAVI, PAPER))
-    outcomes = {
-        name_model(model): (arrays["probability"].tolist(), arrays["right"].astype(bool).tolist())
-        for model, arrays in kept.items()
-        if len(arrays.get("probability", ()))
-    }
-    if not outcomes:
-        return []
-    caption = (
-        f"{corpus}: values put into hidden cells of test rows are right as often as they are sure on the diagonal."
-    )
-    return [reliability_chart(caption, outcomes)]
-
-
-def draw_curves(averages: Averages, corpus: str) -> list[Item]:
-    """Return how training losses, and accuracies on validation rows, went for the models trained here."""
-    runs = list_runs(averages, corpus)
-    asked = (
-        ("train", "loss", "loss", "training loss", False),
-        ("validation", "header_accuracy_blind", "right", "headers guessed blind, validation rows", True),
-        ("validation", "value_accuracy", "right", "values guessed, validation rows", True),
-    )
-    figures: list[Item] = []
-    for kind, name, title, said, percent in asked:
-        lines = {name_model(model): run.follow(kind, name) for model, run in runs.items()}
-        series = {model: line for model, line in lines.items() if line}
-        if series:
-            note = "" if percent else "Models learn different things: their losses are not to be compared."
-            caption = f"{corpus}: {said}."
-            figures.append(line_chart(caption, series, x_title="step", y_title=title, percent=percent, note=note))
-    return figures
-
-
 FIGURES: Mapping[str, Callable[[Averages, str], list[Item]]] = {
     "similarities": draw_similarities,
     "headers": map_headers,
     "concept": partial(map_headers, one_concept=True),
     "segments": map_segments,
     "roles": partial(map_segments, by_table=True),
-    "reliability": draw_reliability,
 }
 """What draws each figure that `contents.toml` names."""
-
-
-@dataclass(frozen=True)
-class TrainedModel:
-    """How a model was trained."""
-
-    settings: Mapping[str, Setting]
-    """Its settings, those of a section behind the section's name and a point."""
-    metrics: tuple[Mapping[str, Any], ...]
-    """What was logged, line after line."""
-
-    def follow(self, kind: str, name: str) -> tuple[tuple[float, float], ...]:
-        """Return step and figure where a figure was logged; of many, some, the first and the last among them."""
-        line = [(each["step"], each[name]) for each in self.metrics if each.get("kind") == kind and name in each]
-        places = np.unique(np.linspace(0, len(line) - 1, min(len(line), MAX_STEPS)).round().astype(int))
-        return tuple(line[place] for place in places)
-
-
-def list_runs(averages: Averages, corpus: str) -> dict[str, TrainedModel]:
-    """Return the run of each model trained in these results, the lowest seed's; models taken as they are have none."""
-    found = {}
-    for model in averages.models:
-        folder = averages.folder / MODELS_FOLDER / corpus
-        endings = [each.name.removeprefix(f"{model}-") for each in folder.glob(f"{model}-*")]
-        for seed in sorted(int(ending) for ending in endings if ending.isdigit())[:1]:
-            run = _read_run(folder / f"{model}-{seed}")
-            if run.settings or run.metrics:
-                found[model] = run
-    return found
-
-
-def _read_run(folder: Path) -> TrainedModel:
-    settings: dict[str, Setting] = {}
-    for name, key in RECORDS.items():
-        if not settings and (folder / name).is_file():
-            settings = flatten(json.loads((folder / name).read_text(encoding="utf-8")).get(key, {}))
-    file = folder / "metrics.jsonl"
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    return TrainedModel(settings, tuple(json.loads(line) for line in lines if line.strip()))
-
-
-def flatten(settings: Mapping[str, Any]) -> dict[str, Setting]:
-    """Return the settings that matter, one level deep.
-
-    >>> flatten({"backbone": "minilm", "training": {"epochs": 2, "workers": 6}})
-    {'backbone': 'minilm', 'training.epochs': 2}
-    """
-    flat = {"backbone": settings["backbone"]} if "backbone" in settings else {}
-    for section in ("model", "masking", "sampler", "alignment", "training"):
-        for name, value in settings.get(section, {}).items():
-            if not name.startswith(WITHOUT_MEANING):
-                flat[f"{section}.{name}"] = value
-    return flat
 
 
 def project(

@@ -19,10 +19,13 @@ from navi_paper.results import Record, Results
 
 BERT, PAPER, NAVI = "bert", "navi-paper", "navi"
 """The three models that every table has."""
-BASELINES = ("tapas", "haetae", "cm2")
-ABLATIONS = ("without_attributes", "without_segment_masking", "without_alignment")
-_SHORT = ("w/o CAE", "w/o MSM", "w/o ESA", "random routing")
-ABLATION_NAMES = dict(zip((*ABLATIONS, "random_routing"), _SHORT, strict=True))
+ABLATION_NAMES = {
+    "without_attributes": "w/o CAE",
+    "without_segment_masking": "w/o MSM",
+    "without_alignment": "w/o ESA",
+    "without_views": "w/o views",
+    "random_routing": "random routing",
+}
 RAW, TABLE_VECTORIZER, NAVI_FE = "any/raw", "any/table_vectorizer", f"{NAVI}/navi_fe"
 """Feature pipelines; the first two need no model, so that any model's cells have them."""
 MODEL_NAMES: Mapping[str, str] = {
@@ -32,14 +35,23 @@ MODEL_NAMES: Mapping[str, str] = {
     "cm2": "CM2",
     PAPER: "NAVI (paper)",
     NAVI: "NAVI",
+    "frozen": "Frozen backbone",
+    "bert-extended": "BERT, extended",
+    "haetae-extended": "HAETAE, extended",
+    "navi-plain": "NAVI, plain",
+    "navi-from_base": "NAVI from navi-base",
+    "navi-paper-as_written": "NAVI (paper), its schedule",
     RAW: "Raw features",
     TABLE_VECTORIZER: "TableVectorizer",
     f"{PAPER}/navi_fe": "NAVI_FE (paper)",
     NAVI_FE: "NAVI_FE",
 }
 MODELS = {
-    "whole": (BERT, *BASELINES, PAPER, NAVI),
-    "ablated": tuple(f"{model}-{ablation}" for model in (PAPER, NAVI) for ablation in ABLATIONS),
+    "whole": (
+        *("frozen", BERT, "bert-extended", "tapas", "haetae", "haetae-extended", "cm2"),
+        *(PAPER, f"{PAPER}-as_written", NAVI, f"{NAVI}-plain", f"{NAVI}-from_base"),
+    ),
+    "ablated": tuple(f"{model}-{each}" for model in (PAPER, NAVI) for each in ABLATION_NAMES if each[0] == "w"),
     "routed": (f"{PAPER}-random_routing", f"{NAVI}-random_routing"),
 }
 """Models of the paper by group, in the order of the rows."""
@@ -119,12 +131,8 @@ def _read_section(entry: Mapping[str, Any]) -> SectionLayout:
 _FOLDER = Path(__file__).parent
 _CONTENTS = tomllib.loads((_FOLDER / "contents.toml").read_text(encoding="utf-8"))
 _PUBLISHED = json.loads((_FOLDER / "paper.json").read_text(encoding="utf-8"))
-COMPARED: Mapping[str, str] = _CONTENTS.pop("compared")
-"""What NAVI is compared with BERT by, as task and measure."""
 SECTIONS: Mapping[str, SectionLayout] = {name: _read_section(entry) for name, entry in _CONTENTS.items()}
 """The sections of the page, the paper's in its order."""
-SETTINGS: Mapping[str, str | float | int] = _PUBLISHED["settings"]
-"""Hyper-parameters that the paper states, by what a run's settings call them."""
 
 
 def find_corpus(name: str) -> str | None:

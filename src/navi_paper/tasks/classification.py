@@ -4,13 +4,14 @@ Label and whatever gives it away are hidden from the encoder.
 
 In each run rows are drawn again, as many of each class as can be; a fifth of each class is held out, and macro-F1 is
 that of the rows held out. The paper does not say how it splits: with 200 rows held out its deviations are what chance
-gives. Draws depend on labels, rows and seed alone, so every model is asked about the same rows.
+gives. Most product tables have one class, so that this may measure which table a row comes from: beside it, whole
+tables are held out. Draws depend on labels, rows, tables and seed alone, so every model is asked about the same rows.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from navi.corpus import SPLITS
 from navi.errors import ConfigError, MissingExtraError
-from navi.randomness import fold, make_key
+from navi.randomness import fold, make_key, permute
 from navi_paper.data import (
     ROWS_AT_ONCE,
     Arrays,
@@ -33,7 +34,7 @@ from navi_paper.data import (
     draw_members,
     parse_numbers,
 )
-from navi_paper.encoder import IMPUTES, IN_VARIANTS, Bools, Floats, Ints, TableEncoder
+from navi_paper.encoder import EMBEDS_TEXTS, IN_VARIANTS, Bools, Floats, Ints, TableEncoder
 from navi_paper.gold import (
     LabelledRows,
     find_headers,
@@ -56,49 +57,47 @@ Features = Callable[[Ints, Ints], tuple[Matrix, Matrix]]
 """Makes features of rows to learn from and of rows held out: (places, places) to (matrix, matrix)."""
 HELD_OUT = 0.2
 """Share of each class that is held out."""
-POOLS = ("rows", "means")
-"""Kinds of row vector; of variants and single tables the first alone is classified."""
+Draws = list[tuple[Ints, Ints]]
+"""The places of the rows to learn from and of those held out, in each run."""
+HELD_OUT_TABLES = 0.3
+"""Share of the tables that are held out where whole tables are."""
 FEW_RUNS = 5
 """Runs of all but the main classes, as many as the paper makes there."""
 MIN_CELLS = 10
 """A feature that fewer of the rows have is left out."""
 _PURPOSE = 6
 """Sets the draws apart from other tasks'."""
-MAX_ROWS = 250
-"""Rows of a class that are taken, at most."""
+MAX_ROWS, MAX_TABLE_ROWS = 150, 50
+"""Rows of a class that are taken, at most, and of a class in one table."""
 FEW_ROWS = 100
 """A class with fewer test rows than this takes every held-out row."""
 
 
 def keep_row_vectors(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
-    """Keep the row vectors of the gold's classes, of their two variants, and of each single table's classes.
+    """Keep the row vectors of the gold's classes: `vectors_rows` (N, D), `labels`, `row` and `table` (N,).
 
-    Arrays: `vectors_rows` and `vectors_means` (N, D), `labels`, `row` and `table` (N,); the same behind `text_only/`,
-    `partial_text/` and `NAME/` of each single table. Measures: `rows`, `classes`, and `few_test_rows`, the number of
-    classes that take every held-out row because fewer than 100 of theirs are in the test split; behind names likewise.
+    Measures: `rows`, `classes`, and `few_test_rows`, the number of classes that take every held-out row because fewer
+    than 100 of theirs are in the test split.
     """
-    measures: dict[str, float] = {}
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, pool, hidden_K in _list_pools(encoder, data):
-        if len(pool.rows):
-            kept = _embed_pool(encoder, data, pool, hidden_K)
-            measures |= {f"{name}{key}": value for key, value in kept.measures.items()}
-            arrays |= {f"{name}{key}": array for key, array in kept.arrays.items()}
-    return TaskResult(measures, arrays)
+    return _embed_pool(encoder, data, find_pool(data), find_revealing_columns(data.corpus, data.gold.labels))
 
 
-def _list_pools(encoder: TableEncoder, data: EvaluationData) -> Iterator[tuple[str, LabelledRows, Bools]]:
-    """Yield what stands before the names of a pool, its rows, and the columns hidden from the encoder."""
-    variants = list_variants(data)
-    pool = find_pool(data)
-    for name, hidden_K in variants.items():
-        if not name or IN_VARIANTS in encoder.abilities:
-            yield name, pool, hidden_K
+def keep_variant_vectors(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
+    """Keep the same without columns of numbers, without half of the text columns, and of each single table's classes.
+
+    Names stand behind `text_only/`, `partial_text/` and `NAME/` of each single table.
+    """
+    pools = [(name, find_pool(data), hidden_K) for name, hidden_K in list_variants(data).items() if name]
     for single in data.gold.single_tables:
-        pool = draw_pool(data, read_single_table(data.corpus, single))
+        pool = draw_pool(data, read_single_table(data.corpus, single), MAX_ROWS)
         pool = keep_classes(pool, single.min_rows, single.max_classes)
         hidden_K = find_headers(data.corpus, {single.table: (single.label, *single.hide)})
-        yield f"{single.name}/", pool[find_filled(data, pool, hidden_K)], hidden_K
+        pools.append((f"{single.name}/", pool[find_filled(data, pool, hidden_K)], hidden_K))
+    kept = [(name, _embed_pool(encoder, data, pool, hidden_K)) for name, pool, hidden_K in pools if len(pool.rows)]
+    return TaskResult(
+        {f"{name}{key}": value for name, each in kept for key, value in each.measures.items()},
+        {f"{name}{key}": array for name, each in kept for key, array in each.arrays.items()},
+    )
 
 
 def list_variants(data: EvaluationData) -> dict[str, Bools]:
@@ -119,8 +118,8 @@ def find_pool(data: EvaluationData) -> LabelledRows:
     return pool
 
 
-def draw_pool(data: EvaluationData, labelled: LabelledRows) -> LabelledRows:
-    """Return at most MAX_ROWS test rows of each class; a class with few of them takes from all rows held out.
+def draw_pool(data: EvaluationData, labelled: LabelledRows, table_rows: int = MAX_TABLE_ROWS) -> LabelledRows:
+    """Return some test rows of each class, of many tables; a class with few of them takes from all rows held out.
 
     Rows that were trained on, or that some encoder cannot see whole, are never drawn.
     """
@@ -130,8 +129,10 @@ def draw_pool(data: EvaluationData, labelled: LabelledRows) -> LabelledRows:
     _, group = np.unique(labelled.labels, return_inverse=True)
     few = np.bincount(group, weights=in_test) < FEW_ROWS
     eligible = np.flatnonzero(in_test | few[group])
-    keys = fold(make_key(data.config.seed, _PURPOSE), labelled.rows[eligible])
-    return labelled[np.sort(eligible[draw_members(group[eligible], keys, MAX_ROWS)])]
+    keys = fold(make_key(data.config.seed, _PURPOSE), labelled.rows)
+    in_table = group * len(data.corpus.tables) + data.corpus.arrays.row_table[labelled.rows]
+    eligible = eligible[draw_members(in_table[eligible], keys[eligible], table_rows)]
+    return labelled[np.sort(eligible[draw_members(group[eligible], keys[eligible], MAX_ROWS)])]
 
 
 def draw_half(data: EvaluationData, eligible_K: Bools) -> Bools:
@@ -152,7 +153,7 @@ def find_filled(data: EvaluationData, pool: LabelledRows, hidden_K: Bools) -> Bo
 def _embed_pool(encoder: TableEncoder, data: EvaluationData, pool: LabelledRows, hidden_K: Bools) -> TaskResult:
     """Return the vectors of rows without their hidden columns, and how many there are."""
     view = hide_columns(data.corpus.arrays.take_rows(pool.rows), hidden_K)
-    found = encoder.embed(view, np.arange(len(pool.rows)), parts=("rows", "means"))
+    found = encoder.embed(view, np.arange(len(pool.rows)), parts=("rows",))
     classes, group = np.unique(pool.labels, return_inverse=True)
     tested = np.bincount(group, weights=np.isin(pool.rows, data.corpus.rows_of("test")))
     measures = {"rows": len(pool.rows), "classes": len(classes), "few_test_rows": (tested < FEW_ROWS).sum()}
@@ -160,7 +161,6 @@ def _embed_pool(encoder: TableEncoder, data: EvaluationData, pool: LabelledRows,
         {name: float(count) for name, count in measures.items()},
         {
             "vectors_rows": found["rows"].astype(np.float16),
-            "vectors_means": found["means"].astype(np.float16),
             "labels": pool.labels,
             "row": pool.rows,
             "table": np.array(data.corpus.tables, dtype=np.str_)[data.corpus.arrays.row_table[pool.rows]],
@@ -259,53 +259,76 @@ def draw_run(labels: Labels, row: Ints, *, rows: int, seed: int, run: int) -> tu
     return np.sort(np.concatenate(learnt)), np.sort(np.concatenate(held))
 
 
-def classify(
-    features: Features, labels: Labels, row: Ints, classifier: str, config: EvaluationConfig
-) -> NDArray[np.float64]:
-    """Return macro-F1 of each run: (runs,); the rows' numbers decide what is drawn."""
-    from sklearn.metrics import f1_score
-
-    if classifier not in CLASSIFIERS:
-        raise ConfigError(f"Unknown classifier '{classifier}'. Expected one of {', '.join(CLASSIFIERS)}.")
+def draw_runs(labels: Labels, row: Ints, config: EvaluationConfig) -> Draws:
+    """Return what each run learns from and holds out, rows of all tables on both sides."""
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2 or counts.min() < 2:
         found = ", ".join(f"{label} ({count})" for label, count in zip(classes, counts, strict=True)) or "none"
         raise ConfigError(f"Classification needs two classes or more, each of two rows or more; found {found}.")
-    scores = np.zeros(config.runs)
+    return [draw_run(labels, row, rows=config.rows, seed=config.seed, run=run) for run in range(config.runs)]
+
+
+def draw_table_runs(labels: Labels, table: Labels, config: EvaluationConfig) -> Draws:
+    """Return what each run learns from and holds out, no table on both sides; classes on one side alone are left out.
+
+    A run without two classes on both sides is left out.
+    """
+    names, number = np.unique(table, return_inverse=True)
+    draws = []
     for run in range(config.runs):
-        learnt, held = draw_run(labels, row, rows=config.rows, seed=config.seed, run=run)
+        order = permute(make_key(config.seed, run, _PURPOSE), len(names))
+        held = np.isin(number, order[: max(1, round(HELD_OUT_TABLES * len(names)))])
+        shared = np.intersect1d(labels[held], labels[~held])
+        usable = np.isin(labels, shared)
+        if len(shared) > 1:
+            draws.append((np.flatnonzero(usable & ~held), np.flatnonzero(usable & held)))
+    return draws
+
+
+def classify(features: Features, labels: Labels, draws: Draws, classifier: str, seed: int) -> NDArray[np.float64]:
+    """Return macro-F1 of each run: (runs,)."""
+    from sklearn.metrics import f1_score
+
+    if classifier not in CLASSIFIERS:
+        raise ConfigError(f"Unknown classifier '{classifier}'. Expected one of {', '.join(CLASSIFIERS)}.")
+    scores = np.zeros(len(draws))
+    for run, (learnt, held) in enumerate(draws):
         learnt_ND, held_ND = features(learnt, held)
         classes, numbers = np.unique(labels[learnt], return_inverse=True)
-        model = CLASSIFIERS[classifier](config.seed + run).fit(learnt_ND, numbers)
+        model = CLASSIFIERS[classifier](seed + run).fit(learnt_ND, numbers)
         predicted = classes[model.predict(held_ND)]
         scores[run] = f1_score(labels[held], predicted, average="macro", zero_division=0)
     return scores
 
 
 def summarise_runs(scores: dict[str, NDArray[np.float64]], **measures: float) -> TaskResult:
-    """Return mean and deviation of the runs beside other measures, and the scores themselves."""
+    """Return mean and deviation of the runs, and each run as `…_run0`, beside other measures."""
+    scores = {name: each for name, each in scores.items() if len(each)}
     for name, each in scores.items():
         measures[name] = float(each.mean())
         measures[f"{name}_deviation"] = float(each.std(ddof=1)) if len(each) > 1 else 0.0
-    return TaskResult(measures, dict(scores))
+        measures |= {f"{name}_run{run}": float(score) for run, score in enumerate(each)}
+    return TaskResult(measures)
 
 
 def classify_vectors(arrays: Arrays, data: EvaluationData, *, classifier: str) -> TaskResult:
-    """Measure a classifier on everything that `row_vectors` kept.
+    """Measure a classifier on everything that `row_vectors`, or `variant_vectors`, kept.
 
-    Measures: `rows_f1` and `means_f1` with deviations, and `rows_drawn`, the rows of a run; `rows_f1` also behind
-    `text_only/`, `partial_text/` and `NAME/` of each single table. Scores of the runs are kept under the same names.
+    Measures: `rows_f1` with its deviation, `tables_f1` with whole tables held out, and `rows_drawn`, the rows of a run;
+    `rows_f1` also behind `text_only/`, `partial_text/` and `NAME/` of each single table. Scores of the runs are kept
+    under the same names.
     """
     measures: dict[str, float] = {}
     scores: dict[str, NDArray[np.float64]] = {}
     for prefix in sorted(name.removesuffix("labels") for name in arrays if name.split("/")[-1] == "labels"):
-        labels, row = arrays[f"{prefix}labels"], arrays[f"{prefix}row"]
+        labels, features = arrays[f"{prefix}labels"], take_vectors(arrays[f"{prefix}vectors_rows"])
         config = replace(data.config, runs=min(data.config.runs, FEW_RUNS)) if prefix else data.config
         measures[f"{prefix}rows_drawn"] = float(sum(balance(labels, config.rows).values()))
-        for pool in POOLS[:1] if prefix else POOLS:
-            vectors = arrays.get(f"{prefix}vectors_{pool}")
-            if vectors is not None:
-                scores[f"{prefix}{pool}_f1"] = classify(take_vectors(vectors), labels, row, classifier, config)
+        draws = {"rows_f1": draw_runs(labels, arrays[f"{prefix}row"], config)}
+        if not prefix:
+            draws["tables_f1"] = draw_table_runs(labels, arrays["table"], config)
+        for name, each in draws.items():
+            scores[f"{prefix}{name}"] = classify(features, labels, each, classifier, config.seed)
     return summarise_runs(scores, **measures)
 
 
@@ -372,7 +395,8 @@ def classify_features(arrays: Arrays, data: EvaluationData, *, classifier: str) 
     """Measure a classifier on each feature pipeline; `arrays` are those of `text_vectors`.
 
     Measures: `raw_f1`, `table_vectorizer_f1` and `navi_fe_f1` (numbers as they are beside the vectors of the rows'
-    texts) with deviations, and `raw_features`, the number of raw features. Scores of the runs are kept as arrays.
+    texts) with deviations, `…_tables_f1` with whole tables held out, and `raw_features`, the number of raw features.
+    Scores of the runs are kept as arrays.
     """
     hidden_K = find_revealing_columns(data.corpus, data.gold.labels)
     numbers, texts = read_cells(data, arrays["row"], hidden_K)
@@ -382,9 +406,13 @@ def classify_features(arrays: Arrays, data: EvaluationData, *, classifier: str) 
         "navi_fe": take_vectors(_join(numbers, arrays["vectors"])),
         "table_vectorizer": make_table_vectorizer(numbers.join(texts)),
     }
+    labels, row = arrays["labels"], arrays["row"]
+    table = data.corpus.arrays.row_table[row]
+    draws = {"": draw_runs(labels, row, data.config), "_tables": draw_table_runs(labels, table, data.config)}
     scores = {
-        f"{name}_f1": classify(features, arrays["labels"], arrays["row"], classifier, data.config)
+        f"{name}{ending}_f1": classify(features, labels, each, classifier, data.config.seed)
         for name, features in pipelines.items()
+        for ending, each in draws.items()
     }
     return summarise_runs(scores, raw_features=float(raw.shape[1]))
 
@@ -408,7 +436,10 @@ def find_missing(classifier: str, *packages: str) -> str | None:
 
 
 ROW_VECTORS = Task(name="row_vectors", run=keep_row_vectors, needs=("labels",))
-TEXT_VECTORS = Task(name="text_vectors", run=keep_text_vectors, needs=("labels",), requires=frozenset({IMPUTES}))
+VARIANT_VECTORS = Task(
+    name="variant_vectors", run=keep_variant_vectors, needs=("labels",), requires=frozenset({IN_VARIANTS})
+)
+TEXT_VECTORS = Task(name="text_vectors", run=keep_text_vectors, needs=("labels",), requires=frozenset({EMBEDS_TEXTS}))
 CLASSIFICATION = tuple(
     Task(
         name=f"{name}_{classifier}",
@@ -419,6 +450,7 @@ CLASSIFICATION = tuple(
     )
     for name, after, run, packages in (
         ("classification", "row_vectors", classify_vectors, ()),
+        ("variants", "variant_vectors", classify_vectors, ()),
         ("features", "text_vectors", classify_features, ("skrub",)),
     )
     for classifier in CLASSIFIERS

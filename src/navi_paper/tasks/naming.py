@@ -26,7 +26,7 @@ from navi_paper.views import blank_headers, permute_columns
 
 PURPOSE = 5
 """Sets the draws of rows apart from other tasks'."""
-ROWS = 40
+ROWS = 16
 """Rows of a column that it is named from, at most."""
 LONGEST = 8
 """Tokens of the longest header that is a candidate: each length is another pass."""
@@ -56,7 +56,7 @@ class Candidates:
 def measure_naming(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
     """Measure `top1` and `top5`, and `permuted_top1` and `permuted_top5` with columns permuted, on unseen tables.
 
-    For each column, its header alone is hidden, blind, in at most 40 rows, once for each length that a candidate may
+    For each column, its header alone is hidden, blind, in at most 16 rows, once for each length that a candidate may
     have; a candidate scores the mean of its tokens' log-probabilities over tokens and rows. It is right if some known
     table has it in the column's concept; for `…_strict`, if that is what it means in most of them. Columns whose
     concept no candidate has cannot be named; they are counted as `unnameable`, not as wrong. `frequent_top1` and

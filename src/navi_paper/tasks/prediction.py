@@ -1,35 +1,30 @@
-"""Predicting what is hidden: header prediction and value imputation, reconstruction, robustness, reliability."""
+"""Predicting what is hidden: header prediction and value imputation, reconstruction, robustness."""
 
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
 
-from navi.corpus.arrays import ROLE_LOW, ROLES, SegmentArrays, count_up, gather_ranges
+from navi.corpus.arrays import ROLE_LOW, SegmentArrays, count_up, gather_ranges
 from navi.randomness import fold, make_key, permute
-from navi.training.export import survey_domain
 from navi.training.validation import NO_TOKEN, read_tokens
-from navi.verbs.candidate_values import CandidateFinder, Gaps
-from navi.verbs.impute import guess_cells
 from navi_paper.data import SPLITS, EvaluationData, Task, TaskResult, draw_members
 from navi_paper.encoder import (
-    IMPUTES,
     PREDICTS_TOKENS,
     Bools,
     Hidden,
     Ints,
-    NaviTableEncoder,
     TableEncoder,
     list_hidden_tokens,
 )
 from navi_paper.views import draw_synonyms, draw_typos, permute_columns, rename_columns
 
-# Shape suffixes: R rows, C cells, K columns, H hidden cells, M imputed cells.
+# Shape suffixes: R rows, C cells, K columns, H hidden cells.
 
 _GENERATIVE, _RECONSTRUCTION, _ROBUSTNESS = 1, 2, 3
 """Set the draws of one task apart from those of the others."""
-MAX_KEPT = 5000
+MAX_KEPT = 2000
 """Cosines kept for the figure of reconstruction, of each kind."""
 QUARTILES = {"q1": 25, "median": 50, "q3": 75}
 RENAMED_SHARE = 0.5
@@ -132,23 +127,28 @@ def find_modes(group: Ints, member: Ints, num_groups: int) -> Ints:
 def measure_reconstruction(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
     """Measure `{split}_{what}_{q1|median|q3|mean}` of the cosines, what = value, header_informed, header_blind.
 
-    A field is a header with its value; its value, or its header, is hidden. A sample of the cosines is kept for each.
+    A field is a header with its value, of a column of texts; its value, or its header, is hidden. `…_gain_…` is the
+    same of the cosine less that of the prediction with another field: states that are all alike gain nothing. A sample
+    of both is kept.
     """
     measures: dict[str, float] = {}
     arrays: dict[str, NDArray[np.float32]] = {}
-    for split in SPLITS:
-        rows = data.draw_rows(split, data.config.rows, _RECONSTRUCTION)
-        if not len(rows):
-            continue
-        taken = data.corpus.arrays.take_rows(rows)
-        cells = draw_cells(taken, data.config.hidden_share, data.config.seed, _RECONSTRUCTION)
-        for what, hidden in list_protocols(cells).items():
-            cosines = encoder.reconstruct(taken, np.arange(len(rows)), hidden)
+    rows = data.draw_rows("test", data.config.rows, _RECONSTRUCTION)
+    if not len(rows):
+        return TaskResult({})
+    taken = data.corpus.arrays.take_rows(rows)
+    cells = draw_cells(taken, data.config.hidden_share, data.config.seed, _RECONSTRUCTION)
+    text_H = ~data.numeric_columns[taken.cell_column][cells]
+    for what, hidden in list_protocols(cells).items():
+        predicted, true = (normalize(each[text_H]) for each in encoder.reconstruct(taken, np.arange(len(rows)), hidden))
+        order = permute(make_key(data.config.seed, _RECONSTRUCTION), len(true))
+        cosines = (predicted * true).sum(axis=1)
+        gains = cosines - (predicted[order] * true[np.roll(order, 1)]).sum(axis=1)[np.argsort(order)]
+        for ending, found in (("", cosines), ("_gain", gains)):
             for name, percent in QUARTILES.items():
-                measures[f"{split}_{what}_{name}"] = float(np.percentile(cosines, percent))
-            measures[f"{split}_{what}_mean"] = float(cosines.mean())
-            kept = permute(make_key(data.config.seed, _RECONSTRUCTION), len(cosines))[:MAX_KEPT]
-            arrays[f"{split}_{what}"] = cosines[kept].astype(np.float32)
+                measures[f"test_{what}{ending}_{name}"] = float(np.percentile(found, percent))
+            measures[f"test_{what}{ending}_mean"] = float(found.mean())
+            arrays[f"test_{what}{ending}"] = found[order[:MAX_KEPT]].astype(np.float16)
     return TaskResult(measures, dict(arrays))
 
 
@@ -199,35 +199,6 @@ def draw_names(data: EvaluationData) -> dict[str, dict[int, str]]:
     return {name: names for name, names in drawn.items() if names}
 
 
-def measure_imputation(encoder: NaviTableEncoder, data: EvaluationData) -> TaskResult:
-    """Measure `accuracy`, `answered`, `ece` and `brier` of values put into hidden cells of test rows, one a row.
-
-    Training rows are the evidence. Kept of each cell that got a value: its `probability`, whether it is `right`, and
-    the `role` of its column.
-    """
-    corpus, arrays = data.corpus, data.corpus.arrays
-    gaps, value_M = hide_cells(arrays, corpus.rows_of("test"), data.config.rows, data.config.seed)
-    if not len(gaps):
-        return TaskResult({})
-    finder = CandidateFinder(corpus, survey_domain(corpus), corpus.rows_of("train"))
-    guesses = guess_cells(corpus, finder.find(gaps), len(gaps))
-    truth = corpus.values.take(pa.array(value_M)).to_pylist()
-    role_M = np.array(ROLES)[arrays.column_role[gaps.column]]
-    answered_M = np.array([guess is not None for guess in guesses])
-    probability = np.array([guess.probability for guess in guesses if guess is not None])
-    pairs = [(guess.text, text) for guess, text in zip(guesses, truth, strict=True) if guess is not None]
-    right = np.array([guess.lower() == text.lower() for guess, text in pairs], np.bool_)
-    return TaskResult(
-        {
-            "accuracy": float(right.sum() / len(gaps)),
-            "answered": float(answered_M.mean()),
-            "ece": calibration_error(probability, right),
-            "brier": float(np.square(probability - right).mean()) if len(right) else 0.0,
-        },
-        {"probability": probability.astype(np.float32), "right": right, "role": role_M[answered_M]},
-    )
-
-
 def calibration_error(probability: NDArray[np.float64], right: NDArray[np.bool_], num_bins: int = 10) -> float:
     """Return the expected calibration error: the mean distance of confidence and accuracy in bins of equal width.
 
@@ -239,17 +210,7 @@ def calibration_error(probability: NDArray[np.float64], right: NDArray[np.bool_]
     return round(float(np.abs(gaps).sum()) / max(1, len(right)), 12)
 
 
-def hide_cells(arrays: SegmentArrays, rows: Ints, num_cells: int, seed: int) -> tuple[Gaps, Ints]:
-    """Draw one cell of each of some rows that have others, and return these cells and their values."""
-    rows = np.random.default_rng(seed).permutation(rows[np.diff(arrays.row_offsets)[rows] > 1])[:num_cells]
-    drawn = np.random.default_rng(seed).random(len(rows))
-    cells = arrays.row_offsets[rows] + (drawn * np.diff(arrays.row_offsets)[rows]).astype(np.int64)
-    gaps = Gaps(row=rows, column=arrays.cell_column[cells])
-    return gaps, arrays.segment_value[arrays.row_segments[cells]].astype(np.int64)
-
-
 _TOKENS = frozenset({PREDICTS_TOKENS})
 GENERATIVE = Task(name="generative", run=measure_predictions, requires=_TOKENS)
 RECONSTRUCTION = Task(name="reconstruction", run=measure_reconstruction)
 ROBUSTNESS = Task(name="robustness", run=measure_robustness, requires=_TOKENS)
-RELIABILITY = Task(name="reliability", run=measure_imputation, requires=frozenset({IMPUTES}))

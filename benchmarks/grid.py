@@ -139,9 +139,11 @@ def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[Job]:
     jobs = [job for job in list_jobs(corpora, arguments.seeds) if str(job) not in done]
     jobs = [job for job in jobs if not arguments.models or job.model in arguments.models]
     context, busy, idle, took = get_context("spawn"), {}, [], {}
+    processes = []
     for number in range(arguments.workers):
         ours, theirs = context.Pipe()
-        context.Process(target=work, args=(theirs, number, arguments), daemon=True).start()
+        processes.append(context.Process(target=work, args=(theirs, number, arguments), daemon=True))
+        processes[-1].start()
         idle.append(ours)
     while time.time() < deadline and (jobs or busy):
         for connection in list(idle):
@@ -174,6 +176,8 @@ def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[Job]:
             if error is None:
                 done.add(str(job))
                 done_file.write_text(json.dumps(sorted(done)))
+    for process in processes:  # what is not finished is not waited for
+        process.kill()
     return jobs
 
 
@@ -230,7 +234,6 @@ def main() -> None:
     print(f"{len(left)} jobs left: {', '.join(map(str, left))}")
     if arguments.pack:
         pack(arguments.out, arguments.pack)
-    os._exit(0)  # what is not finished is not waited for
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def test_links_become_frames_and_show_themselves(navi):
     columns = ["left_table", "left_row", "right_table", "right_row", "probability", "cluster"]
     assert found.to_polars().columns == columns
     assert found.clusters_to_arrow().column_names == ["cluster", "probability", "table", "row"]
-    assert "<th>probability</th>" in found._repr_html_()
+    assert f"<bdi>{found[0].left}</bdi> and <bdi>{found[0].right}</bdi>" in found._repr_html_()
 
 
 @pytest.fixture

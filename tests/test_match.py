@@ -384,7 +384,7 @@ def test_matches_become_a_frame_with_one_line_a_column(matches):
     frame = matches.to_pandas()
     assert frame.columns.tolist() == ["name", "cluster", "score", "table", "header"]
     assert frame[["table", "header"]].apply(tuple, axis=1).tolist() == list_columns(matches)
-    assert "<td>director</td>" in matches._repr_html_()
+    assert "<bdi>director</bdi>" in matches._repr_html_()
 
 
 def score(num_members, *links, value=2.0, otherwise=-1.0):

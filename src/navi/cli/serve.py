@@ -19,6 +19,7 @@ EXAMPLES = {
     "serve": (
         "navi serve",
         "navi serve --model model --index films.index",
+        "navi serve --reconcile films.csv",
         "NAVI_TOKEN=$(openssl rand -hex 32) navi serve --host 0.0.0.0",
     ),
     "studio": ("navi studio feeds/", "navi studio feeds/ --model model --decisions decided.csv --no-browser"),
@@ -39,6 +40,12 @@ def serve(
     index: Annotated[
         Path | None, typer.Option(metavar="DIR", help="What `navi search --index` wrote, to search in.")
     ] = None,
+    reconcile: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="A table whose rows OpenRefine is to find, at /reconcile.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column that names the rows of --reconcile.")
+    ] = None,
     max_body: Annotated[float, typer.Option(min=0.001, metavar="MIB", help="Size of a request.")] = 16,
     max_rows: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of a request.")] = 10_000,
     max_columns: Annotated[int, typer.Option(min=1, metavar="N", help="Columns of a request.")] = 1_000,
@@ -49,9 +56,10 @@ def serve(
 ) -> None:
     """Answer embed, match, name, impute, link and search over HTTP."""
     try:
-        from navi.server import Access, Limits, listen, make_service, serve_application
+        from navi.server import Access, Limits, Reconciler, listen, make_service, serve_application
     except ModuleNotFoundError as error:
         raise MissingExtraError("navi serve", "serve") from error
+    from navi.tables import read_table
     from navi.verbs import Navi, open_index
 
     screen = Screen(quiet=quiet)
@@ -64,9 +72,13 @@ def serve(
         meter.wait("Loading the model")
         navi = Navi.from_pretrained(model, device=device)
         searched = None if index is None else open_index(navi, index)
+        reconciler = None if reconcile is None else Reconciler(read_table(reconcile), by)
     screen.summarise(f"Serving {quote(navi.folder)} at {address}, described at {address}/openapi.json. Ctrl-C stops.")
+    if reconciler is not None:
+        screen.summarise(f"OpenRefine takes {address}/reconcile, which finds rows by '{reconciler.name}'.")
     screen.results.file.flush()
-    serve_application(make_service(navi, limits=limits, access=access, index=searched), opened, patience=limits.seconds)
+    service = make_service(navi, limits=limits, access=access, index=searched, reconciler=reconciler)
+    serve_application(service, opened, patience=limits.seconds)
     screen.summarise("Stopped: every request that was taken is answered.")
 
 

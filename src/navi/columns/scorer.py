@@ -32,6 +32,7 @@ WITHOUT_HEADERS, WITHOUT_VALUES = (*HEADER_FEATURES, "named"), (*VALUE_FEATURES,
 """What is taken away to see what headers, or values, contribute."""
 
 Scores = NDArray[np.float32]
+Names = Sequence[str] | NDArray[np.str_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,7 @@ class PairScorer:
             np.tensordot(self.output[:-1], np.maximum(inner, 0, out=inner), 1) + self.output[-1], np.float32
         )
 
-    def compete(self, score: Scores, tables: Sequence[str], others: Sequence[str] | None = None) -> Scores:
+    def compete(self, score: Scores, tables: Names, others: Names | None = None) -> Scores:
         """Return the logarithm of the odds that each pair of columns means the same, given all pairs: (K, L).
 
         `tables` are those of the rows, `others` of the columns, the same where not given. A pair is less likely if

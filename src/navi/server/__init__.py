@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, Any
 from navi.server.application import Access, listen, serve_application
 
 if TYPE_CHECKING:
+    from navi.server.reconcile import Reconciler
     from navi.server.review import Review
     from navi.server.service import Limits, make_service
     from navi.server.studio import make_studio
 
-__all__ = ["Access", "Limits", "Review", "listen", "make_service", "make_studio", "serve_application"]
-_LATER = {"Limits": "service", "Review": "review", "make_service": "service", "make_studio": "studio"}
+__all__ = ["Access", "Limits", "Reconciler", "Review", "listen", "make_service", "make_studio", "serve_application"]
+_LATER = {
+    "Limits": "service",
+    "Reconciler": "reconcile",
+    "Review": "review",
+    "make_service": "service",
+    "make_studio": "studio",
+}
 
 
 def __getattr__(name: str) -> Any:

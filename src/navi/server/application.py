@@ -92,7 +92,9 @@ class Gate:
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+                guarded = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    guarded.setdefault(name, value)
             await send(message)
 
         answer: ASGIApp = self.app

@@ -114,9 +114,8 @@ class RowReview:
 
     def view(self, pair: RowPair) -> PairView:
         """Return a pair as a page shows it."""
-        compared = tuple(each for each in pair.evidence if each.left is not None or each.right is not None)
         rows = tuple((str(row), self._read_row(row)) for row in (pair.left, pair.right))
-        return PairView(left=pair.left, right=pair.right, probability=pair.probability, cells=compared, rest=rows)
+        return PairView(left=pair.left, right=pair.right, probability=pair.probability, cells=pair.cells, rest=rows)
 
     def _read_row(self, row: RowRef) -> dict[str, str]:
         table = self._tables[row.table]

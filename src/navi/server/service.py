@@ -23,6 +23,7 @@ from navi.errors import ConfigError, NaviError, TableError
 from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error
 from navi.server.bodies import ARROW, JSON, read_body, write_body, write_json
 from navi.server.jobs import Job, JobQueue, QueueFullError
+from navi.server.reconcile import Reconciler, list_routes
 from navi.tables import Table, read_table
 from navi.verbs import Navi, SearchIndex, parse_like
 from navi.version import VERSION
@@ -364,9 +365,17 @@ def choose_kind(accept: str) -> str:
 
 
 def make_service(
-    navi: Navi, *, limits: Limits | None = None, access: Access | None = None, index: SearchIndex | None = None
+    navi: Navi,
+    *,
+    limits: Limits | None = None,
+    access: Access | None = None,
+    index: SearchIndex | None = None,
+    reconciler: Reconciler | None = None,
 ) -> Starlette:
-    """Return the application of `navi serve`; `index` is what a search without a body goes through."""
+    """Return the application of `navi serve`.
+
+    `index` is what a search without a body goes through, `reconciler` the table that OpenRefine reconciles with.
+    """
     limits, access = limits or Limits(), access or Access()
     service = Service(navi, limits, index)
     described = write_json(describe_service(limits, access))
@@ -404,6 +413,7 @@ def make_service(
             Route("/ready", say_ready),
             Route("/metrics", show_metrics),
             Route("/openapi.json", describe),
+            *(list_routes(reconciler) if reconciler else ()),
         ],
         middleware=[Middleware(Gate, access=access, open_paths=OPEN_PATHS)],
         exception_handlers={HTTPException: answer_http_error, Exception: answer_failure},

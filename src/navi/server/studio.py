@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pyarrow as pa
-from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -24,7 +23,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from navi.errors import NaviError, escape_controls
+from navi.errors import NaviError
+from navi.report.cards import make_pages
 from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error
 from navi.server.bodies import JSON, write_json
 from navi.server.map import COLOURS, LIMITS, PointMap
@@ -41,21 +41,8 @@ FILES = ("all.parquet", "all.csv", "spec.toml", "mapping.json", "decisions.csv")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def _finalize(value: Any) -> Any:
-    """Return what is written into a page: what would turn or hide text is visibly escaped, and Jinja does the rest."""
-    return escape_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-_pages = Environment(
-    loader=ChoiceLoader([PackageLoader("navi.server"), PackageLoader("navi.report", "template")]),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    finalize=_finalize,
-)
-_pages.filters["percent"] = lambda share: "–" if share is None else f"{100 * share:.0f} %"
+_pages = make_pages("navi.server")
 _pages.filters["empty_share"] = lambda fill: 1 - fill
-_pages.filters["count"] = lambda number: f"{number:,}"
 
 
 def show(template: str, request: Request, code: int = 200, **content: Any) -> Response:

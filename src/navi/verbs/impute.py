@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from navi.corpus import Encoded, load_attributes
 from navi.errors import ConfigError
+from navi.report.cards import show_cards
 from navi.tables import TABLE, ReadReport, Table, find_headers, read_table
 from navi.tables.chunk import clean_header, name_columns
 from navi.verbs.candidate_values import CandidateFinder, Candidates, Gaps
-from navi.verbs.result import TabularResult
+from navi.verbs.result import CARDS_SHOWN, TabularResult
 
 if TYPE_CHECKING:
     from navi.verbs.navi import Navi
@@ -30,6 +31,8 @@ NOT_ASKED = "column not asked for"
 NEVER_FILLED = "column never filled"
 NO_OTHER_CELL = "row has no other cell"
 UNFILLABLE = "column holds nested or binary cells"
+CELLS_SHOWN = 5
+"""Cells of a column that a notebook shows."""
 ASKED = ""
 """The reason of a cell that can be guessed, until it was."""
 OWN, TRAINED = "column", "training"
@@ -78,6 +81,15 @@ class Fills(TabularResult, Generic[Frame]):
     def to_arrow(self) -> pa.Table:
         """Return the account of the cells."""
         return self.cells
+
+    def _repr_html_(self) -> str:
+        columns: dict[str, list[dict[str, Any]]] = {}
+        for cell in sorted(
+            self.cells.to_pylist(), key=lambda cell: (cell["value"] is None, -(cell["probability"] or 0))
+        ):
+            columns.setdefault(cell["column"], []).append(cell)
+        shown = [(column, cells[:CELLS_SHOWN], len(cells) - CELLS_SHOWN) for column, cells in columns.items()]
+        return show_cards("fills", filled=self.num_filled, number=self.cells.num_rows, columns=shown[:CARDS_SHOWN])
 
 
 def impute_table(

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from navi.errors import ConfigError, TableError
 from navi.model.runner import Floats, Ints, Progress
+from navi.report.cards import show_cards
 from navi.tables import Table, read_table, read_tables
 from navi.verbs.match import ANSWERS
-from navi.verbs.result import TabularResult
+from navi.verbs.result import CARDS_SHOWN, TabularResult
 from navi.verbs.row_comparison import Alignment, ComparedRows
 from navi.verbs.row_scorer import Adaptation, load_row_scorer
 from navi.verbs.row_similarity import Whitening
@@ -78,6 +79,11 @@ class RowPair:
     evidence: tuple[Evidence, ...]
     """What spoke for it and against it, what counts most first."""
 
+    @property
+    def cells(self) -> tuple[Evidence, ...]:
+        """The compared columns of which either row has a cell."""
+        return tuple(each for each in self.evidence if each.left is not None or each.right is not None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowCluster:
@@ -107,6 +113,11 @@ class Links(TabularResult):
 
     def __len__(self) -> int:
         return len(self.pairs)
+
+    def _repr_html_(self) -> str:
+        return show_cards(
+            "links", number=len(self), pairs=[self[place] for place in range(min(len(self), CARDS_SHOWN))]
+        )
 
     def __getitem__(self, place: int) -> RowPair:
         pair, weights = self.pairs[place].tolist(), self.weights[place]

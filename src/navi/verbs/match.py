@@ -27,8 +27,9 @@ from navi.columns.texts import embed_texts
 from navi.corpus import RowEncoder, canonicalise
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, TableError
+from navi.report.cards import show_cards
 from navi.tables import Table, find_headers, read_tables
-from navi.verbs.result import TabularResult
+from navi.verbs.result import CARDS_SHOWN, TabularResult
 
 if TYPE_CHECKING:
     from navi.verbs.navi import Navi
@@ -153,6 +154,20 @@ class Matches(TabularResult):
     def as_dict(self) -> dict[str, object]:
         """Return everything as plain lists and dictionaries, ready for JSON."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        scores: dict[ColumnRef, list[float]] = {}
+        reasons: dict[ColumnRef, tuple[Reason, ...]] = {}
+        for pair in self.pairs:  # the surest first
+            for column in (pair.first, pair.second):
+                scores.setdefault(column, []).append(pair.score)
+                reasons.setdefault(column, pair.reasons)
+        probability = {column: float(np.mean(each)) for column, each in scores.items()}
+        shown = [
+            (cluster, [(column, probability.get(column), reasons.get(column)) for column in cluster.columns])
+            for cluster in self.clusters[:CARDS_SHOWN]
+        ]
+        return show_cards("matches", clusters=self.clusters, shown=shown, more=len(self.clusters) - len(shown))
 
     def as_mapping(self) -> dict[str, dict[str, dict[str, str]]]:
         """Return the attribute of every column, in the form that `navi prepare --attributes` takes."""
@@ -429,6 +444,20 @@ class ColumnMatcher:
         self._table = np.unique(profiles.tables, return_inverse=True)[1]
         self._inside: Flags = self._table[:, None] == self._table[None, :]
         self._apart = self._inside if one_to_one else self._inside & ~_are_family(profiles)
+        self._before: tuple[Floats, Floats] | None = None
+
+    def _compete(self, decided: Floats) -> Floats:
+        """Return what competition makes of scores; only tables with a score that has changed compete again."""
+        tables = np.array(self.profiles.tables)
+        if self._before is None:
+            odds = self.scorer.compete(decided, tables)
+        else:
+            before, odds = self._before
+            changed = np.isin(self._table, self._table[(decided != before).any(axis=1)])
+            odds[changed] = self.scorer.compete(decided[changed], tables[changed], tables)
+            odds[:, changed] = self.scorer.compete(decided[:, changed], tables, tables[changed])
+        self._before = decided, odds
+        return odds
 
     def check(self, decisions: Sequence[Decision]) -> None:
         """Raise an error where decisions contradict each other, or name columns that are not there."""
@@ -437,7 +466,7 @@ class ColumnMatcher:
     def group(self, decisions: Sequence[Decision] = ()) -> ColumnGroups:
         """Return the columns in clusters, decisions taken as given."""
         every, word = np.arange(len(self.profiles)), _Word.read(decisions, self.profiles)
-        scored = _score(self.scorer, self.profiles, word, None, every, every, self._scores)
+        scored = _score(self.scorer, self.profiles, word, None, every, every, self._scores, self._compete)
         shifted = scored.logit - np.float32(np.log(self.threshold / (1 - self.threshold)))
         if self.one_to_one:
             shifted = np.where(assign_one_to_one(shifted, self._table), shifted, -LIMIT)
@@ -511,6 +540,7 @@ def _score(
     first: Ints,
     second: Ints,
     scores: PairScores | None = None,
+    compete: Callable[[Floats], Floats] | None = None,
 ) -> _Scored:
     """Return how likely each pair of some columns with others is to mean the same, decisions taken as given.
 
@@ -519,11 +549,12 @@ def _score(
     """
     ours, theirs = (profiles if len(each) == len(profiles) else profiles.take(each) for each in (first, second))
     scores = scores or scorer.score(ours, theirs, Background([profiles]))
-    total = word.average(scores.total, first, second)
-    same, apart = word.together[np.ix_(first, second)], word.apart[np.ix_(first, second)]
-    decided = np.where(same, LIMIT, np.where(apart, -LIMIT, total)).astype(np.float32)
-    logit = np.clip(scorer.compete(decided, ours.tables, theirs.tables), -LIMIT, LIMIT)
-    logit = np.where(same, LIMIT, np.where(apart, -LIMIT, logit)).astype(np.float32)
+    every = len(first) == len(second) == len(profiles)
+    same, apart = (each if every else each[np.ix_(first, second)] for each in (word.together, word.apart))
+    decided = word.average(scores.total, first, second)
+    decided[apart], decided[same] = -LIMIT, LIMIT
+    logit = np.clip(compete(decided) if compete else scorer.compete(decided, ours.tables, theirs.tables), -LIMIT, LIMIT)
+    logit[apart], logit[same] = -LIMIT, LIMIT
     return _Scored(
         profiles=profiles,
         first=first,
@@ -609,9 +640,9 @@ class _Word:
 
     def average(self, score: Floats, first: Ints, second: Ints) -> Floats:
         """Return the mean score of all pairs of a group of the first with a group of the second, for each pair."""
+        score = score.copy()
         for axis, columns in enumerate((first, second)):
             numbers, counts = np.unique(self.group[columns], return_counts=True)
-            score = score.copy() if (counts > 1).any() else score
             lines = np.moveaxis(score, axis, 0)
             for number in numbers[counts > 1]:
                 own = self.group[columns] == number
@@ -656,16 +687,28 @@ def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | 
     the scores make it.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
     from scipy.spatial.distance import squareform
 
-    if len(score) < 2:
-        return np.arange(len(score))
-    top = float(np.abs(score).max()) + 1.0
-    # So far apart that no average comes above 0.
-    score = score if apart is None else np.where(apart, -top * len(score) ** 2, score)
-    score = score if together is None else np.where(together, top, score)
-    tree = linkage(squareform(top - score.astype(np.float64), checks=False), "average")
-    labels: Ints = fcluster(tree, np.nextafter(top, 0.0), "distance").astype(np.int64)
+    joined = score > 0
+    joined = joined if apart is None else joined & ~apart
+    joined = joined if together is None else joined | together
+    # Members that no chain of such pairs joins never meet.
+    part = connected_components(csr_array(joined), directed=False)[1]
+    order = np.argsort(part, kind="stable")
+    labels: Ints = np.arange(len(score))
+    for members in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
+        if len(members) > 1:
+            inner = np.ix_(members, members)
+            near = score[inner].astype(np.float64)
+            top = float(np.abs(near).max()) + 1.0
+            if apart is not None:  # so far that no average comes above 0
+                near[apart[inner]] = -top * len(members) ** 2
+            if together is not None:
+                near[together[inner]] = top
+            tree = linkage(squareform(top - near, checks=False), "average")
+            labels[members] = members[fcluster(tree, np.nextafter(top, 0.0), "distance") - 1]
     return labels
 
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-ROWS_SHOWN = 20
-"""Rows that a notebook shows."""
+ROWS_SHOWN, CARDS_SHOWN = 20, 20
+"""Rows, and cards, that a notebook shows."""
 
 
 class TabularResult(ABC):

@@ -16,9 +16,8 @@ from typing import IO, Any
 from xml.parsers import expat
 
 from navi.errors import TableError
-from navi.tables.celltext import write_scalar
 from navi.tables.chunk import Chunk, find_header, name_columns, note_preamble
-from navi.tables.flattening import read_rows
+from navi.tables.flattening import read_rows, write_scalar
 from navi.tables.readreport import (
     BEYOND_HEADER,
     CUT_OFF,

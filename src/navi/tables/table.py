@@ -22,9 +22,8 @@ from pyarrow import feather
 from navi.errors import ConfigError, TableError
 from navi.files import write_file
 from navi.storage import is_remote
-from navi.tables.celltext import NOT_COLUMNAR
 from navi.tables.chunk import Chunk, clean_header, name_columns, to_arrow
-from navi.tables.flattening import Batches, read_columns, read_rows
+from navi.tables.flattening import NOT_COLUMNAR, Batches, read_columns, read_rows
 from navi.tables.readreport import DEFAULT, ReadConfig, ReadReport, join_reasons
 from navi.tables.sources import Source, find_sources, read_chunks
 

@@ -122,13 +122,6 @@ def test_a_mistake_of_ours_is_not_hidden(raise_in_verb):
     assert not isinstance(error, NaviError | OSError)
 
 
-def test_what_looks_like_markup_is_shown_as_it_is(tmp_path, navi_command):
-    (tmp_path / "odd.csv").write_text("[bold]x[/bold],:smile:\n" + "[/],2\n" * 3)
-    printed = navi_command("inspect", tmp_path).stdout
-    assert "[bold]x[/bold]" in printed
-    assert ":smile:" in printed
-
-
 def test_a_line_of_a_pipe_is_wide_and_the_width_that_a_user_sets_is_kept(catalogues, navi_command, monkeypatch):
     wide = navi_command("inspect", catalogues, "--short").stdout
     assert 60 < max(map(len, wide.splitlines())) <= 140
@@ -200,25 +193,6 @@ def test_a_terminal_shows_a_bar():
     drawn = screen.notes.file.getvalue()
     assert "Reading tables" in drawn
     assert "2/4" in drawn
-
-
-def test_what_reading_lost_is_summed_over_tables_with_its_first_places():
-    from navi.cli.prepare import summarise_manifest
-
-    nothing = {"kept": 1, "dropped": {}, "cells": {}, "places": {}, "notes": []}
-    broken = [("a", 2, ["a:1", "a:5"]), ("b", 3, ["b:2", "b:3", "b:4"])]
-    tables = [
-        {"name": name} | nothing | {"dropped": {"broken row": count}, "places": {"broken row": places}}
-        for name, count, places in broken
-    ]
-    tables.append({"name": "c"} | nothing | {"kept": 0, "notes": ["empty file: nothing in it"]})
-    skipped = [{"path": f"f{number}.txt", "reason": "unknown suffix"} for number in range(5)]
-    assert summarise_manifest({"tables": tables, "skipped": skipped, "notes": []}).list_lines() == [
-        *("  5 rows: broken row", "    a:1", "    a:5", "    b:2"),
-        "  5 files skipped: unknown suffix (f0.txt, f1.txt, f2.txt, …)",
-        "  c: empty file: nothing in it",
-    ]
-    assert summarise_manifest({"tables": [{"name": "d"} | nothing], "skipped": [], "notes": []}).list_lines() == []
 
 
 def test_the_choices_are_those_of_the_library():

@@ -147,15 +147,6 @@ def test_a_named_column_stands_beside_its_values_its_name_and_whether_that_is_ri
     assert "Alien, Heat" in capsys.readouterr().out
 
 
-def test_a_column_without_candidates_is_shown_as_such(tour):
-    tour.model.name_columns = lambda table, headers: [ColumnNames(column="title", candidates=())]
-    demo.name_columns(tour)
-    assert read_section(tour)[0] == {
-        **{"hidden header": "title", "values": "Alien, Heat", "proposed": None, "probability": None},
-        **{"right": False, "next": ""},
-    }
-
-
 def test_fills_stand_beside_what_their_own_row_held(tour):
     cells = [
         {"row": 2, "column": "film", "value": "the alien", "probability": 0.9, "reason": "filled"},

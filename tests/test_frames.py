@@ -412,16 +412,6 @@ def test_bytes_that_are_no_text_are_counted(make):
 # Nested values laid flat.
 
 
-@pytest.mark.parametrize("make", [pa.Table.from_pylist, list])
-def test_nested_values_get_dotted_headers_and_the_limit_holds_at_each_level(make):
-    rows = [{"actors": [{"n": 1}, {"n": 2}, {"n": 3, "m": [1, 2]}], "info": {"year": 1994}, "e": []}]
-    flat, report = read(make(rows), max_family=1)
-    assert flat == [{"actors.0.n": "1", "info.year": "1994"}]
-    assert report.cells == {"family member beyond the limit": 4}
-    assert report.places == {"family member beyond the limit": ["frame:1: actors has 3 members, 1 stay"]}
-    assert len(read(make(rows), max_family=None)[0][0]) == 6
-
-
 @pytest.mark.parametrize(
     "kind",
     [pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_view(pa.int64()), pa.large_list_view(pa.int64())],

@@ -206,14 +206,6 @@ def test_file_that_is_no_table_is_skipped_with_its_reason(film_tables, prepare_c
     assert all(entry["reason"] for entry in skipped)
 
 
-def test_no_rows_at_all_is_an_error_that_says_what_was_wrong(prepare_config, tmp_path):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "broken.parquet").write_bytes(b"PAR1 and nothing more")
-    (tmp_path / "in" / "empty.csv").write_text("title,year\n")
-    with pytest.raises(CorpusError, match=r"No table has any row: 2 files were read\. .*broken\.parquet"):
-        prepare([tmp_path / "in"], tmp_path / "out", prepare_config)
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_strict_reading_makes_every_loss_an_error(film_tables, prepare_config, tmp_path, workers):
     with (film_tables / "amber.jsonl").open("a") as file:
@@ -296,20 +288,6 @@ def slow_prepare(film_tables, prepare_config, tmp_path):
         return process
 
     return start
-
-
-@pytest.mark.parametrize(("stage", "workers"), [("read", 1), ("read", 2), ("merge", 1), ("write", 1)])
-def test_killed_prepare_leaves_nothing_that_looks_like_a_corpus(
-    slow_prepare, film_tables, prepare_config, tmp_path, stage, workers
-):
-    with slow_prepare(stage, workers) as process:
-        process.kill()
-    assert not (tmp_path / "out").exists()
-    for left in tmp_path.iterdir():
-        with pytest.raises(CorpusError, match=r"is not a corpus|No corpus at"):
-            Corpus.open(left)
-    assert prepare([film_tables], tmp_path / "out", prepare_config).tables == ("amber", "birch", "cedar")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["films", "out"]
 
 
 @pytest.mark.parametrize("workers", [1, 2])

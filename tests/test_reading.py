@@ -861,24 +861,6 @@ def test_columns_nested_or_not_are_written_as_text(write, name, data, chunk_rows
     assert report.places == {"family member beyond the limit": [f"{path}:1: cast has 4 members, 3 stay"]}
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "a.feather"])
-def test_columns_of_one_name_are_told_apart(tmp_path, name):
-    table = pa.table([["1"], ["2"], ["3"]], names=["a", "a", ""])
-    data = make_parquet(table) if name == "a.parquet" else make_arrow(pa.ipc.new_file, table)
-    (tmp_path / name).write_bytes(data)
-    rows, report = read(tmp_path / name)
-    assert rows == [{"a": "1", "a (2)": "2", "column_3": "3"}]
-    told = "header 'a' appears more than once: told apart as 'a (2)'"
-    assert report.notes == ["columns without a name: column_3", told]
-
-
-def test_whole_floats_are_recognised_over_all_row_groups(tmp_path):
-    path = tmp_path / "a.parquet"
-    table = pa.table({"a": [1.0] * 10 + [0.5], "b": [{"c": 2.0}] * 11})
-    path.write_bytes(make_parquet(table, row_group_size=2))
-    assert read(path)[0] == [{"a": "1.0", "b.c": "2"}] * 10 + [{"a": "0.5", "b.c": "2"}]
-
-
 def test_a_damaged_row_group_is_dropped_and_the_others_stay(tmp_path):
     path = tmp_path / "a.parquet"
     table = pa.table({"n": [f"{n:05}" for n in range(300)]})
@@ -992,13 +974,6 @@ def test_each_sheet_with_anything_in_it_is_a_table_and_one_may_be_chosen(workboo
         find_sources([f"{workbook}#x"])
     with pytest.raises(TableError, match=r"No workbook in .* has a sheet 'x'"):
         find_sources([f"{tmp_path}#x"])
-
-
-def test_a_title_above_the_header_of_a_sheet_is_found_and_said(workbook):
-    write_workbook(workbook, [["Films"], [], ["title", "year", "land"], ["Ran", 1985, "jp"], ["Heat", 1995, "us"]])
-    rows, report = read(workbook)
-    assert rows[0] == {"title": "Ran", "year": "1985", "land": "jp"}
-    assert report.places == {"above the header": [f"{workbook}:1: 'Films'; the header is in row 3"]}
 
 
 def test_a_table_that_begins_in_another_column_has_no_columns_before_it(workbook):

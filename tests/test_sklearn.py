@@ -167,12 +167,6 @@ def test_without_a_model_one_is_pretrained_on_the_frame_and_kept(tiny_backbone, 
     np.testing.assert_allclose(pickle.loads(pickle.dumps(encoder)).transform(films), found, atol=1e-6)
 
 
-def test_it_works_in_a_pipeline_with_a_classifier(model_dir, films):
-    pipeline = make_pipeline(NaviEncoder(model_dir), LogisticRegression(max_iter=500))
-    pipeline.fit(films, films["genre"])
-    assert pipeline.score(films, films["genre"]) == 1.0
-
-
 def test_it_works_on_some_columns_of_a_column_transformer(model_dir, films):
     columns = ColumnTransformer([("text", NaviEncoder(model_dir), ["title"]), ("kind", OneHotEncoder(), ["genre"])])
     assert columns.fit_transform(films).shape == (12, WIDTH + 2)

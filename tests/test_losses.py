@@ -52,14 +52,6 @@ def test_the_masked_loss_is_the_papers_and_its_gradient_the_softmax_less_one_at_
     torch.testing.assert_close(logits.grad, torch.tensor(gradient).view(-1, 7), atol=1e-6, rtol=1e-5)
 
 
-def test_half_precision_logits_are_summed_in_float32():
-    logits = torch.randn(50, 7, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
-    tokens = torch.arange(50) % 7
-    found, _ = masked_segment_loss(logits, tokens)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, masked_segment_loss(logits.float(), tokens)[0])
-
-
 @pytest.mark.parametrize("num_targets", [0, 1, 64, 150])
 def test_loss_gradient_and_hits_are_those_of_torch_and_filling_has_none(num_targets):
     generator = torch.Generator().manual_seed(num_targets)
@@ -190,20 +182,6 @@ def run(model, batch, config=None, size=None):
     return compute_losses(model, model(batch.rows), batch, config or AlignmentConfig(), size or measure_step([batch]))
 
 
-def test_the_masked_loss_is_the_mean_over_the_union_of_the_masked_sets(model, builder, arrays, special):
-    batch = builder.build(ROWS, epoch=0)
-    layout = builder.lay_out(ROWS)
-    _, targets = builder.mask_layout(layout, epoch=0)
-    output = model(batch.rows)
-    logits = model.predict_tokens(output, torch.arange(batch.num_tokens)).tolist()
-    losses = []
-    for place in targets.position.tolist():
-        scores, token = logits[place], int(layout.token_ids[place])
-        losses.append(math.log(sum(math.exp(score) for score in scores)) - scores[token])
-    found = compute_losses(model, output, batch, AlignmentConfig(), measure_step([batch])).masked
-    assert float(found) == pytest.approx(sum(losses) / len(losses), rel=1e-5)
-
-
 def test_alignment_is_the_mean_over_tables_and_the_total_adds_it_with_its_weight(model, builder):
     batch = builder.build(ROWS, epoch=0)
     config = AlignmentConfig(weight=0.3, row_weight=0.5)
@@ -216,14 +194,6 @@ def test_alignment_is_the_mean_over_tables_and_the_total_adds_it_with_its_weight
     torch.testing.assert_close([found.low, found.high], [low, high], **CLOSE)
     torch.testing.assert_close(found.total, found.masked + 0.3 * (low + high) + 0.5 * found.rows, **CLOSE)
     assert min(float(found.low), float(found.high), float(found.rows)) > 0
-
-
-def test_segments_are_aligned_as_they_are_unmasked(model, builder, arrays, special):
-    batch = builder.build(ROWS, epoch=0)
-    other_masks = BatchBuilder(arrays, special, masking=MASKING, seed=9).build(ROWS, epoch=5)
-    one, other = run(model, batch), run(model, other_masks)
-    torch.testing.assert_close([one.low, one.high], [other.low, other.high], **CLOSE)
-    assert abs(float(one.masked) - float(other.masked)) > 1e-3
 
 
 @pytest.mark.parametrize("negatives", ["table", "batch"])
@@ -361,11 +331,6 @@ def test_views_find_each_other_among_columns_of_other_attributes():
 def cross(own, rivals):
     """Return the pairs in which a column's first view meets the others' second, and those the other way round."""
     return [(own, rival) for rival in rivals], [(rival, own) for rival in rivals]
-
-
-def test_the_loss_of_views_does_not_know_which_is_the_first():
-    first, second, attribute = draw_views()
-    torch.testing.assert_close(views_loss(first, second, attribute, 0.1), views_loss(second, first, attribute, 0.1))
 
 
 def test_columns_of_one_attribute_have_no_loss_of_views():

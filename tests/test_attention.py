@@ -6,17 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import BertConfig
-from transformers.models.bert.modeling_bert import BertSelfAttention
 
 from navi.model.attention import (
     SHARED_LENGTH,
     Boundaries,
-    PackedSelfAttention,
     Packing,
     attend,
-    pack_attention,
-    share_lines,
     use_triton,
 )
 
@@ -97,39 +92,6 @@ def test_buckets_hold_each_token_once_and_are_at_least_half_full_but_for_the_las
         assert 2 * int(bucket.real.sum()) >= bucket.real.numel() - SHARED_LENGTH
         seen += bucket.places[bucket.real].tolist()
     assert sorted(seen) == list(range(sum(lengths)))
-
-
-def test_short_sequences_share_lines_in_their_order():
-    bucket = share_lines(torch.tensor([0, 40, 50]), torch.tensor([16, 10, 8]))
-    assert bucket.real.sum(dim=1).tolist() == [26, 8]
-    assert bucket.places[0, :26].tolist() == [*range(16), *range(40, 50)]
-    assert bucket.places[1, :8].tolist() == list(range(50, 58))
-    assert (bucket.bias[0, 0, 0] == 0).tolist() == [True] * 16 + [False] * 16
-
-
-def test_the_limits_of_a_packing_are_those_of_wide_then_of_local_heads():
-    packing = pack([[1, 2], [1, 1, 1]], num_wide=1)
-    assert packing.limits[0].tolist() == [[0, 0, 0, 3, 3, 3], [0, 1, 1, 3, 4, 5]]
-    assert packing.limits[1].tolist() == [[3, 3, 3, 6, 6, 6], [3, 3, 3, 6, 5, 6]]
-    assert Packing(2, packing.wide).limits[0].tolist() == [[0, 0, 0, 3, 3, 3]] * 2
-
-
-def test_packed_attention_takes_the_place_of_berts_with_its_parameters():
-    own = BertSelfAttention(BertConfig(hidden_size=12, num_attention_heads=3))
-    model = torch.nn.ModuleDict({"self": own})
-    before = {name: parameter.data_ptr() for name, parameter in model.named_parameters()}
-    pack_attention(model)
-    assert isinstance(model["self"], PackedSelfAttention)
-    assert {name: parameter.data_ptr() for name, parameter in model.named_parameters()} == before
-    hidden, packing = torch.randn(29, 12), pack([[1, 4, 20], [1, 3]], num_wide=2)
-    states = [made(hidden).view(29, 3, 4) for made in (own.query, own.key, own.value)]
-    found = model["self"](hidden[None], packing=packing)[0][0]
-    torch.testing.assert_close(found, attend(*states, packing, 0.5).flatten(1), atol=1e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_on_cpu_no_precision_takes_the_tiled_kernel(dtype):
-    assert not use_triton(torch.zeros(1, 1, 64, dtype=dtype))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -271,14 +271,6 @@ def test_without_the_attribute_embedding_attributes_leave_no_trace_in_the_tokens
     assert one.equal(two)
 
 
-def test_chosen_segments_are_embedded_as_all_are(models, make_arrays, special):
-    rows, model = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5)), models[0.5, True]
-    output, chosen = model(rows), torch.tensor([4, 0, 2])
-    torch.testing.assert_close(
-        model.embed_segments(output, rows, chosen), model.embed_segments(output, rows)[chosen], **TOLERANCE
-    )
-
-
 def test_a_segment_is_g_of_its_attribute_header_and_value(tiny_backbone, make_arrays, special):
     """g: Linear 3D to 2D, GELU, LayerNorm, Linear 2D to D, LayerNorm; with norms that are not those of a new model."""
     model = load_backbone(tiny_backbone).eval().requires_grad_(False)
@@ -375,18 +367,6 @@ def test_a_model_in_half_precision_gives_nearly_the_same_in_float32(tiny_backbon
     for name in exact:
         assert rounded[name].dtype == torch.float32
         assert F.cosine_similarity(rounded[name], exact[name]).min() > 0.99
-
-
-def test_gradient_checkpointing_gives_the_same_gradients(tiny_backbone, make_arrays, special):
-    rows = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5))
-    grads = []
-    for checkpointing in (False, True):
-        model = load_backbone(tiny_backbone, hidden_dropout_prob=0.0, projection_dropout=0.0).train()
-        if checkpointing:
-            model.gradient_checkpointing_enable()
-        model(rows).cls.sum().backward()
-        grads.append(model.embeddings.word_embeddings.weight.grad)
-    torch.testing.assert_close(*grads)
 
 
 @pytest.mark.parametrize("load", [NaviModel.from_pretrained, AutoModel.from_pretrained], ids=["navi", "auto"])

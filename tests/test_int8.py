@@ -10,20 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from navi.errors import ConfigError, MissingExtraError, ModelError
 from navi.model import Runner, load_backbone
-from navi.model.attention import LENGTH_STEP, Boundaries, Packing
 from navi.model.int8 import (
     SHORT_ROW,
-    TOKENS_AT_ONCE,
-    ActivationRange,
-    QuantizedLinear,
     make_trial_rows,
-    pad_rows,
     quantize_layers,
 )
 
@@ -155,47 +147,6 @@ def test_a_signal_can_be_taken_when_two_graphs_are_gone():
     """In a process of its own: where signals have lost their stack, it ends by a fault."""
     done = subprocess.run([sys.executable, "-c", SIGNAL_AFTER_TWO_GRAPHS], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "noted\n"), done.stderr
-
-
-def compute(make, states):
-    """Return what a graph of one function makes of some states."""
-    import openvino as ov
-    from openvino import opset13 as ops
-
-    given = ops.parameter([-1, states.shape[1]], np.float32)
-    model = ov.compile_model(ov.Model([make(given)], [given]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return model(states.numpy())[0]
-
-
-def test_a_linear_map_is_near_the_exact_one_whatever_the_ranges_of_its_channels():
-    torch.manual_seed(0)
-    linear, states = torch.nn.Linear(16, 24), torch.randn(50, 16) * torch.linspace(0.1, 10, 16)
-    eight = QuantizedLinear([linear], ActivationRange(*torch.aminmax(states, dim=0)))
-    expected = linear(states).detach().numpy()
-    found = compute(eight, states)
-    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
-    some = compute(lambda given: eight.multiply(eight.quantize(given), slice(3, 7)), states)
-    np.testing.assert_allclose(some, found[:, 3:7], atol=1e-5)
-
-
-def test_states_beyond_the_range_that_was_seen_get_its_ends():
-    seen = ActivationRange(torch.full((4,), -1.0), torch.full((4,), 2.0))
-    eight = QuantizedLinear([torch.nn.Linear(4, 4)], seen, smoothing=None)
-    found = compute(eight.quantize, torch.tensor([[-50.0, -1.0, 2.0, 50.0]]))
-    np.testing.assert_allclose(found, [[-1, -1, 2, 2]], atol=1e-6)
-
-
-@given(lengths=st.lists(st.integers(0, 700), max_size=60))
-def test_each_token_goes_through_the_graph_once_with_rows_of_like_length(lengths):
-    starts = torch.tensor([0, *lengths]).cumsum(0)
-    seen = []
-    for places, real, segments in pad_rows(Packing(2, Boundaries(starts, sum(lengths)))):
-        own = real.sum(axis=1)
-        assert len(places) == 1 or places.size <= TOKENS_AT_ONCE
-        assert (places.shape[1] - own < LENGTH_STEP).all()
-        assert ((segments == -1) == ~real).all()
-        seen += places[real].tolist()
-    assert sorted(seen) == list(range(sum(lengths)))
 
 
 def test_a_gpu_is_refused(tiny_backbone, special):

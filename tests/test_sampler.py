@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.batches import BatchBuilder, SamplerConfig, plan_epoch, prefetch
+from navi.batches import SamplerConfig, plan_epoch, prefetch
 from navi.errors import ConfigError
 
 CORPORA = st.lists(st.integers(0, 40), min_size=1, max_size=8)
@@ -97,10 +97,6 @@ def test_rows_of_a_table_are_shuffled():
     assert abs(np.corrcoef(order, np.arange(100))[0, 1]) < 0.4
 
 
-def test_no_rows_make_no_batches():
-    assert plan_epoch(np.array([], dtype=np.int64), number_tables([3]), SamplerConfig(), seed=0, epoch=0) == []
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -129,20 +125,6 @@ def test_results_come_in_order_whatever_the_number_of_workers(workers):
         return number * number
 
     assert list(prefetch(range(20), make, workers=workers)) == [number * number for number in range(20)]
-
-
-@WORKERS
-def test_batches_are_the_same_whatever_the_number_of_workers(make_arrays, special, workers):
-    arrays = make_arrays()
-    builder = BatchBuilder(arrays, special)
-    plan = np.array_split(np.arange(arrays.num_rows), 6)
-    expected = [builder.build(rows, epoch=1) for rows in plan]
-    found = list(prefetch(plan, lambda rows: builder.build(rows, epoch=1), workers=workers))
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert one.rows.token_ids.equal(other.rows.token_ids)
-        assert one.targets.position.equal(other.targets.position)
-        assert one.alignment.low_segment.equal(other.alignment.low_segment)
 
 
 @WORKERS

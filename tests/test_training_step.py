@@ -25,6 +25,7 @@ from navi.errors import ModelError, TrainingError
 from navi.losses import AlignmentConfig, compute_losses, measure_step
 from navi.model import is_new, load_backbone
 from navi.training import Domain, PretrainConfig, TrainingConfig, make_preset
+from navi.training.column_views import StepViews
 from navi.training.export import MAX_BYTES, survey_columns, survey_domain
 from navi.training.log import MetricsLog, Throughput
 from navi.training.plan import RunPlan, share_rows, split_rows
@@ -34,7 +35,6 @@ from navi.training.step import (
     HalfCopy,
     Stepper,
     choose_dtype,
-    is_out_of_memory,
     make_optimizer,
     scale_rate,
     take_step,
@@ -45,11 +45,9 @@ from navi.training.validation import (
     INFORMED,
     NO_TOKEN,
     Validation,
-    choose_rows,
     find_majority,
     majority_baseline,
 )
-from navi.training.views import StepViews
 
 MakeConfig = Callable[..., PretrainConfig]
 MakeArrays = Callable[..., SegmentArrays]
@@ -363,14 +361,6 @@ def test_a_step_that_is_not_finite_leaves_weights_and_optimiser_alone():
 # Memory, time, and the log
 
 
-def test_a_lack_of_memory_is_recognised():
-    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory."))
-    with pytest.raises(RuntimeError, match="can't allocate memory") as caught:
-        torch.empty(2**60, dtype=torch.float32)
-    assert is_out_of_memory(caught.value)
-    assert not is_out_of_memory(RuntimeError("shapes do not fit"))
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is kept with glibc alone")
 def test_memory_freed_in_a_run_is_there_for_what_comes_next_and_goes_back_at_the_end():
     """Counts page faults and pages in a process of its own: other tests leave memory of all sizes behind."""
@@ -483,17 +473,6 @@ def test_a_model_that_knows_everything_is_always_right_and_its_samples_say_so(
         assert remark in (f"header hidden, guessed: {header}", f"value hidden, guessed: {value}")
 
 
-def test_the_same_rows_are_chosen_each_time_and_no_more_than_asked_for():
-    rows = np.arange(100, 200)
-    chosen = choose_rows(rows, 10, seed=0)
-    assert len(set(chosen.tolist())) == 10
-    assert np.array_equal(chosen, choose_rows(rows, 10, seed=0))
-    assert np.array_equal(chosen, np.sort(chosen))
-    assert set(chosen.tolist()) <= set(rows.tolist())
-    assert not np.array_equal(chosen, choose_rows(rows, 10, seed=1))
-    assert choose_rows(np.array([4, 7]), 10, seed=0).tolist() == [4, 7]
-
-
 def test_the_majority_is_what_a_counter_finds(make_arrays):
     arrays = make_arrays(num_rows=60, num_values=4)
     rows = np.arange(0, 60, 2)
@@ -512,12 +491,6 @@ def test_the_majority_is_what_a_counter_finds(make_arrays):
             assert value_K[place] == NO_TOKEN
         else:
             assert counted[int(value_K[place])] == max(counted.values())
-
-
-def test_a_column_with_one_value_is_always_guessed_right(make_arrays, special):
-    arrays, rows = make_arrays(num_values=1), np.arange(24)
-    batch = BatchBuilder(arrays, special, masking=INFORMED, align=False).build(rows, epoch=-1)
-    assert majority_baseline(arrays, rows, batch)["most_frequent_value"] == 1.0
 
 
 def test_the_majority_header_is_laid_over_the_span_token_by_token(toy_corpus, special):

@@ -190,8 +190,6 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
 
     config_class = NaviConfig
     base_model_prefix = "navi"
-    supports_gradient_checkpointing = True
-    _no_split_modules = ("BertLayer",)
     _tied_weights_keys = {  # noqa: RUF012
         "head.decoder.weight": "embeddings.word_embeddings.weight",
         "head.decoder.bias": "head.bias",

@@ -38,10 +38,10 @@ from navi.losses import (
 )
 from navi.model import NaviModel, is_new
 from navi.randomness import make_key
+from navi.training.column_views import StepViews
 from navi.training.config import PretrainConfig, TrainingConfig
 from navi.training.plan import Ints, Parts, share_rows, split_rows
 from navi.training.processes import Processes, choose_device
-from navi.training.views import StepViews
 
 MEANS = ("loss", "masked", "low", "high", "bag_of_words", "views", "keeping", "norm")
 COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens", "steps_with_views")

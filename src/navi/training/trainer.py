@@ -32,6 +32,7 @@ from navi.training.checkpoint import (
     save_checkpoint,
     writing,
 )
+from navi.training.column_views import StepViews
 from navi.training.config import PretrainConfig
 from navi.training.export import TrainingResult, export_run
 from navi.training.log import StepReport, TrainingLog
@@ -40,7 +41,6 @@ from navi.training.processes import Processes
 from navi.training.signals import Stopped, StopSignals
 from navi.training.step import StepBatches, Stepper, is_out_of_memory, release_memory, scale_rate
 from navi.training.validation import Validation
-from navi.training.views import StepViews
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus

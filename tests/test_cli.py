@@ -243,11 +243,6 @@ def test_a_browser_opens_the_page_if_asked(results, navi_command, monkeypatch):
     assert opened == [(results / "report.html").resolve().as_uri()]
 
 
-def test_a_folder_without_results_is_a_users_mistake(tmp_path, navi_command):
-    assert "holds no page.json" in navi_command("report", tmp_path, code=2).stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 # navi evaluate
 
 

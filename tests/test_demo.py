@@ -215,4 +215,4 @@ def test_who_has_no_navi_on_the_path_is_told_where_it_is(found, tmp_path, monkey
     monkeypatch.setattr(demo, "which", lambda name: found)
     monkeypatch.setattr("sys.prefix", str(tmp_path))
     lines = [f"`navi` is not on your path yet:  source {tmp_path}/bin/activate"]
-    assert demo.tell_where_navi_is() == ([] if found else lines)
+    assert demo.suggest_activating() == ([] if found else lines)

@@ -115,12 +115,6 @@ def test_tables_that_are_streamed_are_those_that_are_read(columns, tmp_path):
             assert chunk.cell_value.equals(other.cell_value)
 
 
-def test_frames_that_tell_their_length_are_read_when_their_chunks_are_taken():
-    row_number, chunks = stream_tables({"first": pa.table({"a": [1]}), "second": pd.DataFrame({"a": [1, 2j]})})
-    assert {name: len(numbers) for name, numbers in row_number.items()} == {"first": 1, "second": 2}
-    assert next(chunks)[0] == "first"
-
-
 def test_a_table_without_rows_is_refused_before_any_is_read():
     with pytest.raises(TableError, match=r"The table 'b' has no rows"):
         stream_tables({"a": pd.DataFrame(ROWS), "b": pd.DataFrame({"title": []})})

@@ -81,13 +81,6 @@ def test_column_with_too_few_cells_that_train_has_no_entropy(prepare_config, wri
     assert find_column(report, "birch", "same") == same
 
 
-def test_one_cell_of_an_unseen_table_has_no_entropy(prepare_config, write_tables, tmp_path):
-    many = [{"id": str(number)} for number in range(30)]
-    source = write_tables(tmp_path / "in", {"amber": many, "birch": [{"id": "x"}]})
-    report = inspect_paths([source], replace(prepare_config, unseen_tables=("birch",)))
-    assert find_column(report, "birch", "id").entropy is None
-
-
 def test_tables_left_out_are_listed(film_tables, prepare_config):
     report = inspect_paths([film_tables], replace(prepare_config, largest_tables=2))
     assert [(table.name, table.dropped) for table in report.left_out] == [

@@ -116,14 +116,6 @@ def test_split_ignores_the_order_of_rows_and_added_files(prepare_config, write_t
         assert all(len(seen) == 1 for seen in later.values())
 
 
-def test_unseen_tables_are_a_split_of_their_own(film_tables, prepare_config, tmp_path):
-    corpus = prepare([film_tables], tmp_path / "out", replace(prepare_config, unseen_tables=("birch",)))
-    assert set(corpus.arrays.row_table[corpus.rows_of("unseen")].tolist()) == {1}
-    assert len(corpus.rows_of("unseen")) == 40
-    assert {split for split, rows in corpus.manifest["tables"][1]["splits"].items() if rows} == {"unseen"}
-    assert not np.isnan(corpus.columns.entropy).any()
-
-
 def test_unseen_tables_that_are_not_there_or_leave_none_are_refused(film_tables, prepare_config, tmp_path):
     with pytest.raises(
         ConfigError, match=r"unseen_tables names gone, which no table kept is called\. The tables are amber, birch"
@@ -131,16 +123,6 @@ def test_unseen_tables_that_are_not_there_or_leave_none_are_refused(film_tables,
         prepare([film_tables], tmp_path / "out", replace(prepare_config, unseen_tables=("gone", "amber")))
     with pytest.raises(ConfigError, match="leaves no table to train on: 3 of 3 are kept out"):
         prepare([film_tables], tmp_path / "out", replace(prepare_config, unseen_tables=4))
-
-
-def test_rows_are_sampled_down_in_proportion(film_tables, prepare_config, tmp_path):
-    corpus = prepare([film_tables], tmp_path / "out", replace(prepare_config, total_rows=31))
-    assert [table["kept"] for table in corpus.manifest["tables"]] == [16, 10, 5]
-    assert corpus.manifest["tables"][0]["dropped"] == {"sampled down": 44}
-    assert np.bincount(corpus.arrays.row_table).tolist() == [16, 10, 5]
-    whole = prepare([film_tables], tmp_path / "whole", prepare_config)
-    assert read_splits(corpus).items() <= read_splits(whole).items()
-    assert set(corpus.arrays.segment_value.tolist()) == set(range(len(corpus.values)))
 
 
 def test_largest_tables_are_chosen_among_those_whose_language_is_known(film_tables, prepare_config, tmp_path):
@@ -428,14 +410,6 @@ def test_flags_and_settings_file_reach_the_corpus(film_tables, navi_prepare, tmp
     assert found["splits"]["unseen"] > 0
     settings = Corpus.open(tmp_path / "corpus").config
     assert (settings.seed, settings.max_value_tokens, settings.max_header_tokens) == (3, 4, 7)
-
-
-def test_largest_tables_may_be_chosen_and_attributes_given(film_tables, navi_prepare, tmp_path):
-    (tmp_path / "mapping.json").write_text(json.dumps({"headers": {"no such header": "x"}, "tables": {}}))
-    printed = navi_prepare(film_tables, "--largest-tables", 1, "--attributes", tmp_path / "mapping.json").stdout
-    assert "1 table" in printed
-    assert "table not among the largest" in printed
-    assert "no table has the header 'no such header'" in printed
 
 
 def test_strict_makes_the_first_loss_an_error_and_writes_nothing(shop, navi_prepare, tmp_path):

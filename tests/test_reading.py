@@ -643,16 +643,6 @@ def test_a_long_cell_is_one_cell_and_its_lines_are_no_rows(path):
     assert report.dropped == {}
 
 
-def test_rows_that_an_open_quote_swallows_before_damage_are_read(tmp_path):
-    path = tmp_path / "a.csv.gz"
-    lines = [f"{number},text {number},x" for number in range(200)]
-    lines[5] = '5,"open,x'
-    path.write_bytes(gzip.compress(("a,b,c\n" + "\n".join(lines) + "\nhalf").encode())[:-6])
-    rows, report = read(path)
-    assert len(rows) == 199
-    assert report.dropped == {"quote never closed": 1, "cut off by damage": 1}
-
-
 @pytest.mark.parametrize("tail", ["half a ro", '1,"an open cell\nthat goes on\n', '1,"an open cell\nthat goes o'])
 def test_of_a_truncated_csv_the_whole_rows_stay(write, tail):
     rows, report = read(write("movies.csv.gz", gzip.compress(f"a,b\n1,2\n3,4\n{tail}".encode())[:-4]))

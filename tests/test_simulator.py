@@ -60,12 +60,6 @@ def test_every_row_has_a_film_and_no_catalogue_repeats_one(world):
         assert len(table.row_films) == len(set(table.row_films)) == len(table.rows)
 
 
-def test_the_same_seed_gives_the_same_world_and_another_gives_another(world):
-    assert simulate(SMALL) == world
-    other = simulate(SimulatorConfig(rows_per_catalogue=60, gap_rate=0.1, seed=1))
-    assert other.catalogues[0].rows != world.catalogues[0].rows
-
-
 # Schemas
 
 
@@ -88,13 +82,6 @@ def test_the_same_fact_is_written_in_several_ways(concept):
         for film, row in zip(table.row_films, table.rows, strict=True):
             films[film].add(dict(leaves(row)).get(header))
     assert max(map(len, films.values())) > 2
-
-
-def test_a_narrow_world_has_fewer_columns_and_still_titles(world):
-    narrow = simulate(SimulatorConfig(rows_per_catalogue=60, width=0.5))
-    count = [sum(len(table.concepts) for table in each.catalogues) for each in (narrow, world)]
-    assert count[0] < 0.7 * count[1]
-    assert len(having(narrow, "title")) == 14
 
 
 # Gaps and slips

@@ -86,7 +86,7 @@ def test_an_array_may_mix_texts_numbers_and_gaps(model_dir):
 
 def test_numbers_beside_stand_as_they_are_after_the_vector_of_the_other_columns(model_dir, films):
     films["votes"] = pd.array([3, *[None] * 11], dtype="Int64")
-    encoder = NaviEncoder(model_dir, numbers="beside")
+    encoder = NaviEncoder(model_dir, numbers="passthrough")
     found = encoder.fit_transform(films)
     expected = NaviEncoder(model_dir).fit_transform(films[["title", "genre"]])
     np.testing.assert_allclose(found[:, :WIDTH], expected, atol=1e-5)
@@ -97,7 +97,7 @@ def test_numbers_beside_stand_as_they_are_after_the_vector_of_the_other_columns(
 
 
 def test_a_frame_of_numbers_alone_has_nothing_to_embed_when_they_stand_beside(model_dir, films):
-    found = NaviEncoder(model_dir, numbers="beside").fit_transform(films[["year"]])
+    found = NaviEncoder(model_dir, numbers="passthrough").fit_transform(films[["year"]])
     assert found.tolist() == [[year] for year in films["year"]]
 
 
@@ -111,7 +111,7 @@ def test_components_are_those_of_the_fitted_frame(model_dir, films):
 
 
 def test_settings_that_do_not_fit_are_refused(model_dir, films):
-    with pytest.raises(ConfigError, match="numbers must be one of embed, beside, got 'drop'"):
+    with pytest.raises(ConfigError, match="numbers must be one of embed, passthrough, got 'drop'"):
         NaviEncoder(model_dir, numbers="drop").fit(films)
     with pytest.raises(ConfigError, match=r"n_components must lie between 1 and 12 .* got 13"):
         NaviEncoder(model_dir, n_components=13).fit(films)
@@ -119,7 +119,11 @@ def test_settings_that_do_not_fit_are_refused(model_dir, films):
 
 def test_set_output_gives_frames_with_the_names_of_the_features(model_dir, films):
     films.index = range(100, 112)
-    found = NaviEncoder(model_dir, n_components=2, numbers="beside").set_output(transform="pandas").fit_transform(films)
+    found = (
+        NaviEncoder(model_dir, n_components=2, numbers="passthrough")
+        .set_output(transform="pandas")
+        .fit_transform(films)
+    )
     assert found.columns.tolist() == ["navi0", "navi1", "year"]
     assert found.index.tolist() == films.index.tolist()
     found = NaviEncoder(model_dir, n_components=2).set_output(transform="polars").fit_transform(films)

@@ -30,7 +30,7 @@ from navi.verbs.loading import RECORD_FILE, check_folder, list_model_files
 
 Frame = nw.DataFrame[Any]
 Vectors = NDArray[np.float32]
-NUMBERS = ("embed", "beside")
+NUMBERS = ("embed", "passthrough")
 SMALL_RUN: dict[str, Any] = {
     "sampler": {"rows_per_batch": 32, "tables_per_batch": 1},
     "training": {"epochs": 2, "max_steps": 200, "validate_rows": 0, "sample_rows": 0, "curves": False},
@@ -46,7 +46,7 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     model : `navi-base`, which comes along, a model directory, an opened `Navi`, or None to pretrain a small one on the
         frame given to `fit`.
     n_components : reduce the vectors to this many principal components, found in `fit`; None keeps them whole.
-    numbers : `embed` writes numbers out and embeds them with the rest of the row; `beside` embeds the other columns
+    numbers : `embed` writes numbers out and embeds them with the rest of the row; `passthrough` embeds the other columns
         alone and puts the numbers, as they are, beside the vector (the paper's NAVI_FE).
     pooling : `row`, `cls`, `mean` or `values`, as in `Navi.embed_rows`.
     batch_size, device : as in `Navi`.
@@ -129,7 +129,7 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Set everything that fitting sets; return the vectors of the frame if it needed them."""
         if self.numbers not in NUMBERS:
             raise ConfigError(f"numbers must be one of {', '.join(NUMBERS)}, got '{self.numbers}'.")
-        columns = {name for name, kind in frame.schema.items() if self.numbers == "beside" and kind.is_numeric()}
+        columns = {name for name, kind in frame.schema.items() if self.numbers == "passthrough" and kind.is_numeric()}
         self.numeric_columns_ = [name for name in frame.columns if name in columns]
         self.packed_ = self._pack(frame)
         self.pca_, vectors = None, None

@@ -150,7 +150,7 @@ def demo(
         "Next, the same with a folder of your own tables:",
         *(f"  {line}" for line in NEXT.splitlines()[:3]),
         f"or ask this model:  navi match --model {quote(folder / 'model')} {quote(folder / 'tables')}",
-        *tell_where_navi_is(),
+        *suggest_activating(),
     )
 
 
@@ -509,7 +509,7 @@ def render_table(table: ReportTable, most: int | None = None) -> RichTable:
     return make_table(names, rows, right=list(compress(names, shown["numeric"])))
 
 
-def tell_where_navi_is() -> Iterable[str]:
+def suggest_activating() -> Iterable[str]:
     """Return how `navi` comes onto the path, for who started it through `make` and has not activated anything."""
     activate = Path(sys.prefix) / "bin" / "activate"
     if which("navi") is not None or not activate.is_file():

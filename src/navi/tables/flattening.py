@@ -138,7 +138,7 @@ def _is_cell(scalar: Any) -> bool:
     return isinstance(scalar, bool | int) or bool((write_scalar(scalar) or "").strip())
 
 
-def lay_flat(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadReport) -> Iterator[FlatRows]:
+def flatten_rows(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadReport) -> Iterator[FlatRows]:
     """Yield nested rows flat, those of a chunk at a time."""
     flat, size = FlatRows(), 0
     for number, row, length in rows:
@@ -156,7 +156,7 @@ def read_rows(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadRepor
 
     All are laid flat before any text is written: a column is whole if all its floats and timestamps are.
     """
-    parts = list(lay_flat(rows, config, report))
+    parts = list(flatten_rows(rows, config, report))
     whole: dict[str, bool] = {}
     for part in parts:
         for key, _, array in part.columns:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from navi.errors import TableError
 from navi.tables.chunk import Chunk
-from navi.tables.flattening import NumberedRow, Pairs, lay_flat
+from navi.tables.flattening import NumberedRow, Pairs, flatten_rows
 from navi.tables.readreport import (
     BROKEN_ROW,
     CUT_OFF,
@@ -47,7 +47,7 @@ _ALLOWANCE = 1 << 20
 def read_json(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
     """Read objects, one a line or one after the other; what is no object is dropped, or broken."""
     read = _read_lines if _is_json_lines(reader.head()) else _read_values
-    for flat in lay_flat(_take_objects(read(reader, report), report), config, report):
+    for flat in flatten_rows(_take_objects(read(reader, report), report), config, report):
         yield from flat.to_chunks(report)
 
 

@@ -51,11 +51,11 @@ def make_quick(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def demo(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that `navi demo` leaves, with twenty rows a table and a model of a few steps."""
     from navi.cli.console import Screen
-    from navi.cli.demo import Tour, make_catalogues, prepare_corpus
+    from navi.cli.demo import Demo, make_catalogues, prepare_corpus
     from navi.training import PretrainConfig, pretrain
 
     folder = tmp_path_factory.mktemp("world") / "navi-demo"
-    tour = Tour(folder=folder, screen=Screen(quiet=True), num_rows=280, backbone=str(tiny_backbone))
+    tour = Demo(folder=folder, screen=Screen(quiet=True), num_rows=280, backbone=str(tiny_backbone))
     make_catalogues(tour)
     prepare_corpus(tour)
     with pytest.MonkeyPatch.context() as patch:

@@ -80,8 +80,7 @@ def pretrain(
         typer.Option(help="Settings by name.", show_default="laptop without a GPU, else default"),
     ] = None,
     ablation: Annotated[
-        Literal["without_attributes", "without_segment_masking", "without_alignment", "random_routing"] | None,
-        typer.Option(help="Take one thing away."),
+        str | None, typer.Option(metavar="NAME", help="Take one part away: without_alignment, without_views …")
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Times each row is seen.", show_default="as many as help, up to 10")
@@ -111,8 +110,10 @@ def pretrain(
     """Learn a model from a folder of tables or a corpus; Ctrl-C saves a checkpoint, --resume continues."""
     screen, goes_on = Screen(quiet=quiet, as_json=as_json), resume or finish
     with stop_before_training(), show_progress(screen) as meter:
+        from navi.training import make_preset
         from navi.training import pretrain as pretrain_model
 
+        make_preset(preset or "default", ablation)  # a name that is mistyped is said before any work
         opened = open_or_prepare(source, out, meter, resume=goes_on, overwrite=overwrite)
         meter.wait("Loading, and measuring the model as it is")
         settings = make_pretrain_config(

@@ -294,6 +294,29 @@ def test_a_broken_tokenizer_is_one_line(backbone, text):
         load_tokenizer(backbone)
 
 
+REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 2000}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "normalizer has a step Precompiled"),
+        ({"normalizer": {"type": "Sequence", "normalizers": [REPLACE] * 3}}, "normalizer has a step .*, which is not"),
+        ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}}}, "pre_tokenizer has a step .*, which is"),
+        ({"model": {"unk_token": "nothing"}}, "Missing .UNK. token"),
+        ({"model": {"max_input_chars_per_word": 10**9}}, "at most 1000, found 1000000000"),
+        ({"model": {"vocab": {"night": 1, "[UNK]": 1}}}, "two of its words have the same number"),
+    ],
+)
+def test_a_tokenizer_that_could_take_any_time_or_fail_on_a_text_is_one_line(backbone, change, message):
+    content = json.loads((backbone / "tokenizer.json").read_text())
+    for part, entries in change.items():
+        content[part] = {**content[part], **entries} if part == "model" else entries
+    (backbone / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ModelError, match=message):
+        load_tokenizer(backbone)
+
+
 def leave_unfinished(folder):
     (folder / "pretrain.json").unlink()
     (folder / "checkpoints").mkdir()
@@ -319,7 +342,7 @@ def leave_unfinished(folder):
         (lambda f: (f / "tokenizer.json").write_text("{}"), "tokenizer.json is not as it was written"),
         (lambda f: change_json(f / "config.json", attribute_layers=[0] * 999), "attribute_layers must be some of the"),
         (lambda f: change_json(f / "config.json", num_hidden_layers=2), "attribute_layers must be|has no place for"),
-        (lambda f: change_json(f / "config.json", format_version="2"), "format version 2, .* Pretrain it again"),
+        (lambda f: change_json(f / "config.json", format_version="2"), "format version '2', .* Pretrain it again"),
         (lambda f: change_json(f / "config.json", auto_map={"AutoModel": "a.B"}), "auto_map = .* is never followed"),
         (lambda f: change_weights(f, lambda all_: dict(list(all_.items())[1:])), "1 tensors are missing"),
         (lambda f: change_weights(f, spoil_weights), "holds what is no number"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from navi.errors import MissingExtraError, ModelError
-from navi.files import digest_file, local_folder
+from navi.files import digest_file, local_folder, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -19,6 +19,13 @@ BASE_FOLDER = Path(__file__).parent / "base"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 WEIGHTS_FILE, MANIFEST_FILE = "model.safetensors", "manifest.json"
 """A model has all weights in one file, or in those that a manifest lists with their digests."""
+PLAIN_STEPS = frozenset(
+    "Sequence BertNormalizer NFC NFD NFKC NFKD Nmt Lowercase StripAccents Strip BertPreTokenizer Whitespace Punctuation "
+    "WhitespaceSplit CharDelimiterSplit UnicodeScripts Digits Metaspace ByteLevel".split()
+)
+"""Steps of a tokenizer that take time and memory in proportion to the text, because they hold no patterns of anybody."""
+MAX_WORD = 1000
+"""Characters of a word that a tokenizer may look for pieces in; the time for a word grows with their square."""
 
 
 def find_backbone(name: str | Path) -> Path:
@@ -58,13 +65,40 @@ def load_tokenizer(name: str | Path) -> Tokenizer:
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise ModelError(f"No tokenizer.json in {folder}. A backbone must bring a fast (Rust) tokenizer.")
+    remedy = "Take the one that came with the model."
+    content = read_json(file, ModelError, remedy)
     try:
+        _check_steps(content)
         tokenizer: Tokenizer = Tokenizer.from_file(str(file))
         tokenizer.no_padding()
         tokenizer.no_truncation()
-    except Exception as error:  # the library raises nothing narrower
-        raise ModelError(f"Cannot read {file}: {error}. Take the one that came with the model.") from error
+        tokenizer.encode("night \U000118a0", add_special_tokens=False)  # fails where nothing stands for the unknown
+        vocabulary = tokenizer.get_vocab()
+        if len(set(vocabulary.values())) < len(vocabulary):
+            raise ValueError("two of its words have the same number")
+    except BaseException as error:  # the library raises nothing narrower, and what it calls a panic is no Exception
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise ModelError(f"Cannot read {file}: {error}. {remedy}") from error
     return tokenizer
+
+
+def _check_steps(content: dict[str, Any]) -> None:
+    """Raise where a tokenizer could take any time or memory for a text."""
+    for name in ("normalizer", "pre_tokenizer"):
+        if strange := set(_list_kinds(content.get(name))) - PLAIN_STEPS:
+            raise ValueError(f"its {name} has a step {min(strange)}, which is not one of {', '.join(sorted(PLAIN_STEPS))}")
+    model = content.get("model")
+    length = model.get("max_input_chars_per_word", 0) if isinstance(model, dict) else 0
+    if not isinstance(length, int) or length > MAX_WORD:
+        raise ValueError(f"max_input_chars_per_word must be at most {MAX_WORD}, found {str(length)[:60]}")
+
+
+def _list_kinds(step: Any) -> list[str]:
+    """Return the types of a step and of all steps within it."""
+    if isinstance(step, dict):
+        return [str(step.get("type"))[:60], *_list_kinds(list(step.values()))]
+    return [kind for each in step for kind in _list_kinds(each)] if isinstance(step, list) else []
 
 
 def check_vocabulary(tokenizer: Tokenizer, backbone: str | Path) -> None:

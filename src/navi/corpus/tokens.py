@@ -68,7 +68,8 @@ class TextTokenizer:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._unknown = find_unknown(tokenizer)
-        self._separator = tokenizer.token_to_id(SEPARATOR) if _goes_word_by_word(tokenizer) else None
+        separator = tokenizer.token_to_id(SEPARATOR) if _goes_word_by_word(tokenizer) else None
+        self._separator = None if separator == self._unknown else separator
         self._numbers: dict[str, int] = {}
         """Words met, and the place of each among the lists of tokens; the first is the separator."""
         self._offsets, self._tokens = np.zeros(1, np.int64), np.zeros(0, np.int32)

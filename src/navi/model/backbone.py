@@ -53,6 +53,9 @@ LARGEST = {
 """The largest model that is taken for one."""
 HARMLESS: dict[str, tuple[Any, ...]] = {
     "auto_map": (),
+    "trust_remote_code": (False,),
+    "use_kernels": (False,),
+    "kernel_config": (),
     "quantization_config": (),
     "custom_pipelines": (),
     "attn_implementation": ("eager", "sdpa"),
@@ -116,7 +119,7 @@ def _check_version(folder: Path, version: Any) -> None:
     is_newer = isinstance(version, int) and version > FORMAT_VERSION
     remedy = "Update navi-tables: pip install -U navi-tables." if is_newer else "Pretrain it again: navi pretrain …"
     raise ModelError(
-        f"The model in {folder} has format version {version}, this is NAVI {VERSION} and reads {FORMAT_VERSION}. "
+        f"The model in {folder} has format version {version!r}, this is NAVI {VERSION} and reads {FORMAT_VERSION}. "
         f"{remedy.replace('…', 'CORPUS -o MODEL.')}"
     )
 

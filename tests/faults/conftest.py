@@ -16,13 +16,16 @@ from pathlib import Path
 import psutil
 import pytest
 
+from navi.report import Page, ReportTable, Section, Tiles, bar_chart, save_page
+
 CHILD = Path(__file__).with_name("child.py")
 LONGEST = 20
 """Seconds of the processor after which a verb hangs; on a busy machine more may pass on the clock."""
 PRELOADED = (
     "navi.cli.app navi.corpus navi.training navi.verbs navi.verbs.embed navi.verbs.match navi.verbs.name navi.report "
-    "navi.verbs.impute navi.verbs.search navi.verbs.unify navi_paper accelerate transformers.models.bert.modeling_bert "
-    "pandas pydantic rich.console rich.table rich.progress typer.rich_utils safetensors.torch torch._dynamo sklearn"
+    "navi.verbs.impute navi.verbs.link navi.verbs.search navi.verbs.unify navi_paper pandas pydantic scipy.cluster "
+    "transformers.models.bert.modeling_bert rich.console rich.table rich.progress typer.rich_utils safetensors.torch "
+    "torch._dynamo sklearn"
 )
 
 
@@ -71,10 +74,14 @@ def run_process(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended
         at: int | None = None,
         after: float | None = None,
         room: int | None = None,
+        deadly: bool = False,
         revoked: Path | None = None,
+        states: Path | None = None,
+        inputs: frozenset[str] = frozenset(),
     ) -> Ended:
         given = {"ARGUMENTS": [str(each) for each in arguments], "FOLDER": str(folder), "OUTPUT": str(output)}
-        given |= {"STOP_AT": at, "ROOM": room, "REVOKED": None if revoked is None else str(revoked)}
+        given |= {"STOP_AT": at, "ROOM": room, "DEADLY": deadly, "REVOKED": revoked and str(revoked)}
+        given |= {"STATES": states and str(states), "INPUTS": inputs}
         # What is printed goes through a pipe: it must not count as a file that has little room.
         output.unlink(missing_ok=True)
         os.mkfifo(output)
@@ -111,10 +118,14 @@ def workshop(
     training = "checkpoint_steps = 1\nvalidate_rows = 4\ncurves = false\nworkers = 0"
     (folder / "fast.toml").write_text(f"[training]\n{training}\n[sampler]\nrows_per_batch = 8\n")
     (folder / "mapping.json").write_text('{"headers": {"title": "name"}, "tables": {"films0": {"title": "film"}}}')
+    table = ReportTable("caption", ["name", "value"], [["a", 1.0], ["b", None]])
+    chart = bar_chart("caption", {"series": {"category": 1.0}})
+    save_page(Page("title", "lead", [Section("s", "text", [table, Tiles({"a": "1"}), chart])]), folder / "results")
     for command in (
         "prepare tables -o corpus --backbone backbone",
         "pretrain corpus -o model --from backbone --config fast.toml --max-steps 2",
         "search tables --model model --like title=night --index index",
+        "report results",
     ):
         made = run_process(folder, *command.split())
         assert made.code == 0, made.output

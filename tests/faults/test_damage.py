@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 from navi.cli import app
 from navi.model.base import pack_weights, write_manifest
-from navi.report import Page, ReportTable, Section, Tiles, bar_chart, save_page
 
 ASKED = {
     "corpus": "inspect corpus --json",
@@ -36,7 +35,7 @@ LONGEST = 20
 
 @pytest.fixture(scope="module")
 def stage(workshop, tmp_path_factory):
-    """The workshop with a page and a model packed like the one that comes along."""
+    """The workshop with a model packed like the one that comes along."""
     folder = shutil.copytree(workshop, tmp_path_factory.mktemp("damage") / "stage")
     weights = load_file(folder / "model" / "model.safetensors")
     (folder / "packed").mkdir()
@@ -44,9 +43,6 @@ def stage(workshop, tmp_path_factory):
     for name in ("config.json", "tokenizer.json"):
         shutil.copy(folder / "model" / name, folder / "packed")
     write_manifest(folder / "packed")
-    table = ReportTable("caption", ["name", "value"], [["a", 1.0], ["b", None]])
-    chart = bar_chart("caption", {"series": {"category": 1.0}})
-    save_page(Page("title", "lead", [Section("s", "text", [table, Tiles({"a": "1"}), chart])]), folder / "results")
     return folder
 
 
@@ -130,15 +126,18 @@ def damage(content: bytes, draw: random.Random) -> bytes:
     return bytes(data)
 
 
-def list_places(content: object, path: tuple = ()) -> list[tuple]:
-    """Return the path of every entry of JSON."""
-    entries = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
-    return [path, *(place for key, entry in entries for place in list_places(entry, (*path, key)))]
+def choose_place(content: object, draw: random.Random) -> tuple:
+    """Return the path of an entry of JSON; those of long lists are no likelier than others."""
+    path: tuple = ()
+    while isinstance(content, dict | list) and content and draw.random() < 0.85:
+        key = draw.choice(list(content)) if isinstance(content, dict) else draw.randrange(len(content))
+        path, content = (*path, key), content[key]
+    return path
 
 
 def mutate(content: object, draw: random.Random) -> object:
     """Return JSON with one entry replaced, left out, renamed or doubled."""
-    changed, path = copy.deepcopy(content), draw.choice(list_places(content))
+    changed, path = copy.deepcopy(content), choose_place(content, draw)
     if not path:
         return draw.choice(ODD)
     *above, last = path
@@ -241,7 +240,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_serves(stage, stoppe
 
 @pytest.mark.long
 def test_many_damaged_checkpoints_are_refused(stage, stopped, run_process, tally):
-    try_checkpoints(stage, stopped, run_process, tally, 150)
+    try_checkpoints(stage, stopped, run_process, tally, 60)
 
 
 QUICK = ("corpus", "model", "packed", "index", "results", "mapping.json")
@@ -262,10 +261,10 @@ def test_other_json_is_refused_in_one_line_or_changes_nothing_that_breaks(stage,
 @pytest.mark.long
 @pytest.mark.parametrize("what", [what for what in QUICK if what != "mapping.json"])
 def test_much_damage_is_seen_or_changes_nothing(stage, ask, tally, what):
-    try_damage(stage, ask, tally, what, 600)
+    try_damage(stage, ask, tally, what, 300)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("what", QUICK)
 def test_much_other_json_is_refused_in_one_line(stage, ask, tally, what):
-    try_mutations(stage, ask, tally, what, 1000, unsigned=True)
+    try_mutations(stage, ask, tally, what, 500, unsigned=True)

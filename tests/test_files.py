@@ -147,7 +147,7 @@ def test_what_came_meanwhile_is_not_replaced_unasked(tmp_path):
             (tmp_path / name / "theirs").touch()
 
     for write in (write_file, write_folder):
-        with pytest.raises(FileExistsError):
+        with pytest.raises(FileExistsError, match=rf"exists: '[^>]*/{write.__name__}'$"):
             write_meanwhile(write, write.__name__)
         assert list_all(tmp_path / write.__name__) == ["theirs"]
     assert list_all(tmp_path) == ["write_file", "write_folder"]

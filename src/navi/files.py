@@ -417,8 +417,6 @@ def _link(file: Path, target: Path) -> bool:
     """Give a file a second name that nothing has yet; false where a file system has no second names."""
     try:
         os.link(file, target)
-    except FileExistsError:
-        raise
     except OSError:
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None

@@ -432,3 +432,14 @@ def test_preparing_needs_no_torch(shop, prepare_config, tmp_path):
     code = f"import sys; {run}; print('torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines()[-1] == "False"
+
+
+def test_a_corpus_is_the_same_whatever_part_of_it_is_in_memory(film_tables, prepare_config, tmp_path, monkeypatch):
+    whole = prepare([film_tables], tmp_path / "whole", prepare_config)
+    monkeypatch.setattr("navi.corpus.hashing.MEMORY_HASHES", 8)
+    monkeypatch.setattr("navi.corpus.encode.MERGED_CELLS", 20)
+    monkeypatch.setattr("navi.corpus.roles.COUNTED", 16)
+    config = replace(prepare_config, read=replace(prepare_config.read, chunk_rows=7))
+    parts = prepare([film_tables], tmp_path / "parts", config)
+    assert parts.fingerprint == whole.fingerprint
+    assert not list((tmp_path / "parts").glob("scratch*"))

@@ -5,6 +5,7 @@ Each array has one name: as a field, and as a file.
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -290,6 +291,15 @@ def read_arrays(folder: Path) -> dict[str, NDArray[Any]]:
         except (OSError, ValueError) as error:
             raise CorpusError(f"Cannot read {path}: the file is damaged. Prepare the corpus again.") from error
     return arrays
+
+
+def release(*arrays: NDArray[Any]) -> None:
+    """Let go of the memory that holds what was read of memory-mapped arrays; they stay as they are."""
+    for base in arrays:
+        while isinstance(base, np.ndarray):
+            base = base.base  # type: ignore[assignment]
+        if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            base.madvise(mmap.MADV_DONTNEED)
 
 
 def gather_ranges(offsets: NDArray[np.int64], ids: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 CELLS_AT_ONCE = 1 << 16
 """Cells of chunks that are tokenised together, or of one chunk: many small tables go through the tokenizer as one."""
+MERGED_CELLS = 1 << 17
+"""Cells of chunks that are numbered together."""
 _URL = r"(?i)^\s*([a-z][a-z0-9+.-]*://|www\.|mailto:)"
 
 _EMPTY = Chunk(
@@ -97,9 +100,9 @@ class RowEncoder:
                 merger.add(chunk, np.zeros(chunk.num_rows, np.int8))
         return merger.finish()
 
-    def make_merger(self, store: ArrayStore) -> Merger:
-        """Return what puts encoded chunks together in a store."""
-        merger = Merger(store, self._tokenizer, self._config)
+    def make_merger(self, store: ArrayStore, scratch: Path | None = None) -> Merger:
+        """Return what puts encoded chunks together in a store; with a scratch folder, in bounded memory."""
+        merger = Merger(store, self._tokenizer, self._config, scratch)
         # Every array begins with an empty part, so that it has its type whatever comes.
         (empty,) = self.encode_chunks([_EMPTY])
         merger.add(empty, np.zeros(0, np.int8))
@@ -201,16 +204,20 @@ def find_text(values: pa.StringArray) -> NDArray[np.bool_]:
 class Merger:
     """Takes encoded chunks, table after table, and numbers what they hold in order of first use.
 
-    Memory: 12 bytes for each distinct value and segment, and what the store keeps.
+    Memory: 12 bytes for each distinct value and segment, which lie in a scratch folder if there is one, what the store
+    keeps, and the chunks of `MERGED_CELLS`, which are taken in together.
     """
 
-    def __init__(self, store: ArrayStore, tokenizer: TextTokenizer, config: PrepareConfig) -> None:
+    def __init__(
+        self, store: ArrayStore, tokenizer: TextTokenizer, config: PrepareConfig, scratch: Path | None = None
+    ) -> None:
         self._store, self._tokenizer, self._config = store, tokenizer, config
         self._mapping = load_attributes(config.attributes)
         self._tables: list[str] = []
         self._headers: dict[str, int] = {}
         self._attributes: dict[str, int] = {}
-        self._values, self._segments = HashIndex(), HashIndex()
+        self._values, self._segments = HashIndex(scratch), HashIndex(scratch)
+        self._waiting: list[tuple[int, EncodedChunk, NDArray[np.int8], Ints]] = []
 
     def begin_table(self, name: str) -> None:
         """Start a table; the chunks that follow are its rows, in order."""
@@ -219,19 +226,38 @@ class Merger:
     def add(self, chunk: EncodedChunk, row_split: NDArray[np.int8], rows: Ints | None = None) -> None:
         """Take in a chunk of the current table, or only some of its rows."""
         rows = np.arange(chunk.num_rows) if rows is None else rows
+        self._waiting.append((len(self._tables) - 1, chunk, row_split, rows))
+        if sum(len(waiting.row_segments) for _, waiting, *_ in self._waiting) > MERGED_CELLS:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """Take in the chunks that wait."""
+        if not self._waiting:
+            return
+        hashes = [self._hash_segments(table, chunk) for table, chunk, *_ in self._waiting]
+        self._values.expect(np.concatenate([chunk.value_hash for _, chunk, *_ in self._waiting]))
+        self._segments.expect(np.concatenate(hashes))
+        for waiting, segment_hash in zip(self._waiting, hashes, strict=True):
+            self._add(*waiting, segment_hash)
+        self._waiting = []
+
+    def _add(
+        self, table: int, chunk: EncodedChunk, row_split: NDArray[np.int8], rows: Ints, segment_hash: Hashes
+    ) -> None:
         lengths, places = gather_ranges(chunk.row_offsets, rows)
         cells = chunk.row_segments[places]
         used = np.flatnonzero(np.bincount(cells, minlength=len(chunk.segment_header)))
         numbers = np.zeros(len(chunk.segment_header), np.int32)
-        numbers[used] = self._number_segments(chunk, used)
+        numbers[used] = self._number_segments(table, chunk, used, segment_hash)
         self._store.append_lists("row_segments", "row_offsets", lengths, numbers[cells])
-        self._store.append("row_table", np.full(len(rows), len(self._tables) - 1, np.int32))
+        self._store.append("row_table", np.full(len(rows), table, np.int32))
         self._store.append("row_split", row_split[rows])
         self._store.append("row_number", chunk.row_number[rows])
         self._store.append("row_hash", chunk.row_hash[rows])
 
     def finish(self) -> Encoded:
         """Return all that was taken in."""
+        self._take_in()
         # What they hold is written; where there is much of it, the summary needs the memory.
         del self._values, self._segments
         for part, texts in (("header", list(self._headers)), ("attribute", list(self._attributes))):
@@ -244,11 +270,19 @@ class Merger:
             self._store.append(name, array)
         return Encoded.from_arrays(self._tables, named | columns)
 
-    def _number_segments(self, chunk: EncodedChunk, used: Ints) -> NDArray[np.int32]:
+    def _find_attributes(self, table: int, headers: tuple[str, ...]) -> list[str]:
+        name = self._tables[table] if self._tables else ""
+        return [self._mapping.attribute_of(name, header) for header in headers]
+
+    def _hash_segments(self, table: int, chunk: EncodedChunk) -> Hashes:
+        column_hash = mix(hash_texts(self._find_attributes(table, chunk.headers)), hash_texts(chunk.headers))
+        return mix(column_hash[chunk.segment_header], chunk.value_hash[chunk.segment_value])
+
+    def _number_segments(self, table: int, chunk: EncodedChunk, used: Ints, segment_hash: Hashes) -> NDArray[np.int32]:
         header, value = chunk.segment_header[used], chunk.segment_value[used]
         value_number = self._number_values(chunk, value)
-        header_number, attribute_number, column_hash = self._number_headers(chunk.headers, np.unique(header))
-        numbers, new = self._segments.add(mix(column_hash[header], chunk.value_hash[value]))
+        header_number, attribute_number = self._number_headers(table, chunk.headers, np.unique(header))
+        numbers, new = self._segments.add(segment_hash[used])
         self._store.append("segment_attribute", attribute_number[header[new]])
         self._store.append("segment_header", header_number[header[new]])
         self._store.append("segment_value", value_number[value[new]])
@@ -268,12 +302,12 @@ class Merger:
         return numbers
 
     def _number_headers(
-        self, headers: tuple[str, ...], used: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], Hashes]:
-        """Return header number, attribute number and hash of both for each of the chunk's headers."""
+        self, table: int, headers: tuple[str, ...], used: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return header number and attribute number for each of the chunk's headers."""
         header_number, attribute_number = np.zeros((2, len(headers)), np.int32)
-        attributes = [self._mapping.attribute_of(self._tables[-1], header) for header in headers]
+        attributes = self._find_attributes(table, headers)
         for place in used:
             header_number[place] = self._headers.setdefault(headers[place], len(self._headers))
             attribute_number[place] = self._attributes.setdefault(attributes[place], len(self._attributes))
-        return header_number, attribute_number, mix(hash_texts(attributes), hash_texts(headers))
+        return header_number, attribute_number

@@ -156,7 +156,7 @@ def prepare(
                 (draft.source.path, draft.trouble) for draft in drafts if draft.trouble and not draft.report.read
             ]
             with FolderStore(folder / ARRAYS_FOLDER) as store:
-                merger = RowEncoder(tokenizer, config).make_merger(store)
+                merger = RowEncoder(tokenizer, config).make_merger(store, folder / _SCRATCH)
                 entries = _merge(tables, merger, config, report)
                 encoded = merger.finish()
             shutil.rmtree(folder / _SCRATCH)

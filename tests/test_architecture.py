@@ -19,6 +19,7 @@ STAGES = (
     "settings",
     "storage",
     "files",
+    "cluster",
     "randomness",
     "backbones",
     "simulator",

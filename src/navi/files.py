@@ -208,6 +208,13 @@ def local_file(path: Path) -> Iterator[Path]:
         yield folder / path.name
 
 
+def lasting_folder() -> Path:
+    """Return a scratch folder that is there until this process ends."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(scratch_folder())
+
+
 def local_folder(path: Path, *, make: bool = False) -> Path:
     """Return a local folder: the one given, or a copy, until this process ends, of the one at an address.
 
@@ -218,9 +225,7 @@ def local_folder(path: Path, *, make: bool = False) -> Path:
     found = list_remote(path)
     if not found and not make:
         raise StorageError(f"There is nothing at {show_address(path)}.")
-    stack = ExitStack()
-    atexit.register(stack.close)
-    folder = stack.enter_context(scratch_folder()) / path.name
+    folder = lasting_folder() / path.name
     folder.mkdir()
     for file in found:
         copy = folder / file.relative_to(path)

@@ -23,6 +23,7 @@ from navi.cli.console import (
 )
 from navi.cli.options import (
     Device,
+    EngineName,
     Json,
     ModelFolder,
     Overwrite,
@@ -85,6 +86,7 @@ def embed(
         typer.Option(help="Arithmetic; int8 is for CPUs.", show_default="float32 on a CPU, else bfloat16"),
     ] = None,
     sheet: Sheet = None,
+    engine: EngineName = "local",
     overwrite: Overwrite = False,
     device: Device = None,
     as_json: Json = False,
@@ -105,7 +107,9 @@ def embed(
         opened = Navi.from_pretrained(model, device=device, precision=precision)
         report = follow_rows(meter, f"Embedding {kind}")
         chosen = pick_sheet(paths, sheet)
-        result = embed_files(opened, chosen, out, kind=kind, config=config, progress=report, overwrite=overwrite)
+        result = embed_files(
+            opened, chosen, out, kind=kind, config=config, progress=report, overwrite=overwrite, engine=engine
+        )
     seconds, size = monotonic() - started, opened.hidden_size
     losses, num_rows = summarise_reports(result.reports, result.skipped), sum(r.kept for r in result.reports.values())
     facts = {"path": result.path, "vectors": result.num_vectors, "size": size}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -42,6 +42,10 @@ ConfigFile = Annotated[
 Device = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="cpu, cuda, or several: cuda:0,cuda:1.", show_default="the best there is"),
+]
+EngineName = Annotated[
+    Literal["local", "ray"],
+    typer.Option("--engine", help="Where files are worked on: here, or by Ray's workers (RAY_ADDRESS)."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone.")]

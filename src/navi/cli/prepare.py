@@ -24,7 +24,18 @@ from navi.cli.console import (
     quote,
     shorten,
 )
-from navi.cli.options import Backbone, ConfigFile, Json, Overwrite, Paths, Quiet, Sheet, pick_sheet, split_names
+from navi.cli.options import (
+    Backbone,
+    ConfigFile,
+    EngineName,
+    Json,
+    Overwrite,
+    Paths,
+    Quiet,
+    Sheet,
+    pick_sheet,
+    split_names,
+)
 from navi.cli.progress import follow_preparing, show_progress
 from navi.errors import TableError
 from navi.settings import override, read_settings
@@ -176,6 +187,7 @@ def prepare(
     workers: Annotated[int | None, typer.Option(metavar="N", help="Processes.", show_default="one a core")] = None,
     sheet: Sheet = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first row or cell that would be lost.")] = False,
+    engine: EngineName = "local",
     overwrite: Overwrite = False,
     config: ConfigFile = None,
     as_json: Json = False,
@@ -200,7 +212,8 @@ def prepare(
         strict=strict,
     )
     with show_progress(screen) as meter:
-        corpus = prepare_corpus(pick_sheet(paths, sheet), out, settings, follow_preparing(meter), overwrite=overwrite)
+        chosen, report = pick_sheet(paths, sheet), follow_preparing(meter)
+        corpus = prepare_corpus(chosen, out, settings, report, overwrite=overwrite, engine=engine)
     seconds = monotonic() - started
     screen.answer_json(
         {

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from threading import Thread
@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.backbones import load_tokenizer
+from navi.cluster import check_engine, run_jobs
 from navi.corpus.arrays import SPLITS, TEST, TRAIN, UNSEEN, VALIDATION, VALIDATION_TABLES, Encoded, FolderStore
 from navi.corpus.attributes import load_attributes
 from navi.corpus.corpus import (
@@ -133,12 +134,15 @@ def prepare(
     progress: Progress | None = None,
     *,
     overwrite: bool = False,
+    engine: str = "local",
 ) -> Corpus:
     """Make a corpus of all tables among files, folders and glob patterns, and open it.
 
     The directory appears when it is complete and not before. An existing one is replaced only if it is a corpus and
-    `overwrite` is set. The same tables and settings give the same bytes, whatever the number of workers.
+    `overwrite` is set. The same tables and settings give the same bytes, whatever the number of workers. With the
+    engine `ray`, files are read and encoded by the workers of a cluster, which must see them under the same paths.
     """
+    on_cluster = check_engine(engine)
     config, target, report = config or PrepareConfig(), Path(out), progress or (lambda event: None)
     remove_leftovers(target.parent)
     _check_target(target, overwrite)
@@ -149,7 +153,7 @@ def prepare(
             target.parent.mkdir(parents=True, exist_ok=True)
         with lock(target), write_folder(target, overwrite=overwrite, last=MANIFEST_FILE) as folder:
             (folder / TOKENIZER_FILE).write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
-            drafts = _draft_sources(sources, folder, config, report)
+            drafts = _draft_sources(sources, folder, config, report, on_cluster=on_cluster)
             select_tables(drafts, config)
             tables = [draft for draft in drafts if draft.report.read or not draft.trouble]
             skipped += [
@@ -212,7 +216,9 @@ _SCRATCH = "scratch"
 _Job = tuple[Source, Path]
 
 
-def _draft_sources(sources: Sequence[Source], folder: Path, config: PrepareConfig, report: Progress) -> list[Draft]:
+def _draft_sources(
+    sources: Sequence[Source], folder: Path, config: PrepareConfig, report: Progress, *, on_cluster: bool
+) -> list[Draft]:
     """Return a draft of each source, sorted by name; large files come first."""
     sizes = {source.name: source.measure()[0] for source in sources}
     ordered = sorted(sources, key=lambda source: (-sizes[source.name], source.name))
@@ -226,7 +232,9 @@ def _draft_sources(sources: Sequence[Source], folder: Path, config: PrepareConfi
     def tell(done: int, rows: int) -> None:
         report(ProgressEvent(stage="read", done=done, total=len(jobs), rows=rows))
 
-    if num_workers > 1:
+    if on_cluster:
+        drafts = _draft_on_cluster(jobs, folder, config, tell)
+    elif num_workers > 1:
         drafts = _draft_apart(jobs, folder, config, tell, num_workers)
     else:
         encoder, drafts, rows = RowEncoder(load_tokenizer(folder), config), [], 0
@@ -237,6 +245,39 @@ def _draft_sources(sources: Sequence[Source], folder: Path, config: PrepareConfi
             rows += draft.num_rows
             tell(len(drafts), rows)
     return sorted(drafts, key=lambda draft: draft.name)
+
+
+def _draft_on_cluster(
+    jobs: Sequence[_Job], folder: Path, config: PrepareConfig, tell: Callable[[int, int], None]
+) -> list[Draft]:
+    """Return the drafts that workers of a cluster make; what they encode comes back to be merged here."""
+    arguments = [(folder / TOKENIZER_FILE).read_text(encoding="utf-8"), config]
+    drafts: list[Draft] = []
+    sources = [replace(source, path=_make_absolute(source.path)) for source, _ in jobs]
+    for place, (draft, encoded) in run_jobs(_make_drafter, arguments, sources):
+        source, draft.chunks = jobs[place]
+        encoded.tofile(draft.chunks)
+        drafts.append(replace(draft, source=source))
+        tell(len(drafts), sum(each.num_rows for each in drafts))
+    return drafts
+
+
+def _make_absolute(path: Path) -> Path:
+    return path if is_remote(path) else path.absolute()
+
+
+def _make_drafter(tokenizer: str, config: PrepareConfig) -> Callable[[Source], tuple[Draft, NDArray[np.uint8]]]:
+    """Return what a worker of a cluster does with a source."""
+    from tokenizers import Tokenizer
+
+    encoder = RowEncoder(Tokenizer.from_str(tokenizer), config)
+
+    def draft(source: Source) -> tuple[Draft, NDArray[np.uint8]]:
+        with scratch_folder() as folder:
+            *_, made = draft_source(source, folder / "chunks", encoder, config)
+            return made, np.fromfile(folder / "chunks", np.uint8)
+
+    return draft
 
 
 def _draft_apart(

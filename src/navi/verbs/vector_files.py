@@ -20,12 +20,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from navi.cluster import check_engine, run_jobs
 from navi.corpus import ROLES, Encoded
 from navi.errors import ConfigError, TableError
 from navi.files import (
     check_target,
     digest_sample,
     is_there,
+    lasting_folder,
     list_folder,
     lock,
     open_binary,
@@ -38,6 +40,7 @@ from navi.files import (
 from navi.storage import is_remote, show_address
 from navi.tables import Chunk, ReadReport, Source, find_sources, read_chunks
 from navi.verbs.embed import EmbedConfig, embed_encoded, encode_ahead, group_chunks, index_cells, take_names
+from navi.verbs.loading import RECORD_FILE, list_model_files
 
 if TYPE_CHECKING:
     from navi.verbs.navi import Navi
@@ -83,6 +86,7 @@ def embed_files(
     config: EmbedConfig | None = None,
     progress: Callable[[str, int], None] | None = None,
     overwrite: bool = False,
+    engine: str = "local",
 ) -> EmbeddedFiles:
     """Embed the rows, segments, headers or attributes of files and write them to Parquet, in the order of the files.
 
@@ -90,16 +94,21 @@ def embed_files(
     shards, and a run that was killed goes on there when it is started again. Each line has the table, the row's number
     in its file, for segments and headers also the header and its role, and the vector as a list of fixed size;
     attributes come once each, with their text alone. Memory does not grow with the files. `progress` is called with a
-    table and how many of its rows were just done.
+    table and how many of its rows were just done. With the engine `ray`, the workers of a cluster write the shards;
+    they must see files and folder under the same paths.
     """
+    on_cluster = check_engine(engine)
     out, config = Path(out), replace(config or EmbedConfig(), output="numpy")
     if kind not in KINDS:
         raise ConfigError(f"Cannot embed '{kind}'. Expected one of {', '.join(KINDS)}.")
     check_vectors(out, paths, overwrite=overwrite)
+    if on_cluster and not is_folder(out):
+        raise ConfigError(f"--engine ray writes a folder of shards, not {show_address(out)}: leave the suffix out.")
     found = find_sources(paths)
     if is_folder(out):
         plan = ShardPlan.make(navi, found.sources, out, kind, config)
-        num_vectors, reports = embed_shards(navi, plan, config, progress, overwrite=overwrite)
+        work = embed_on_cluster if on_cluster else embed_here
+        num_vectors, reports = embed_shards(navi, plan, config, progress, work, overwrite=overwrite)
     else:
         reports = {source.name: ReadReport() for source in found.sources}
         make_lines = LineMaker(navi, kind, config)
@@ -309,8 +318,17 @@ def check_shards(folder: Path, shards: dict[str, dict[str, Any]], remedy: str) -
             raise ConfigError(f"The shard {show_address(folder / name)} is damaged or not there. {remedy}")
 
 
+EmbedGroups = Callable[["Navi", "ShardPlan", list[int], EmbedConfig, RowsDone | None], None]
+
+
 def embed_shards(
-    navi: Navi, plan: ShardPlan, config: EmbedConfig, progress: RowsDone | None, *, overwrite: bool
+    navi: Navi,
+    plan: ShardPlan,
+    config: EmbedConfig,
+    progress: RowsDone | None,
+    embed_groups: EmbedGroups,
+    *,
+    overwrite: bool,
 ) -> tuple[int, dict[str, ReadReport]]:
     """Write all shards that are not there yet; return how many vectors there are, and what reading lost."""
     if not is_remote(plan.folder):
@@ -318,10 +336,57 @@ def embed_shards(
     with lock(plan.folder, inside=True):
         remove_leftovers(plan.folder)
         plan.begin(overwrite=overwrite)
-        for group in range(len(plan.groups)):
-            if plan.find_done(group) is None:
-                embed_group(navi, plan, group, config, progress)
+        left = [group for group in range(len(plan.groups)) if plan.find_done(group) is None]
+        embed_groups(navi, plan, left, config, progress)
         return finish_shards(plan)
+
+
+def embed_here(
+    navi: Navi, plan: ShardPlan, groups: Sequence[int], config: EmbedConfig, progress: RowsDone | None
+) -> None:
+    """Write the shards of some groups, one after the other."""
+    for group in groups:
+        embed_group(navi, plan, group, config, progress)
+
+
+def embed_on_cluster(
+    navi: Navi, plan: ShardPlan, groups: Sequence[int], config: EmbedConfig, progress: RowsDone | None
+) -> None:
+    """Let the workers of a cluster write the shards of some groups; the model's files are sent to them."""
+    names = [*list_model_files(navi.folder), RECORD_FILE]
+    files = {name: (navi.folder / name).read_bytes() for name in names if (navi.folder / name).is_file()}
+    there = replace(plan, folder=_make_absolute(plan.folder), groups=tuple(map(_find_absolute, plan.groups)))
+    for _, rows in run_jobs(_make_embedder, [files, navi.runner.precision, there, config], groups, gpus=True):
+        for table, count in rows:
+            if progress is not None:
+                progress(table, count)
+
+
+def _make_embedder(
+    files: Mapping[str, bytes], precision: str, plan: ShardPlan, config: EmbedConfig
+) -> Callable[[int], list[tuple[str, int]]]:
+    """Return what a worker of a cluster does with a group."""
+    from navi.verbs.navi import Navi
+
+    folder = lasting_folder()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    navi = Navi.from_pretrained(folder, precision=precision)
+
+    def embed(group: int) -> list[tuple[str, int]]:
+        rows: list[tuple[str, int]] = []
+        embed_group(navi, plan, group, config, lambda table, count: rows.append((table, count)))
+        return rows
+
+    return embed
+
+
+def _make_absolute(path: Path) -> Path:
+    return path if is_remote(path) else path.absolute()
+
+
+def _find_absolute(group: Sequence[Source]) -> tuple[Source, ...]:
+    return tuple(replace(source, path=_make_absolute(source.path)) for source in group)
 
 
 def embed_group(navi: Navi, plan: ShardPlan, group: int, config: EmbedConfig, progress: RowsDone | None = None) -> None:
@@ -362,7 +427,11 @@ def finish_shards(plan: ShardPlan) -> tuple[int, dict[str, ReadReport]]:
     reports: dict[str, ReadReport] = {}
     for group in range(len(plan.groups)):
         facts = plan.find_done(group)
-        assert facts is not None, "a group is finished before the whole is"
+        if facts is None:
+            raise ConfigError(
+                f"Shards that workers wrote are not in {show_address(plan.folder)}. Give a folder that all machines "
+                "see under this path, or one in an object store."
+            )
         shards |= facts["shards"]
         for name, report in facts["reports"].items():
             counts = {key: Counter(report[key]) for key in ("dropped", "cells")}

@@ -1,12 +1,14 @@
 """Rows about the same thing in two tables: `Navi.link` beside TF-IDF, MiniLM and Splink, on sets with known pairs.
 
-    python benchmarks/linking.py FOLDER [SETS] [--labels] [--without splink]
+    python benchmarks/linking.py FOLDER [SETS] [--only link tf-idf] [--labels]
+    python benchmarks/linking.py --rows 100000
 
 Each folder in FOLDER is a set: two tables and `gt.csv` with the pairs, whose headers name the tables and whose numbers
 are those of the rows, from 0. The column `id`, which counts the rows, is left out for all. Every method ends in a best
 one-to-one assignment. Linking takes its own threshold, 0.5; the others take the threshold that is best in hindsight.
 Splink gets the columns as aligned here, several blocking rules, and its parameters by expectation maximisation.
 `error` is the expected calibration error of pairs at 0.1 and above, `sure` the share of right pairs at 0.95 and above.
+`--rows` links two made-up catalogues of that many rows, half of them shared, and shows seconds and peak memory.
 With `--labels`, 50 to 1,000 labels of likely pairs are drawn five times; F1 leaves out the pairs that were labelled.
 """
 
@@ -14,6 +16,7 @@ With `--labels`, 50 to 1,000 labels of likely pairs are drawn five times; F1 lea
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,7 +29,7 @@ from scipy.sparse import csr_array, eye_array, hstack
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from navi.tables import read_tables
+from navi.tables import Table, read_tables
 from navi.verbs import Navi
 from navi.verbs.link import align_columns, assign_rows, embed_rows, score_pairs
 from navi.verbs.row_comparison import ComparedRows, is_best
@@ -36,6 +39,7 @@ NEAREST = 50
 """Partners of each row that a baseline may be assigned."""
 LEAST_DISTINCT = 0.3
 """Share of distinct values from which Splink blocks by a column."""
+METHODS = ("link", "tf-idf", "minilm", "splink")
 LABELS, DRAWS = (50, 200, 1000), 5
 
 Pairs = set[tuple[int, int]]
@@ -111,9 +115,9 @@ def compare_minilm(data: Set) -> csr_array:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    from navi.backbones import find_model
+    from navi.backbones import find_backbone
 
-    folder = find_model("minilm")
+    folder = find_backbone("minilm")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
     left, right = data.list_texts()
     texts = left + right
@@ -205,12 +209,9 @@ def make_aligned(data: Set, rows: ComparedRows) -> tuple[list[pd.DataFrame], dic
     return frames, kinds
 
 
-def link_set(navi: Navi, data: Set, options: argparse.Namespace) -> ComparedRows:
+def link_set(navi: Navi, data: Set, tables: dict[str, Table], rows: ComparedRows, options: argparse.Namespace) -> None:
     """Measure linking on a set, and what labels bring."""
     started = time.monotonic()
-    frames = {"left": data.left.replace("", None), "right": data.right.replace("", None)}
-    tables = read_tables(frames)
-    rows = ComparedRows.read(tables, align_columns(navi, tables), within=False)
     vectors = embed_rows(navi, tables, rows, None) if options.encoder else None
     pairs = rows.find_candidates(10, vectors)
     logit, _ = score_pairs(rows, pairs)
@@ -230,7 +231,6 @@ def link_set(navi: Navi, data: Set, options: argparse.Namespace) -> ComparedRows
     )
     if options.labels:
         learn(data, rows, pairs, same, logit)
-    return rows
 
 
 def learn(data: Set, rows: ComparedRows, pairs: np.ndarray, same: np.ndarray, logit: np.ndarray) -> None:
@@ -255,14 +255,41 @@ def learn(data: Set, rows: ComparedRows, pairs: np.ndarray, same: np.ndarray, lo
         )
 
 
+def make_catalogues(num_rows: int) -> Set:
+    """Return two tables of made-up products, half of them in both, where one in three words is left out."""
+    rng = np.random.default_rng(0)
+    letters = np.array(list("abdefgiklmnoprstu"))
+    words = np.array(["".join(word) for word in rng.choice(letters, (20_000, 7))])
+    things = np.column_stack(
+        [words[rng.integers(0, len(words), (2 * num_rows, 5))], rng.integers(100, 9999, 2 * num_rows)]
+    )
+    frames = []
+    for begin in (0, num_rows // 2):
+        part = things[begin : begin + num_rows]
+        kept = rng.random((num_rows, 4)) > (begin > 0) / 3
+        names = [" ".join(row[:4][keep]) for row, keep in zip(part, kept, strict=True)]
+        frames.append(pd.DataFrame({"name": names, "maker": part[:, 4], "price": part[:, 5]}))
+    return Set(f"{num_rows} rows", *frames, {(num_rows // 2 + n, n) for n in range(num_rows - num_rows // 2)})
+
+
 def main(options: argparse.Namespace) -> None:
     navi = Navi.from_pretrained(options.model)
+    if options.rows:
+        data, started = make_catalogues(options.rows), time.monotonic()
+        found = navi.link({"left": data.left, "right": data.right}, one_to_one=True)
+        f1 = measure_f1(set(zip((found.left_row - 1).tolist(), (found.right_row - 1).tolist(), strict=True)), data.gold)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+        print(f"{data.name} F1={f1:.4f} seconds={time.monotonic() - started:.0f} peak memory={memory:.1f} GiB")
+        return
     names = options.sets or sorted(path.name for path in options.folder.iterdir() if path.is_dir())
     for name in names:
         data = Set.load(options.folder / name)
-        rows = link_set(navi, data, options)
+        tables = read_tables({"left": data.left.replace("", None), "right": data.right.replace("", None)})
+        rows = ComparedRows.read(tables, align_columns(navi, tables), within=False)
+        if "link" in options.only:
+            link_set(navi, data, tables, rows, options)
         for method, compare in BASELINES.items():
-            if method.split(",")[0].lower() in options.without:
+            if method.split(",")[0].lower() not in options.only:
                 continue
             started = time.monotonic()
             f1, threshold = find_best(compare(data, rows), data.gold)
@@ -280,10 +307,11 @@ BASELINES: dict[str, Callable[[Set, ComparedRows], csr_array]] = {
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--model", type=Path, default=None)
+    parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--labels", action="store_true")
     parser.add_argument("--no-encoder", dest="encoder", action="store_false")
-    parser.add_argument("--without", nargs="*", default=[], help="baselines to leave out: tf-idf, minilm, splink")
+    parser.add_argument("--only", nargs="+", default=METHODS, choices=METHODS)
     main(parser.parse_args())

@@ -36,6 +36,9 @@ MAX_ROWS, MAX_COLUMNS, LEAST_ROWS, K = 220, 12, 24, 8
 HIDDEN, RIVAL_HIDDEN, EPOCHS, DECAY = 32, 24, 20, 1e-3
 FITS = 3
 """Fits whose mean is taken."""
+SHIFT, STRETCH = 1.5, 0.3
+"""Spread of what is added to the scores of two sources, and of the logarithm of what they are multiplied by, before
+rivals are compared: in tables of another kind scores lie elsewhere, so that a score counts for less than its rivals."""
 OTHERS_SHARE = 0.1
 """Share of the pairs about different things that networks are fitted to, each for several."""
 
@@ -206,12 +209,10 @@ def make_sibling(row: Row, rows: Sequence[Row], random: Random) -> Row:
 
 def fabricate(
     rows: list[Row], random: Random, limit: int = MAX_ROWS
-) -> tuple[list[Row], list[Row], set[tuple[int, int]], list[Alignment]]:
-    """Return two sources, which of their rows are the same, and how their columns are aligned."""
+) -> tuple[list[Row], list[Row], list[int], list[Alignment]]:
+    """Return two sources, what the rows of both are about, and how their columns are aligned."""
     headers = list(dict.fromkeys(header for row in rows for header in row))
-    name = max(
-        headers, key=lambda header: len({row[header] for row in rows if header in row and has_words(row[header])})
-    )
+    name = find_name(rows)
     headers = random.sample(headers, min(len(headers), random.randrange(2, MAX_COLUMNS + 1)))
     headers = list(dict.fromkeys([*headers[: MAX_COLUMNS - 1], name]))
     random.shuffle(headers)
@@ -253,7 +254,6 @@ def fabricate(
                 if value:
                     row[header] = value
         sources.append(written)
-    same = {(a, b) for a, one in enumerate(sides[0]) for b, other in enumerate(sides[1]) if one == other}
     held = [{header for row in source for header in row} for source in sources]
     common = [header for header in headers if header in held[0] and header in held[1] and random.random() < 0.9]
     alignments = [Alignment(name=h, headers={"a": (h,), "b": (h,)}, probability=random.uniform(0.6, 1)) for h in common]
@@ -262,7 +262,7 @@ def fabricate(
         first, second = random.choice(lonely[0]), random.choice(lonely[1])
         wrong = {"a": (first,), "b": (second,)}
         alignments.append(Alignment(name=first, headers=wrong, probability=random.uniform(0.5, 0.9)))
-    return sources[0], sources[1], same, alignments
+    return sources[0], sources[1], [*sides[0], *sides[1]], alignments
 
 
 def stack(tables: Sequence[list[Row]], random: Random) -> list[Row]:
@@ -279,25 +279,24 @@ def stack(tables: Sequence[list[Row]], random: Random) -> list[Row]:
 
 def make_lot(rows: list[Row], random: Random, kept_out: bool, limit: int = MAX_ROWS) -> Lot | None:
     """Return the features of the candidates of two fabricated sources."""
-    first, second, same, alignments = fabricate(rows, random, limit)
+    first, second, thing, alignments = fabricate(rows, random, limit)
     if len(first) < 5 or len(second) < 5 or not any(first) or not any(second):
         return None
-    tables = read_tables({"a": first, "b": second})
-    compared = ComparedRows.read(tables, alignments, within=False)
+    compared = ComparedRows.read(read_tables({"a": first, "b": second}), alignments, within=False)
     pairs = compared.find_candidates(K)
     if not len(pairs):
         return None
     whole = compared.compare_rows(pairs)
     compared.weigh_columns(pairs, whole)
-    found = [column.compare(*pairs.T) for column in compared.columns]
     cells = np.zeros((len(pairs), MAX_COLUMNS + 1, len(CELL_FEATURES)), np.float16)
     both = np.zeros((len(pairs), MAX_COLUMNS + 1), bool)
-    for number, (features, there) in enumerate(found):
-        cells[:, number], both[:, number] = features, there
-    is_same = np.array([(a, b - len(first)) in same for a, b in pairs.tolist()])
-    return Lot(
-        replace(compared, columns=()), pairs, whole, cells, both, is_same, len(same) - int(is_same.sum()), kept_out
-    )
+    for number, column in enumerate(compared.columns):
+        cells[:, number], both[:, number] = column.compare(*pairs.T)
+    about = np.array(thing)
+    same = about[pairs[:, 0]] == about[pairs[:, 1]]
+    counts = [Counter(thing[: len(first)]), Counter(thing[len(first) :])]
+    total = sum(counts[0][each] * counts[1][each] for each in counts[0])
+    return Lot(replace(compared, columns=()), pairs, whole, cells, both, same, total - int(same.sum()), kept_out)
 
 
 def make_network(num_features: int, hidden: int = HIDDEN) -> nn.Sequential:
@@ -370,6 +369,8 @@ def fit(lots: list[Lot], seed: int) -> RowScorer:
         parts.append(fit_cells([lot for lot, own in zip(lots, fold, strict=True) if own != number], seed + number))
         for place in np.flatnonzero(fold == number):
             score = score_lot(parts[-1], lots[place])
+            score = score * np.exp(STRETCH * random.normal()) + SHIFT * random.normal()
+            score = score.astype(np.float32)
             designs[place] = measure_rivals(lots[place].rows, lots[place].pairs, score)
     design, rivals = torch.tensor(np.concatenate(designs)), []
     for number in range(FITS):
@@ -437,6 +438,7 @@ def load_rows(folder: str, limit: int, random: Random) -> dict[str, list[Row]]:
 
 def main(options: argparse.Namespace) -> None:
     """Fabricate, fit, judge, save."""
+    torch.set_num_threads(1)  # sums in another order would give other bytes
     started, random = time.monotonic(), Random(options.seed)
     tables = load_rows(options.folder, options.tables, random)
     print(f"{len(tables)} tables, {time.monotonic() - started:.0f} s", flush=True)
@@ -458,7 +460,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("-o", "--out")
-    parser.add_argument("--tables", type=int, default=900)
-    parser.add_argument("--stacks", type=int, default=24, help="large tables, each of many small ones")
+    parser.add_argument("--tables", type=int, default=600)
+    parser.add_argument("--stacks", type=int, default=16, help="large tables, each of many small ones")
     parser.add_argument("--seed", type=int, default=0)
     main(parser.parse_args())

@@ -544,6 +544,12 @@ LOSSES = {
         [{"title": "Ran", "year": "1985", "land": "jp"}, {"title": "Brazil", "year": "1985", "land": "uk"}], {},
         ["1: 'Films of 1985'; the header is in row 3"],
     ),
+    "a title above a header that lacks a name": (
+        "a.csv", "Prices,,,\n\nitem,price,,land\nLamp,9,x,jp\nDesk,8,y,uk\n",
+        [{"item": "Lamp", "price": "9", "column_3": "x", "land": "jp"},
+         {"item": "Desk", "price": "8", "column_3": "y", "land": "uk"}], {},
+        ["1: 'Prices'; the header is in row 3"],
+    ),
     "remarks above the header": (
         "a.csv", "Source;World Bank\nUpdated;2024-01-02\n\nland;code;1990;1991;1992\nPeru;PER;1;2;3\nChad;TCD;4;5;6\n",
         [{"land": "Peru", "code": "PER", "1990": "1", "1991": "2", "1992": "3"},

@@ -10,7 +10,16 @@ import typer
 
 from navi.cli.ask_columns import check_targets, note_unreadable
 from navi.cli.ask_rows import list_cells, show_cells
-from navi.cli.console import Screen, count_things, format_count, make_heading, make_table, quote, shorten
+from navi.cli.console import (
+    Screen,
+    count_things,
+    find_free,
+    format_count,
+    make_heading,
+    make_table,
+    quote,
+    shorten,
+)
 from navi.cli.options import Device, Json, ModelFolder, Overwrite, Paths, Quiet, SafeCsv, Sheet, pick_sheet, show_model
 from navi.cli.prepare import note_lost
 from navi.cli.progress import follow_share, show_progress
@@ -112,13 +121,11 @@ def link(
     )
     note_lost(screen, tables.values())
     note_unreadable(screen, unreadable)
-    asked = f"navi link {show_model(model)}{quote(*paths)}"
+    asked = f"navi link {show_model(model)}{quote(*paths)}{' --one-to-one' if one_to_one else ''}"
     if out is None:
-        screen.suggest(f"{asked} -o pairs.csv", "write the pairs")
-    elif labels is None:
-        screen.suggest(
-            f"{asked} --labels {quote(out)}", "add a column `same` (yes or no) to some pairs, and have it learn"
-        )
+        screen.suggest(f"{asked} -o {quote(find_free(Path('pairs.csv')))}", "write the pairs")
+    elif not explain:
+        screen.suggest(f"{asked} --explain", "see what speaks for each pair")
 
 
 def describe_links(found: Links, *, explain: bool) -> dict[str, object]:

@@ -177,8 +177,8 @@ def name_columns(cells: Iterable[str], report: ReadReport) -> list[str]:
 def find_header(rows: Sequence[Sequence[str]], numbers: Sequence[int], asked: int | None = None) -> int:
     """Return which of the first rows is the header: the first, or the one behind titles and remarks.
 
-    Those fill at most half of the columns that the rows have, and a row of names, each once, stands behind them.
-    `asked` is the number of the header's row, where that is known.
+    Those fill at most half of the columns that the rows have, and a row of names, each once, stands behind them; a
+    third of the columns may lack one. `asked` is the number of the header's row, where that is known.
 
     >>> find_header([["Films of 1985", "", ""], ["title", "year", "land"], ["Ran", "1985", "jp"]], [1, 3, 4])
     1
@@ -190,14 +190,14 @@ def find_header(rows: Sequence[Sequence[str]], numbers: Sequence[int], asked: in
     width = max(widths, key=lambda each: (widths[each], each), default=0)
     place = next((place for place, cells in enumerate(filled) if 2 * len(cells) > width), 0)
     names, below = filled[place] if filled else [], filled[place + 1 :]
-    if place == 0 or len(names) < width or not below or len(set(names)) < len(names):
+    if place == 0 or 3 * len(names) < 2 * width or not below or len(set(names)) < len(names):
         return 0
     years = [name for name in names if _YEAR.fullmatch(name)]
     odd = [name for name in names if _NUMBER.fullmatch(name) or len(name) > _LONGEST_NAME]
     # A header may have years in it, but then it has several.
     is_header = len(odd) == (len(years) if len(years) > 2 else 0)
-    # Two columns are little to go by: there, numbers below names show which row is the header.
-    is_clear = width > 2 or any(_NUMBER.fullmatch(cell) for row in below for cell in row)
+    # Two columns, or a name too few, are little to go by: there, numbers below names show which row is the header.
+    is_clear = len(names) >= max(width, 3) or any(_NUMBER.fullmatch(cell) for row in below for cell in row)
     return place if is_header and is_clear else 0
 
 

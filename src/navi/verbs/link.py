@@ -19,7 +19,7 @@ from navi.tables import Table, read_table, read_tables
 from navi.verbs.match import ANSWERS
 from navi.verbs.result import CARDS_SHOWN, TabularResult
 from navi.verbs.row_comparison import Alignment, ComparedRows
-from navi.verbs.row_scorer import Adaptation, load_row_scorer
+from navi.verbs.row_scorer import learn_labels, load_row_scorer
 from navi.verbs.row_similarity import Whitening
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def score_pairs(rows: ComparedRows, pairs_P2: Ints, known: Ints | None = None) -
     if known is not None:
         place = np.searchsorted(_number_pairs(pairs_P2, rows), _number_pairs(known[:, :2], rows))
         same = known[:, 2].astype(np.bool_)
-        weights = Adaptation.fit(rows, pairs_P2, whole, weights, place, same).apply()
+        weights = learn_labels(rows, pairs_P2, whole, weights, place, same)
         logit = weights.sum(axis=1)
         logit[place] = np.where(same, CERTAIN, -CERTAIN)
     return logit, weights
@@ -357,23 +357,26 @@ def cluster_rows(pairs_P2: Ints, score: Floats, chosen: Ints, table: Ints | None
     The surest pairs come first; two clusters merge if their pairs speak for it on average, those that were not compared
     against it. With `table` (R,), no cluster takes two rows of a table.
     """
-    known: dict[int, dict[int, float]] = {}
-    members: dict[int, list[int]] = {}
-    home: dict[int, int] = {}
-    involved = np.isin(pairs_P2, pairs_P2[chosen]).all(axis=1) if len(chosen) else np.zeros(0, np.bool_)
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    size = int(pairs_P2.max(initial=-1)) + 1
+    graph = coo_array((np.ones(len(chosen)), tuple(pairs_P2[chosen].T)), shape=(size, size))
+    # Rows that no chain of chosen pairs joins come into no cluster together.
+    chain = connected_components(graph, directed=False)[1] if size else np.zeros(0, np.int32)
+    involved = chain[pairs_P2[:, 0]] == chain[pairs_P2[:, 1]]
+    counted: dict[int, dict[int, tuple[float, int]]] = {}
     for (left, right), value in zip(pairs_P2[involved].tolist(), score[involved].tolist(), strict=True):
-        for one, other in ((left, right), (right, left)):
-            known.setdefault(one, {})[other] = value
-            members[one], home[one] = [one], one
-    counted = {one: {other: (value, 1) for other, value in others.items()} for one, others in known.items()}
+        counted.setdefault(left, {})[right] = counted.setdefault(right, {})[left] = (value, 1)
+    members, home = {row: [row] for row in counted}, {row: row for row in counted}
     for place in chosen[np.argsort(-score[chosen], kind="stable")].tolist():
         one, other = (home[row] for row in pairs_P2[place].tolist())
         if one == other:
             continue
         total, count = counted[one][other]
-        size = len(members[one]) * len(members[other])
+        most = len(members[one]) * len(members[other])
         own = [] if table is None else [int(table[row]) for row in (*members[one], *members[other])]
-        if total + UNKNOWN * (size - count) < 0 or len(set(own)) < len(own):
+        if total + UNKNOWN * (most - count) < 0 or len(set(own)) < len(own):
             continue
         if len(members[one]) < len(members[other]):
             one, other = other, one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array, csr_matrix, hstack
+from torch import get_num_threads
 
 from navi.columns.quantities import KINDS, NOT_A_QUANTITY, parse_quantities
 from navi.corpus.hashing import inverse_document_frequency
@@ -40,8 +41,8 @@ MAX_RARITY = 12.0
 MAX_TEXT = 400
 """Characters of a cell that are read."""
 PAIRS_AT_ONCE = 65_536
-CELLS_AT_ONCE = 1 << 24
-"""Scores that are held at once while the nearest rows are sought."""
+ORTHOGONAL = 2**0.5
+"""Distance of two vectors of length 1 that have nothing in common."""
 FREQUENT_SHARE, MANY_ROWS = 0.02, 20_000
 """Among more rows than this, terms that a larger share of them has are not looked up: it saves time."""
 SAMPLE = 2000
@@ -248,19 +249,19 @@ class ComparedRows:
         """Return the rows of some tables, given which of their columns mean the same."""
         lengths = [table.num_rows for table in tables.values()]
         table_R = np.repeat(np.arange(len(tables)), lengths)
-        whole = clean_texts(_stack([join_cells(each.text, each.text.column_names) for each in tables.values()]))
-        columns = []
+        whole = [join_cells(each.text, each.text.column_names) for each in tables.values()]
+        texts, columns = clean_texts(pa.concat_arrays(whole)), []
         for alignment in alignments:
             parts = [join_cells(each.text, alignment.headers.get(name, ())) for name, each in tables.items()]
-            columns.append(ComparedColumn(alignment, _stack(parts), table_R))
+            columns.append(ComparedColumn(alignment, pa.concat_arrays(parts), table_R))
         return cls(
             tables=tuple(tables),
             table=table_R,
             number=np.concatenate([each.row_number for each in tables.values()]),
             columns=tuple(columns),
-            grams=bag_grams(whole),
-            words=bag_words(whole),
-            codes=bag_codes(whole),
+            grams=bag_grams(texts),
+            words=bag_words(texts),
+            codes=bag_codes(texts),
             within=within,
         )
 
@@ -289,23 +290,16 @@ class ComparedRows:
         return np.stack([found // self.num_rows, found % self.num_rows], axis=1)
 
     def _propose(self, space: csr_array | Floats, k: int) -> Ints:
-        """Return, as one number for each pair, the k nearest rows of each row by inner product, in blocks of rows."""
+        """Return, as one number for each pair, the k nearest rows of each row in another table, or in any."""
         if isinstance(space, csr_array):
             space = _drop_frequent(space)
-        other = space.T.tocsr() if isinstance(space, csr_array) else space.T
-        size = self.num_rows
-        block = max(1, CELLS_AT_ONCE // size)
         keys = []
-        for start in range(0, size, block):
-            rows = np.arange(start, min(start + block, size))
-            score = space[rows] @ other
-            score = score.toarray() if isinstance(score, csr_array) else score
-            forbidden = rows[:, None] == np.arange(size) if self.within else self.table[rows][:, None] == self.table
-            score[forbidden] = -1.0
-            best = np.argpartition(-score, min(k, size) - 1, axis=1)[:, :k]
-            row, place = np.nonzero(np.take_along_axis(score, best, axis=1) > 0)
-            ours, theirs = rows[row], best[row, place]
-            keys.append(np.minimum(ours, theirs) * size + np.maximum(ours, theirs))
+        for table in (None,) if self.within else range(len(self.tables)):
+            ours = np.flatnonzero(self.table == table) if table is not None else np.arange(self.num_rows)
+            theirs = np.flatnonzero(self.table != table) if table is not None else ours
+            row, place = find_nearest(space[ours], space[theirs], k if table is not None else k + 1)
+            pair = np.sort(np.stack([ours[row], theirs[place]]), axis=0)
+            keys.append((pair[0] * self.num_rows + pair[1])[pair[0] < pair[1]])
         return np.unique(np.concatenate(keys))
 
     def weigh_columns(self, pairs_P2: Ints, whole_PG: Floats, seed: int = 0) -> None:
@@ -318,11 +312,16 @@ class ComparedRows:
         for column in self.columns:
             column.agreement = (column.agree(*likely.T), column.agree(likely[:, 0], shuffled))
 
-    def group(self, pairs_P2: Ints) -> tuple[Ints, Ints]:
-        """Return the group of rivals of each pair: pairs of its first row with the second's table, and vice versa."""
+    def compare(self, column: int, pairs_P2: Ints) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
+        """Yield the features of a column's cells in pairs, and where both are there, in blocks."""
+        for start in range(0, len(pairs_P2), PAIRS_AT_ONCE):
+            yield self.columns[column].compare(*pairs_P2[start : start + PAIRS_AT_ONCE].T)
+
+    def group(self, pairs_P2: Ints) -> Ints:
+        """Return (2, P) the groups of rivals of each pair: those of its first row with the second's table, and v. v."""
         first, second = pairs_P2.T
         count = len(self.tables)
-        return first * count + self.table[second], second * count + self.table[first]
+        return np.stack([first * count + self.table[second], second * count + self.table[first]])
 
     def compare_rows(self, pairs_P2: Ints) -> Floats:
         """Return (P, G) the features of pairs as wholes; all candidates at once, as they are rivals."""
@@ -337,7 +336,7 @@ class ComparedRows:
             parts.append(found)
         joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         for name, prefix in (("grams", "lead"), ("aligned", "aligned")):
-            left, right = (measure_lead(group, joined[name]) for group in self.group(pairs_P2))
+            left, right = measure_leads(self.group(pairs_P2), joined[name])
             best = (left > 0) & (right > 0)
             joined |= {f"{prefix}_left": left, f"{prefix}_right": right}
             for kind, chosen in (("top", best), ("usual", ~best)):
@@ -354,8 +353,26 @@ def join_cells(table: pa.Table, headers: Sequence[str]) -> pa.Array:
     return pc.utf8_trim_whitespace(pc.binary_join_element_wise(*columns, " "))
 
 
-def _stack(parts: Sequence[pa.Array]) -> pa.Array:
-    return pa.concat_arrays(list(parts))
+def find_nearest(ours: csr_array | Floats, theirs: csr_array | Floats, k: int) -> tuple[Ints, Ints]:
+    """Return which of ours and which of theirs: the k rows with the highest product above 0 for each of ours.
+
+    Sparse rows are multiplied row by row, dense ones of length 1 in blocks: all products are never held at once.
+    """
+    if isinstance(ours, csr_array):
+        from sparse_dot_topn import sp_matmul_topn
+
+        both = csr_matrix(ours), csr_matrix(theirs.T)
+        best = sp_matmul_topn(*both, top_n=k, threshold=1e-6, n_threads=get_num_threads()).tocoo()
+        return best.row.astype(np.int64), best.col.astype(np.int64)
+    from sklearn.neighbors import NearestNeighbors
+
+    ours_held, theirs_held = (np.flatnonzero(vectors.any(axis=1)) for vectors in (ours, theirs))
+    if not len(ours_held) or not len(theirs_held):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    index = NearestNeighbors(n_neighbors=min(k, len(theirs_held)), algorithm="brute").fit(theirs[theirs_held])
+    distance, found = index.kneighbors(ours[ours_held])
+    row, place = np.nonzero(distance < ORTHOGONAL)
+    return ours_held[row], theirs_held[found[row, place]]
 
 
 def _drop_frequent(space: csr_array) -> csr_array:
@@ -386,8 +403,13 @@ def measure_lead(group: Ints, score: Floats) -> Floats:
     return lead
 
 
+def measure_leads(groups_2P: Ints, score: Floats) -> Floats:
+    """Return (2, P) how far each pair is ahead of the best rival of its first row, and of its second."""
+    return measure_lead(groups_2P.reshape(-1), np.tile(score, 2)).reshape(2, -1)
+
+
 def is_best(pairs_P2: Ints, score: Floats, rows: ComparedRows) -> NDArray[np.bool_]:
     """Return which pairs are the best of both their rows."""
-    left, right = rows.group(pairs_P2)
-    best: NDArray[np.bool_] = (measure_lead(left, score) > 0) & (measure_lead(right, score) > 0)
+    left, right = measure_leads(rows.group(pairs_P2), score)
+    best: NDArray[np.bool_] = (left > 0) & (right > 0)
     return best

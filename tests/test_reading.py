@@ -1094,6 +1094,13 @@ def test_a_cell_of_a_workbook_may_not_be_endless(workbook):
         read(workbook)
 
 
+def test_a_workbook_that_holds_far_more_than_its_size_is_refused(workbook):
+    write_parts(workbook)
+    change_part(workbook, "xl/sharedStrings.xml", b"<t>title</t>", b"<t>title</t>" + b" " * (1 << 26))
+    with pytest.raises(TableError, match="bytes that claim to hold 67"):
+        read(workbook)
+
+
 def test_cells_beyond_the_header_of_a_sheet_are_counted(workbook):
     # A workbook written in one go does not say its width, so rows are as long as they are.
     book = openpyxl.Workbook(write_only=True)

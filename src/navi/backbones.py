@@ -19,11 +19,22 @@ BASE_FOLDER = Path(__file__).parent / "base"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 WEIGHTS_FILE, MANIFEST_FILE = "model.safetensors", "manifest.json"
 """A model has all weights in one file, or in those that a manifest lists with their digests."""
-PLAIN_STEPS = frozenset(
-    "Sequence BertNormalizer NFC NFD NFKC NFKD Nmt Lowercase StripAccents Strip BertPreTokenizer Whitespace Punctuation "
-    "WhitespaceSplit CharDelimiterSplit UnicodeScripts Digits Metaspace ByteLevel".split()
-)
-"""Steps of a tokenizer that take time and memory in proportion to the text, because they hold no patterns of anybody."""
+PLAIN_STEPS = {
+    "Sequence",
+    "Strip",
+    "Lowercase",
+    "NFC",
+    "NFD",
+    "NFKC",
+    "NFKD",
+    "Nmt",
+    "StripAccents",
+    "BertNormalizer",
+} | {
+    *("BertPreTokenizer", "Whitespace", "WhitespaceSplit", "Punctuation", "CharDelimiterSplit", "UnicodeScripts"),
+    *("Digits", "Metaspace", "ByteLevel"),
+}
+"""Steps of a tokenizer that hold no patterns of anybody: time and memory are in proportion to the text."""
 MAX_WORD = 1000
 """Characters of a word that a tokenizer may look for pieces in; the time for a word grows with their square."""
 
@@ -87,7 +98,9 @@ def _check_steps(content: dict[str, Any]) -> None:
     """Raise where a tokenizer could take any time or memory for a text."""
     for name in ("normalizer", "pre_tokenizer"):
         if strange := set(_list_kinds(content.get(name))) - PLAIN_STEPS:
-            raise ValueError(f"its {name} has a step {min(strange)}, which is not one of {', '.join(sorted(PLAIN_STEPS))}")
+            raise ValueError(
+                f"its {name} has a step {min(strange)}, which is not one of {', '.join(sorted(PLAIN_STEPS))}"
+            )
     model = content.get("model")
     length = model.get("max_input_chars_per_word", 0) if isinstance(model, dict) else 0
     if not isinstance(length, int) or length > MAX_WORD:

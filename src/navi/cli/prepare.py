@@ -60,6 +60,8 @@ EXAMPLES = {
 }
 NUM_PLACES = 3
 """Places shown of each reason; the manifest has them all."""
+NUM_COLUMNS, NUM_NOTES = 500, 50
+"""Columns and notes shown of a table; `--json` has them all."""
 COLUMNS = ("header", "attribute", "fill", "distinct", "entropy", "role", "tokens", "trouble", "examples")
 NARROW, NARROW_COLUMNS = 130, ("header", "fill", "distinct", "entropy", "role", "examples")
 """What a terminal has room for that is narrower than so many characters."""
@@ -124,7 +126,7 @@ def describe_table(table: InspectedTable, width: int) -> list[Any]:
             "trouble": ", ".join(column.trouble),
             "examples": " | ".join(column.examples),
         }
-        for column in table.columns
+        for column in table.columns[:NUM_COLUMNS]
     ]
     columns = COLUMNS if width >= NARROW else NARROW_COLUMNS
     taken = [max(len(name), *(len(cells[name]) for cells in described)) for name in columns[:-1]]
@@ -138,7 +140,11 @@ def describe_table(table: InspectedTable, width: int) -> list[Any]:
         lines += [f"  {cells['header']}: {cells['trouble']}" for cells in described if cells["trouble"]]
     if any(column.entropy is None for column in table.columns):
         lines.append(f"  {UNDECIDED}: fewer than two cells to train on; add rows to tell entropy and role")
-    return [make_table(columns, rows, title=title, right=_RIGHT), *lines, *(f"  {note}" for note in table.notes)]
+    lines += [f"  {note}" for note in table.notes[:NUM_NOTES]]
+    for rest, what in ((len(table.columns) - NUM_COLUMNS, "column"), (len(table.notes) - NUM_NOTES, "note")):
+        if rest > 0:
+            lines.append(f"  and {count_things(rest, what)} more: --json lists all")
+    return [make_table(columns, rows, title=title, right=_RIGHT), *lines]
 
 
 def list_tables(found: Inspection) -> Table:

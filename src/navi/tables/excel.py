@@ -25,8 +25,6 @@ from navi.tables.readreport import (
     EMPTY_FILE,
     HEADER_ROWS,
     MAX_CELL,
-    MAX_CONTENT,
-    MAX_RATIO,
     NOT_READABLE,
     ReadConfig,
     ReadReport,
@@ -34,6 +32,7 @@ from navi.tables.readreport import (
 
 _BLOCK_SIZE = 1 << 16
 _MAX_COLUMNS, _MAX_ROWS = 1 << 14, 1 << 20  # Excel's own limits
+MAX_CONTENT, MAX_RATIO = 1 << 26, 100  # lower than other files': XML takes long, and packs to a twentieth or so
 _ERRORS = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, expat.ExpatError, OSError, EOFError),
     *(KeyError, ValueError, OverflowError, RuntimeError),

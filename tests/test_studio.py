@@ -133,12 +133,15 @@ def test_the_files_that_come_out_are_those_of_the_command_line(review, folder, r
     review.rename([find(review, "amber/year")], "released")
     review.isolate(find(review, "cedar/category"))
     with open_client(review) as client:
-        found = {name: client.get(f"/files/{name}").content for name in ("all.parquet", "all.csv", "decisions.csv")}
+        names = ("all.parquet", "all.csv", "decisions.csv", "report.html")
+        found = {name: client.get(f"/files/{name}").content for name in names}
+    given = ("--decisions", folder.parent / "decisions.csv", "--report", tmp_path, "--overwrite")
     for name in ("all.parquet", "all.csv"):
         out = tmp_path / name
-        decisions = ("--decisions", folder.parent / "decisions.csv")
-        navi_command("unify", folder, "-o", out, "--model", reference_dir, *decisions, "--device", "cpu", "-q")
+        navi_command("unify", folder, "-o", out, "--model", reference_dir, *given, "--device", "cpu", "-q")
         assert found[name] == out.read_bytes()
+    assert found["report.html"] == (tmp_path / "report.html").read_bytes()
+    assert b"birch/releaseYear" in found["report.html"]
     assert found["decisions.csv"] == (folder.parent / "decisions.csv").read_bytes()
     assert b"released" in found["all.csv"].splitlines()[0]
 

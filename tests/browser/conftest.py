@@ -25,7 +25,7 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-PATIENCE = 120
+PATIENCE = 600
 
 
 class Browser:
@@ -41,7 +41,7 @@ class Browser:
         for flag in (*FLAGS, f"--user-data-dir={profile}"):
             options.add_argument(flag)
         self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-        self.driver.set_script_timeout(PATIENCE)
+        self.driver.set_script_timeout(120)
 
     def show(self, width: int = 1280, height: int = 900, *, dark: bool = False) -> None:
         """Change the window, and the colours that the person prefers."""
@@ -60,7 +60,7 @@ class Browser:
         """Return what a script gives as soon as it gives anything."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            if found := self.run(script):
+            if found := self.driver.execute_script(script):  # at once: the page may load itself again
                 return found
             time.sleep(0.05)
         raise AssertionError(f"{script} never came true on {self.driver.current_url}: {self.text('main')[:500]}")

@@ -152,6 +152,9 @@ def unify(
     write_spec: Annotated[
         Path | None, typer.Option(metavar="SPEC.toml", help="Write what was done, to edit and to run again.")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for a page of what came out: report.html.")
+    ] = None,
     threshold: Threshold = 0.5,
     decisions: DecisionsFile = None,
     originals: Annotated[
@@ -176,6 +179,7 @@ def unify(
     quiet: Quiet = False,
 ) -> None:
     """Write all rows of many tables as one table, with one type a column, losing nothing."""
+    from navi.report import write_html
     from navi.tables import ReadConfig, check_output, read_tables, write_table
     from navi.verbs import Navi
     from navi.verbs.match import read_decisions
@@ -214,6 +218,8 @@ def unify(
     write_table(found.table, out, safe_csv=safe_csv)
     if write_spec is not None:
         found.spec.save(write_spec)
+    if report is not None:
+        write_html(found.to_page(), report, overwrite=overwrite)
     shared = [column for column in found.spec.columns if len(column.sources) > 1]
     rows = [
         (column.name, column.type, ", ".join(f"{source.table}/{source.header}" for source in column.sources))

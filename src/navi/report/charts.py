@@ -28,6 +28,8 @@ STYLES: dict[str, tuple[dict[str, Any], int | None]] = {
     "map": ({"type": "circle", "size": 30}, 480),
 }
 """The mark that stands for a record of each kind of chart, and the chart's pixels; bars have as many as they need."""
+LABEL_WIDTH = 22
+"""Characters of a line of a bar's label."""
 FEWEST_NEIGHBOURS = 12
 """Points from which t-SNE places them, not principal components."""
 
@@ -174,7 +176,10 @@ def draw_chart(chart: Chart) -> dict[str, Any]:
     )
     mark, height = STYLES[chart.kind]
     first = marks.properties(mark=mark).add_params(chosen)
-    height = height or round(20 * len({record["y"] for record in chart.records}) * (len(named) + 0.5))
+    if height is None:  # room for the bars of each category, and for the lines of its label
+        labels = {record["y"] for record in chart.records}
+        lines = max((len(wrap(label, LABEL_WIDTH)) for label in labels), default=1)
+        height = round(len(labels) * max(20 * (len(named) + 0.5), 20 * lines))
     layers = [first, *_add_layers(alt, chart, marks)]
     spec: dict[str, Any] = alt.layer(*layers).properties(width="container", height=height).to_dict()
     # The page has one configuration for all charts, and the specification's address is of no use offline.
@@ -195,9 +200,9 @@ def _list_tooltips(alt: Any, chart: Chart) -> list[Any]:
 def _place(alt: Any, chart: Chart) -> dict[str, Any]:
     """Return where marks stand: bars below each other, points of a map without axes, which would mean nothing."""
     if chart.kind == "bars":
-        room = alt.Scale(domain=[0, 1.35 * max(record["x"] for record in chart.records)])
+        room = alt.Scale(domain=[0, 1.5 * max(record["x"] for record in chart.records)])
         # Labels break where they are long.
-        lines = {record["y"]: wrap(record["y"], 28) for record in chart.records}
+        lines = {record["y"]: wrap(record["y"], LABEL_WIDTH) for record in chart.records}
         axis = alt.Axis(labelExpr=f"{json.dumps(lines, ensure_ascii=False)}[datum.value]")
         y = alt.Y("y:N", title=None, sort=None, scale=alt.Scale(paddingInner=0.35), axis=axis)
         return {"x": alt.X("x:Q", axis=None, scale=room), "y": y, "yOffset": alt.YOffset("series:N", sort=chart.series)}

@@ -148,15 +148,12 @@ def list_routes(reconciler: Reconciler) -> list[Route]:
                 raise HTTPException(400, "`queries` is an object of queries.")
             found = await asyncio.to_thread(reconciler.find, list(queries.values()))
             return _answer(request, {key: {"result": each} for key, each in zip(queries, found, strict=True)})
-        if "query" in asked:
-            query = {"query": asked["query"]}
-            return _answer(request, {"result": (await asyncio.to_thread(reconciler.find, [query]))[0]})
         base = f"{request.url.scheme}://{request.url.netloc}{PATH}"
         suggest = {
             kind: {"service_url": base, "service_path": f"/suggest/{kind}"} for kind in ("entity", "property", "type")
         }
         manifest = {
-            "versions": ["0.1", "0.2"],
+            "versions": ["0.2"],
             "name": f"NAVI: {table.name}",
             "identifierSpace": f"{base}/rows/",
             "schemaSpace": f"{base}/columns/",

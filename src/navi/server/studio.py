@@ -24,6 +24,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from navi.errors import NaviError
+from navi.report import write_html
 from navi.report.cards import make_pages
 from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error
 from navi.server.bodies import JSON, write_json
@@ -34,10 +35,10 @@ from navi.tables import Table, write_table
 from navi.verbs.impute import Fills
 from navi.verbs.link import RowPair
 
-CARDS_PER_PAGE, MEMBERS_SHOWN, SAMPLE_VALUES, MAX_FORM = 40, 12, 1_000, 1 << 20
+CARDS_PER_PAGE, MEMBERS_SHOWN, MAX_FORM = 40, 12, 1 << 20
 VIEWS = {f"/{title.lower()}": title for title in ("Tables", "Columns", "Rows", "Gaps", "Map", "Out")}
 CONFIDENCE, FILLS_SHOWN = 0.6, 5
-FILES = ("all.parquet", "all.csv", "spec.toml", "mapping.json", "decisions.csv")
+FILES = ("all.parquet", "all.csv", "spec.toml", "mapping.json", "decisions.csv", "report.html")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -125,13 +126,7 @@ class Studio:
 
     def describe_out(self, request: Request) -> dict[str, Any]:
         """Return the unified table: its columns, and some rows."""
-        found = self.review.unified
-        fill = {name: 1 - found.table[name].null_count / max(len(found.table), 1) for name in found.table.column_names}
-        sample = {
-            name: [str(value) for value in dict.fromkeys(column.drop_null().slice(0, SAMPLE_VALUES).to_pylist())][:3]
-            for name, column in zip(found.table.column_names, found.table.columns, strict=True)
-        }
-        return {"found": found, "fill": fill, "sample": sample, "files": FILES}
+        return {"found": self.review.unified, "files": FILES}
 
     def describe_map(self, request: Request) -> dict[str, Any]:
         """Return the points of a map, or how far they are."""
@@ -339,6 +334,8 @@ class Studio:
                 return review.file.file.read_bytes() if review.file.file.exists() else b""
             if name == "spec.toml":
                 review.unified.spec.save(file)
+            elif name == "report.html":
+                write_html(review.unified.to_page(), folder)
             else:
                 table: pa.Table = review.unified.table
                 write_table(table, file)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from navi.errors import ConfigError, TableError
 from navi.files import write_file
+from navi.report import Page, ReportColumn, ReportTable, Section, Tiles
 from navi.settings import override
 from navi.tables import ReadConfig, Table, read_tables, to_arrow
 from navi.verbs.cell_types import ARROW_TYPES, TYPES, CellFormat, CellType, check_format, join_types, learn_cell_format
@@ -184,6 +185,10 @@ def _make(kind: type[Any], settings: Any) -> Any:
     return kind(**settings)
 
 
+EXAMPLE_ROWS, NUM_EXAMPLES, MAX_EXAMPLE = 1_000, 3, 60
+"""Values that are looked at for examples of a column, how many are shown, and their characters."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Unified(TabularResult):
     """One table made of many."""
@@ -198,6 +203,41 @@ class Unified(TabularResult):
     def to_arrow(self) -> pa.Table:
         """Return the table."""
         return self.table
+
+    def list_examples(self, name: str) -> list[str]:
+        """Return some values of a column, each once."""
+        some = self.table[name].drop_null().slice(0, EXAMPLE_ROWS).to_pylist()
+        return [str(value) for value in dict.fromkeys(map(str, some))][:NUM_EXAMPLES]
+
+    def measure_fill(self, name: str) -> float:
+        """Return the share of rows that have a value in a column."""
+        return float(1 - self.table[name].null_count / max(self.table.num_rows, 1))
+
+    def to_page(self) -> Page:
+        """Return what came out as a page, for `navi.report.write_html`: each column, and what it is made of."""
+        rows = [
+            (
+                column.name,
+                column.type,
+                self.measure_fill(column.name),
+                ", ".join(f"{source.table}/{source.header}" for source in column.sources),
+                ", ".join(text[:MAX_EXAMPLE] for text in self.list_examples(column.name)),
+            )
+            for column in self.spec.columns
+        ]
+        filled = ReportColumn("filled", percent=True, bar=True, digits=0)
+        columns = ReportTable(
+            "The columns, and where their cells come from.", ("column", "type", filled, "made of", "values"), rows
+        )
+        sources = {source.table for column in self.spec.columns for source in column.sources}
+        counts = {"rows": self.table.num_rows, "columns": len(rows), "tables": len(sources)}
+        tiles = Tiles({name: f"{count:,}" for name, count in counts.items()})
+        sections = [Section("Columns", items=(tiles, columns))]
+        if self.notes:
+            sections.append(
+                Section("Notes", items=(ReportTable("What to know.", ("note",), [(note,) for note in self.notes]),))
+            )
+        return Page("One table made of many", "What `navi unify` wrote.", sections)
 
 
 def plan_unify(

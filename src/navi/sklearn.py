@@ -46,7 +46,7 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     model : `navi-base`, which comes along, a model directory, an opened `Navi`, or None to pretrain a small one on the
         frame given to `fit`.
     n_components : reduce the vectors to this many principal components, found in `fit`; None keeps them whole.
-    numbers : `embed` writes numbers out and embeds them with the rest of the row; `passthrough` embeds the other columns
+    numbers : `embed` writes numbers out and embeds them with the rest of the row; `passthrough` embeds the others
         alone and puts the numbers, as they are, beside the vector (the paper's NAVI_FE).
     pooling : `row`, `cls`, `mean` or `values`, as in `Navi.embed_rows`.
     batch_size, device : as in `Navi`.

@@ -192,7 +192,7 @@ def learn_labels(
 
     last, logit = weights.shape[1] - 1, weights.sum(axis=1)
     rivals = measure_rivals(rows, pairs_P2, logit)
-    design: list[Floats] = [weights / 4, whole_PG, rivals, np.ones((len(logit), 1), np.float32)]
+    design: list[Floats] = [weights * np.float32(0.25), whole_PG, rivals, np.ones((len(logit), 1), np.float32)]
     # Which of the contributions each feature changes.
     owner = [*range(last + 1), *[last - 1] * whole_PG.shape[1], *[last] * (rivals.shape[1] + 1)]
     chosen = [CELL_FEATURES.index(name) for name in RELEARNED]

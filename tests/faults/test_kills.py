@@ -122,6 +122,17 @@ def test_a_verb_killed_at_one_of_its_writes_loses_nothing(trial):
     trial.kill("at a write", at=random.Random(trial.verb).randrange(trial.num_writes))
 
 
+@pytest.mark.parametrize("verb", ["embed to shards", "search"])
+def test_what_is_left_by_a_kill_at_the_first_or_last_write_is_cleared_away(verb, place, run_process, contents, tally):
+    """An empty folder that was just locked, and an index in its place beside what it was made in."""
+    trial = Trial(verb, place, run_process, contents, tally)
+    left = place / ("rows/.navi-1@vm-x" if verb != "search" else ".navi-1@vm-x")
+    if verb != "search":
+        trial.begin()
+    left.mkdir(parents=True)
+    trial.check()
+
+
 @pytest.mark.long
 def test_a_verb_killed_before_any_of_its_writes_loses_nothing(trial, tmp_path):
     (tmp_path / "states").mkdir()

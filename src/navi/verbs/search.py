@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from navi.corpus import Encoded
 from navi.corpus.arrays import ArrayStore, FolderStore, read_texts
 from navi.errors import ConfigError, ModelError, TableError
-from navi.files import digest_sample, read_json, write_folder, write_json
+from navi.files import digest_sample, read_json, remove_leftovers, write_folder, write_json
 from navi.model.runner import Floats, Ints, Progress
 from navi.settings import find_misfit
 from navi.tables import Source, find_sources
@@ -321,6 +321,7 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
     before they changed.
     """
     folder = Path(folder)
+    remove_leftovers(folder.parent)  # of a process that was killed when the index was just in its place
     if not (folder / INDEX_FILE).is_file():
         raise ConfigError(
             f"{folder} is not a search index: it has no {INDEX_FILE}. Give a folder that is not there yet."

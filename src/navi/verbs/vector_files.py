@@ -24,6 +24,7 @@ from navi.cluster import check_engine, run_jobs
 from navi.corpus import ROLES, Encoded
 from navi.errors import ConfigError, TableError
 from navi.files import (
+    ASIDE,
     check_target,
     digest_sample,
     is_there,
@@ -160,7 +161,8 @@ def check_vectors(out: Path, inputs: Sequence[str | Path], *, overwrite: bool) -
     if is_whole(out) and not overwrite:
         raise ConfigError(f"{show_address(out)} is complete. Replace it with --overwrite, or give another name.")
     is_ours = is_whole(out) or is_there(out / BEGUN_FILE)
-    if not is_ours and (is_remote(out) or out.is_dir()) and list_folder(out):
+    found = list_folder(out) if not is_ours and (is_remote(out) or out.is_dir()) else ()
+    if not all(name.startswith(ASIDE) for name in found):  # a process killed at its first write leaves no more
         raise ConfigError(f"{show_address(out)} has files that are no shards of vectors. Give another name.")
 
 

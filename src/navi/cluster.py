@@ -5,6 +5,7 @@ Workers are actors that keep what is slow to load. Where one dies, another takes
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -96,7 +97,10 @@ def _connect() -> Iterator[Any]:
     address = os.environ.get("RAY_ADDRESS")
     try:
         ray.init(
-            address=address, include_dashboard=None if address else False, log_to_driver=False, logging_level="ERROR"
+            address=address,
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
         )
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         where = f"the cluster at RAY_ADDRESS={address}" if address else "a cluster of this machine"

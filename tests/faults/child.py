@@ -14,11 +14,14 @@ import resource
 import shutil
 import signal
 import sys
+import tempfile
 
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate", "shutil.rmtree", "ctypes.dlsym")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 os.chdir(FOLDER)  # noqa: F821
+if os.path.isdir("tmp"):  # noqa: PTH112
+    tempfile.tempdir = os.path.abspath("tmp")  # noqa: PTH100
 printed = os.open(OUTPUT, os.O_WRONLY)  # noqa: F821
 os.dup2(printed, 1)
 os.dup2(printed, 2)

@@ -113,8 +113,7 @@ class Trial:
 
 
 @pytest.fixture(params=VERBS)
-def trial(request, place, run_process, contents, tally, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(place / "tmp"))
+def trial(request, place, run_process, contents, tally):
     return Trial(request.param, place, run_process, contents, tally)
 
 

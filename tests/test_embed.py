@@ -51,7 +51,8 @@ def watch(navi):
 
     def register(function):
         def look(_, given):
-            function(int((given[0] == navi.special.cls).sum()))
+            if num_rows := int((given[0] == navi.special.cls).sum()):  # attributes are read with the same words
+                function(num_rows)
 
         hooks.append(navi.runner.model.embeddings.word_embeddings.register_forward_pre_hook(look))
 

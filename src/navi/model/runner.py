@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
@@ -59,36 +58,28 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 """Arithmetic of weights and states; with int8 only the layers' matrix products leave float32."""
 TOKENS_PER_BATCH = {"cuda": 262144, "int8": 16384, "cpu": 4096}
 """Token budget of a batch, by precision or else by device; int8 makes its own buckets of it."""
-MAX_ATTRIBUTES = 100_000
-"""Attributes that a replica remembers before it starts again."""
 ATTRIBUTES_AT_ONCE = 4096
 
 
 class Replica:
-    """A model on one device, and the attribute vectors that it has made; the model must not change meanwhile."""
+    """A model on one device."""
 
     def __init__(self, model: NaviModel, device: torch.device) -> None:
         self.model, self.device = model, device
-        self._lock = threading.Lock()
-        self._place: dict[bytes, int] = {}
-        self._table: Tensor | None = None
 
     @torch.inference_mode()
     def embed_attributes(self, arrays: SegmentArrays, ids_A: Ints) -> Tensor:
-        """Return the attribute table of some attributes, (A + 2, D), encoding those alone that are new."""
-        offsets, tokens = arrays.attribute_offsets, arrays.attribute_tokens
-        keys = [tokens[begin:end].tobytes() for begin, end in zip(offsets[ids_A], offsets[ids_A + 1], strict=True)]
-        with self._lock:
-            if self._table is None or len(self._place) > MAX_ATTRIBUTES:
-                self._place, self._table = {}, self._encode(arrays, ids_A[:0])
-            new = np.flatnonzero([key not in self._place for key in keys])
-            for begin in range(0, len(new), ATTRIBUTES_AT_ONCE):
-                part = new[begin : begin + ATTRIBUTES_AT_ONCE]
-                self._place.update((keys[place], len(self._table) + n) for n, place in enumerate(part))
-                self._table = torch.cat([self._table, self._encode(arrays, ids_A[part])[FIRST_SLOT:]])
-            chosen = torch.tensor([*range(FIRST_SLOT), *(self._place[key] for key in keys)])
-            chosen = chosen.pin_memory() if self.device.type == "cuda" else chosen
-            return self._table.index_select(0, chosen.to(self.device, non_blocking=True))
+        """Return the attribute table of some attributes: (A + 2, D)."""
+        tables = []
+        for part in np.array_split(ids_A, max(1, -(-len(ids_A) // ATTRIBUTES_AT_ONCE))):
+            lengths, index = gather_ranges(arrays.attribute_offsets, part)
+            packed = Sequences(
+                token_ids=torch.from_numpy(arrays.attribute_tokens[index].astype(np.int64)),
+                token_position=torch.from_numpy(count_up(lengths)),
+                starts=torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)])),
+            )
+            tables.append(self.model.embed_attributes(send(packed, self.device)))
+        return torch.cat([tables[0], *(table[FIRST_SLOT:] for table in tables[1:])])
 
     def active(self) -> AbstractContextManager[object]:
         """Return the context in which a GPU is the one that is meant where none is named."""
@@ -107,15 +98,6 @@ class Replica:
             return {name: tensor.numpy() for name, tensor in found.items()}
 
         return fetch
-
-    def _encode(self, arrays: SegmentArrays, ids_A: Ints) -> Tensor:
-        lengths, index = gather_ranges(arrays.attribute_offsets, ids_A)
-        packed = Sequences(
-            token_ids=torch.from_numpy(arrays.attribute_tokens[index].astype(np.int64)),
-            token_position=torch.from_numpy(count_up(lengths)),
-            starts=torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)])),
-        )
-        return self.model.embed_attributes(send(packed, self.device))
 
 
 class Runner:

@@ -593,7 +593,7 @@ def make_scorer(**weights):
         hidden[FEATURES.index(name)] = weight, -weight
     hidden[-1] = 0.5, -0.5
     output, competition = np.array([1, -1, 0.25], np.float32), np.array([1, 0.5, 0.25, -0.1, 0.75], np.float32)
-    return PairScorer(hidden=hidden, output=output, competition=competition)
+    return PairScorer(hidden=hidden, output=output, reading=0.0, competition=competition)
 
 
 def test_a_score_is_what_the_network_makes_of_the_features():

@@ -32,6 +32,7 @@ WITHOUT_HEADERS, WITHOUT_VALUES = (*HEADER_FEATURES, "named"), (*VALUE_FEATURES,
 """What is taken away to see what headers, or values, contribute."""
 
 Scores = NDArray[np.float32]
+_COLUMN_VECTOR = FEATURES.index("column_vector")
 Names = Sequence[str] | NDArray[np.str_]
 
 
@@ -55,6 +56,9 @@ class PairScorer:
     """(E + 1, H) weights of the hidden units, the bias last."""
     output: Scores
     """(H + 1,) weights of the score, the bias last."""
+    reading: float
+    """Weight of what the model reads in both columns, beside what the network makes of it: it holds for words that no
+    fabricated pair had."""
     competition: Scores
     """(C + 1,) weights of the score itself, of the better and the worse of the leads that it has over its rivals in
     either table, and of the logarithm of the tables' widths; the bias last."""
@@ -86,9 +90,8 @@ class PairScorer:
         """Return the score of pairs with these features, (E, …) in and (…) out."""
         inner = np.tensordot(self.hidden[:-1].T, features, 1)
         inner += self.hidden[-1].reshape(-1, *[1] * (features.ndim - 1))
-        return np.asarray(
-            np.tensordot(self.output[:-1], np.maximum(inner, 0, out=inner), 1) + self.output[-1], np.float32
-        )
+        score = np.tensordot(self.output[:-1], np.maximum(inner, 0, out=inner), 1) + self.output[-1]
+        return np.asarray(score + self.reading * features[_COLUMN_VECTOR], np.float32)
 
     def compete(self, score: Scores, tables: Names, others: Names | None = None) -> Scores:
         """Return the logarithm of the odds that each pair of columns means the same, given all pairs: (K, L).
@@ -111,7 +114,7 @@ class PairScorer:
 
     def save(self, folder: str | Path) -> None:
         """Write the weights into a directory."""
-        weights = {name: weight.round(6).tolist() for name, weight in vars(self).items()}
+        weights = {name: np.round(weight, 6).tolist() for name, weight in vars(self).items()}
         write_json(Path(folder) / SCORER_FILE, {"features": list(FEATURES), **weights})
 
     @staticmethod
@@ -133,8 +136,9 @@ def _read(file: Path) -> PairScorer:
     if found.pop("features", None) != list(FEATURES):
         raise ModelError(f"{file} was made for other features of columns. {remedy}")
     try:
-        return PairScorer(**{name: np.array(weight, np.float32) for name, weight in found.items()})
-    except (TypeError, ValueError) as error:
+        reading = float(found.pop("reading"))
+        return PairScorer(reading=reading, **{name: np.array(weight, np.float32) for name, weight in found.items()})
+    except (TypeError, ValueError, KeyError) as error:
         raise ModelError(f"Cannot read {file}: {error}. {remedy}") from error
 
 
@@ -142,9 +146,7 @@ def leave_out(features: Scores, names: Sequence[str]) -> Scores:
     """Return features as if what they compare were not there."""
     left = features.copy()
     left[[FEATURES.index(name) for name in names]] = 0.0
-    left[FEATURES.index("column_vector")] = features[
-        FEATURES.index("value_vector" if "named" in names else "header_vector")
-    ]
+    left[_COLUMN_VECTOR] = features[FEATURES.index("value_vector" if "named" in names else "header_vector")]
     return left
 
 

@@ -39,8 +39,8 @@ READING = 10.0
 """Weight of the model's own reading beside the network: of 0, 3, 6, 10 and 20 the one with the best mean of MRR on
 fabricated pairs kept out, narrow and wide, and on training tables of films and products."""
 REAL_TABLES = 0.3
-"""Added to the score's bias, because real tables have more in common than fabricated ones: of 0, 0.3, 0.5, 0.7 and 1 the
-one whose calibration error on training tables of films and of products, the worse of the two, is smallest."""
+"""Added to the score's bias, because real tables have more in common than fabricated ones: of 0, 0.3, 0.5, 0.7 and 1
+the one whose calibration error on training tables of films and of products, the worse of the two, is smallest."""
 
 Rows = list[dict[str, str]]
 

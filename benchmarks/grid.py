@@ -173,7 +173,7 @@ def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[Job]:
             if error is None and job.seed is None:
                 rates.setdefault(job.corpus, {})[job.model] = found
                 rates_file.write_text(json.dumps(rates, indent=1))
-            if error is None:
+            if error is None and (job.seed is None or not found):
                 done.add(str(job))
                 done_file.write_text(json.dumps(sorted(done)))
     for process in processes:  # what is not finished is not waited for

@@ -4,7 +4,8 @@
 
 First the learning rates of the baselines are measured (`RESULTS/rates.json`), then models are trained and measured in
 the order of `list_jobs`: what matters most comes first, and what does not fit is left out. The same command again goes
-on. `--pack` writes what is new, small enough to be carried home, as tar files that unpack into one folder of results.
+on. `--pack` writes what is new, small enough to carry home, as tar files. There, `--unpack FOLDER` makes one folder
+of results of them, and `--classifiers lr,xgboost` measures classifiers on the row vectors in it.
 """
 
 # needs: prepared corpora, their gold, and a GPU
@@ -31,7 +32,7 @@ from navi_paper.data import EvaluationConfig, EvaluationData
 from navi_paper.gold import Gold
 from navi_paper.grid import SPECS, Grid, GridConfig, choose_rates, read_rates
 from navi_paper.results import Results
-from navi_paper.tasks import ENCODER_TASKS
+from navi_paper.tasks import ENCODER_TASKS, TASKS
 
 CONFIG = Path(__file__).parent.parent / "paper" / "grid.toml"
 RATED = ("bert", "haetae", "cm2", "tapas")
@@ -40,6 +41,8 @@ BESIDE = {"bert": ("bert-extended",), "haetae": ("haetae-extended",), "navi": ("
 FIRST_SEED = ("geometry", "text_vectors", "variant_vectors")
 """Tasks that only the first seed does."""
 ABLATED = (*("without_attributes", "without_segment_masking", "without_alignment", "random_routing"),)
+AFTER = {"row_vectors": "classification", "variant_vectors": "variants", "text_vectors": "features"}
+"""What classifies the vectors of each task."""
 FILE_BYTES, MAX_FILES, PACK_BYTES = 15 << 20, 8, 60 << 20
 """Sizes of what can be carried home from one call."""
 
@@ -90,6 +93,13 @@ class Worker:
         self.gold = arguments.gold
         self.data: dict[str, EvaluationData] = {}
 
+    def open_data(self, corpus: str) -> EvaluationData:
+        """Return a corpus with its gold, opened once."""
+        if corpus not in self.data:
+            gold = Gold.find(self.gold / corpus).add_single_tables(self.gold / f"{corpus}_single_tables.json")
+            self.data[corpus] = EvaluationData(corpus=Corpus.open(self.paths[corpus]), gold=gold, config=self.amounts)
+        return self.data[corpus]
+
     def run(self, job: Job) -> Any:
         """Return the rates' losses, or how many cells failed."""
         corpus = Corpus.open(self.paths[job.corpus])
@@ -98,9 +108,6 @@ class Worker:
             losses = choose_rates(corpus, folder, name=job.corpus, models=[job.model], pretrain=self.shared)
             rmtree(folder)
             return losses[job.model]
-        if job.corpus not in self.data:
-            gold = Gold.find(self.gold / job.corpus).add_single_tables(self.gold / f"{job.corpus}_single_tables.json")
-            self.data[job.corpus] = EvaluationData(corpus=corpus, gold=gold, config=self.amounts)
         config = GridConfig(
             name=job.corpus,
             models=tuple(SPECS[each] for each in (job.model, *BESIDE.get(job.model, ()))),
@@ -109,7 +116,7 @@ class Worker:
             pretrain=self.shared,
             rates=read_rates(self.rates, job.corpus),
         )
-        summary = Grid(self.data[job.corpus], Results.open(self.folder), config).run()
+        summary = Grid(self.open_data(job.corpus), Results.open(self.folder), config).run()
         model = self.folder / "models" / job.corpus / f"{job.model}-{job.seed}"
         for file in model.glob("*") if model.is_dir() else ():
             if file.suffix not in (".json", ".jsonl") and file.is_file():
@@ -186,7 +193,7 @@ def pack(results: Path, out: Path) -> None:
     packed_file = results / "packed.json"
     packed = set(json.loads(packed_file.read_text())) if packed_file.is_file() else set()
     files = [*sorted(results.glob("worker-*/results.jsonl")), results / "rates.json"]
-    files += sorted(results.glob("worker-*/models/*/*/*.json*"))
+    files += [*results.glob("worker-*/models/*/*/metrics.jsonl"), *results.glob("worker-*/models/*/*/training.json")]
     arrays = sorted(results.glob("worker-*/arrays/*.npz"), key=lambda file: file.name.rsplit("--", 1)[-1])
     wanted = [file for file in arrays if "--row_vectors--" in file.name or file.name.endswith("--0.npz")]
     chosen: list[list[Path]] = [[]]
@@ -213,6 +220,38 @@ def pack(results: Path, out: Path) -> None:
     print(f"packed {len(packed)} arrays, {total / 1e6:.1f} MB; left {len(left)}: {left[:20]}")
 
 
+def unpack(packed: Path, results: Path) -> None:
+    """Put what several workers packed into one folder of results."""
+    (results / "arrays").mkdir(parents=True, exist_ok=True)
+    lines = [line for file in sorted(packed.glob("worker-*/results.jsonl")) for line in file.open(encoding="utf-8")]
+    (results / "results.jsonl").write_text("".join(dict.fromkeys(lines)), encoding="utf-8")
+    for file in packed.glob("worker-*/arrays/*.npz"):
+        (results / "arrays" / file.name).write_bytes(file.read_bytes())
+
+
+def classify(arguments: argparse.Namespace) -> None:
+    """Classify the row vectors that are in a folder of results, one model and seed after the other."""
+    worker = Worker(0, arguments)
+    kept = [record for record in Results.open(arguments.out) if record.task in AFTER and record.error is None]
+    for record in sorted(kept, key=lambda each: (each.seed, each.task != "row_vectors", each.model)):
+        if arguments.models and record.model not in arguments.models:
+            continue
+        tasks = {record.task, *(f"{AFTER[record.task]}_{each}" for each in arguments.classifiers)}
+        config = GridConfig(
+            name=record.corpus,
+            models=(SPECS[record.model],),
+            tasks=tuple(each for each in TASKS if each.name in tasks),
+            seeds=(record.seed,),
+            pretrain=worker.shared,
+            rates=read_rates(worker.rates, record.corpus),
+        )
+        begun = time.time()
+        # What the vectors stand for is known by its digest: a model is never trained here.
+        grid = Grid(worker.open_data(record.corpus), Results.open(arguments.out), config)
+        grid.measure_kept()
+        print(f"{record.corpus} {record.model} {record.seed} {record.task}: {time.time() - begun:.1f} s", flush=True)
+
+
 def main() -> None:
     """Run the grid."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -226,9 +265,16 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=6)
     parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(",")], default=[0, 1, 2])
     parser.add_argument("--models", type=lambda text: text.split(","), default=())
+    parser.add_argument("--unpack", type=Path, help="folder where tar files of --pack were unpacked")
+    parser.add_argument("--classifiers", type=lambda text: text.split(","), default=(), help="classify, train nothing")
     parser.add_argument("--rows", type=int, default=1000)
     arguments = parser.parse_args()
     arguments.begun = time.time()
+    if arguments.unpack:
+        unpack(arguments.unpack, arguments.out)
+    if arguments.classifiers:
+        classify(arguments)
+        return
     arguments.out.mkdir(parents=True, exist_ok=True)
     left = run_jobs(arguments, arguments.begun + arguments.seconds)
     print(f"{len(left)} jobs left: {', '.join(map(str, left))}")

@@ -316,6 +316,16 @@ class Grid:
             for seed in self.config.seeds:
                 for spec in self.config.models:
                     fill(spec, seed)
+        return self._summarise()
+
+    def measure_kept(self) -> GridSummary:
+        """Measure only what was kept of encoders before."""
+        for seed in self.config.seeds:
+            for spec in self.config.models:
+                self._measure_arrays(spec, seed)
+        return self._summarise()
+
+    def _summarise(self) -> GridSummary:
         known = {record.cell: record for record in self.results}
         records = [known[cell] for cell in self._list_cells() if cell in known]
         failed = tuple(record for record in records if record.error is not None)
@@ -338,7 +348,9 @@ class Grid:
 
     def _measure_arrays(self, spec: ModelSpec, seed: int) -> None:
         for task in self._list_missing(spec, seed):
-            before = self._name_cell(task.after or "", spec, seed)
+            if task.after is None:
+                continue
+            before = self._name_cell(task.after, spec, seed)
             found = self.results.find(before)
             if found is None:
                 continue

@@ -28,9 +28,10 @@ from typing import Any
 
 from navi.corpus import Corpus
 from navi.training import PretrainConfig
+from navi_paper.baselines.training import measure_rates
 from navi_paper.data import EvaluationConfig, EvaluationData
 from navi_paper.gold import Gold
-from navi_paper.grid import SPECS, Grid, GridConfig, choose_rates, read_rates
+from navi_paper.grid import SPECS, Grid, GridConfig, read_rates
 from navi_paper.results import Results
 from navi_paper.tasks import ENCODER_TASKS, TASKS
 
@@ -96,7 +97,7 @@ class Worker:
     def open_data(self, corpus: str) -> EvaluationData:
         """Return a corpus with its gold, opened once."""
         if corpus not in self.data:
-            gold = Gold.find(self.gold / corpus).add_single_tables(self.gold / f"{corpus}_single_tables.json")
+            gold = Gold.find(self.gold / corpus)
             self.data[corpus] = EvaluationData(corpus=Corpus.open(self.paths[corpus]), gold=gold, config=self.amounts)
         return self.data[corpus]
 
@@ -105,9 +106,9 @@ class Worker:
         corpus = Corpus.open(self.paths[job.corpus])
         if job.seed is None:
             folder = self.folder / "rates"
-            losses = choose_rates(corpus, folder, name=job.corpus, models=[job.model], pretrain=self.shared)
+            losses = measure_rates(job.model, corpus, folder, self.shared)
             rmtree(folder)
-            return losses[job.model]
+            return losses
         config = GridConfig(
             name=job.corpus,
             models=tuple(SPECS[each] for each in (job.model, *BESIDE.get(job.model, ()))),
@@ -248,7 +249,7 @@ def classify(arguments: argparse.Namespace) -> None:
         begun = time.time()
         # What the vectors stand for is known by its digest: a model is never trained here.
         grid = Grid(worker.open_data(record.corpus), Results.open(arguments.out), config)
-        grid.measure_kept()
+        grid.run(kept_only=True)
         print(f"{record.corpus} {record.model} {record.seed} {record.task}: {time.time() - begun:.1f} s", flush=True)
 
 
@@ -256,7 +257,7 @@ def main() -> None:
     """Run the grid."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpora", nargs="+", metavar="NAME=CORPUS")
-    parser.add_argument("--gold", type=Path, required=True, help="folder of gold, NAME_single_tables.json among it")
+    parser.add_argument("--gold", type=Path, required=True, help="folder of gold")
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--pack", type=Path)
     parser.add_argument("--config", type=Path, default=CONFIG)

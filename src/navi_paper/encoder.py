@@ -78,21 +78,6 @@ class TableEncoder(ABC):
         likeliest = self.read_logits(arrays, rows, hidden, lambda logits_TV: logits_TV.argmax(dim=1, keepdim=True))
         return np.where(np.isnan(likeliest[:, 0]), -1, likeliest[:, 0]).astype(np.int64)
 
-    def predict_log(self, arrays: SegmentArrays, rows: Ints, hidden: Hidden, tokens: Ints) -> Floats:
-        """Return the log-probability of each of these tokens at each hidden token, cell after cell: (T, len(tokens)).
-
-        The probabilities are those over the whole vocabulary, alike for all where the encoder had no room for the cell.
-        """
-        sizes = [1]
-
-        def read(logits_TV: Tensor) -> Tensor:
-            sizes.append(logits_TV.shape[1])
-            chosen = torch.as_tensor(tokens, dtype=torch.int64, device=logits_TV.device)
-            return torch.log_softmax(logits_TV.float(), dim=1).index_select(1, chosen)
-
-        found = self.read_logits(arrays, rows, hidden, read)
-        return np.where(np.isnan(found), np.float32(-np.log(sizes[-1])), found)
-
     def read_logits(
         self, arrays: SegmentArrays, rows: Ints, hidden: Hidden, read: Callable[[Tensor], Tensor]
     ) -> Floats:

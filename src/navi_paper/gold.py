@@ -6,7 +6,7 @@ import csv
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
@@ -28,8 +28,6 @@ LabelledRows = Any
 """A record array of rows with their classes: `rows`, ascending, and `labels`."""
 FILES = {"concepts": "concepts.csv", "labels": "labels.json", "synonyms": "synonyms.json"}
 """The kinds of gold, and the file of each beside the tables."""
-SINGLE_TABLES = "single_tables"
-"""Where gold labels keep the classes that single tables have."""
 REMEDY = "Expected a JSON object."
 
 
@@ -64,17 +62,6 @@ class Gold:
         parts = [sorted([*place, concept] for place, concept in self.concepts.items()), self.labels, self.synonyms]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
-    @cached_property
-    def single_tables(self) -> tuple[SingleTable, ...]:
-        """The classes that single tables have."""
-        return tuple(make_single_table(*entry) for entry in self.labels.get(SINGLE_TABLES, {}).items())
-
-    def add_single_tables(self, file: str | Path) -> Gold:
-        """Return gold with a file's `{name: {"table": …, "label": …, "hide": […], …}}`, as `SingleTable` has it."""
-        gold = replace(self, labels={**self.labels, SINGLE_TABLES: read_json(Path(file), ConfigError, REMEDY)})
-        assert gold.single_tables is not None, "a wrong entry is refused where the file is read"
-        return gold
-
     def lacks(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """Return those of these parts that are empty."""
         return tuple(part for part in parts if not getattr(self, part))
@@ -104,38 +91,6 @@ def _read(file: Path, kind: Any) -> dict[str, Any]:
     return content
 
 
-@dataclass(frozen=True, kw_only=True)
-class SingleTable:
-    """A column of one table whose values are classes."""
-
-    name: str
-    table: str
-    label: str
-    hide: tuple[str, ...] = ()
-    """Headers of other columns that give the class away."""
-    separator: str | None = None
-    """What stands behind the first of several classes in a cell; None for one class a cell."""
-    min_rows: int = 20
-    """A class with fewer rows in the pool is left out."""
-    max_classes: int = 10
-    """Classes that are kept, those with the most rows."""
-
-    def __post_init__(self) -> None:
-        for name in ("min_rows", "max_classes"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} of '{self.name}' must be at least 1, got {getattr(self, name)}.")
-
-
-def make_single_table(name: str, entry: Any) -> SingleTable:
-    """Return what an entry of a file of single tables describes."""
-    if not isinstance(entry, dict):
-        raise ConfigError(f"The single table '{name}' must be a JSON object, found a {type(entry).__name__}.")
-    try:
-        return SingleTable(name=name, **{**entry, "hide": tuple(entry.get("hide", ()))})
-    except TypeError as error:
-        raise ConfigError(f"The single table '{name}' has other entries than expected: {error}.") from error
-
-
 def read_labels(corpus: Corpus, gold: Mapping[str, Any]) -> LabelledRows:
     """Return the rows that have one of the gold's classes.
 
@@ -147,19 +102,6 @@ def read_labels(corpus: Corpus, gold: Mapping[str, Any]) -> LabelledRows:
     found = [_read_table(corpus, table, entry, gold) for table, entry in tables.items() if table in corpus.tables]
     rows = np.concatenate([np.zeros(0, np.int64), *(each for each, _ in found)])
     return _label(rows, [label for _, labels in found for label in labels])
-
-
-def read_single_table(corpus: Corpus, single: SingleTable) -> LabelledRows:
-    """Return the rows of a table that have a label, each text in small letters being a class."""
-    rows, texts = _read_cells(corpus, single.table, single.label)
-    return _label(rows, [_parse(text, single.separator, None) for text in texts])
-
-
-def keep_classes(labelled: LabelledRows, min_rows: int, max_classes: int) -> LabelledRows:
-    """Return the rows of the largest classes that have enough of them."""
-    classes, counts = np.unique(labelled.labels, return_counts=True)
-    order = np.argsort(-counts, kind="stable")[:max_classes]
-    return labelled[np.isin(labelled.labels, classes[order[counts[order] >= min_rows]])]
 
 
 def find_revealing_columns(corpus: Corpus, gold: Mapping[str, Any]) -> Bools:

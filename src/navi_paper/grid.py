@@ -32,7 +32,7 @@ from navi.verbs.loading import CONFIG_FILE, TOKENIZER_FILE
 from navi_paper.baselines import BASELINES, load_baseline, train_baseline
 from navi_paper.baselines.base import CONFIG_FILE as BASELINE_FILE
 from navi_paper.baselines.text import Bert, Extended
-from navi_paper.baselines.training import describe_baseline, measure_rates, set_rate
+from navi_paper.baselines.training import describe_baseline, set_rate
 from navi_paper.data import EvaluationConfig, EvaluationData, Task, TaskResult
 from navi_paper.encoder import PREDICTS_TOKENS, NaviTableEncoder, TableEncoder
 from navi_paper.gold import Gold
@@ -56,8 +56,6 @@ MODEL_FILES = (CONFIG_FILE, BASELINE_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
 """Files of a NAVI or a baseline that decide what it answers."""
 VERSIONS = ("navi-tables", "torch", "transformers", "tokenizers", "numpy", "scikit-learn")
 """Packages whose versions stand beside each figure."""
-RATES = (1e-4, 2e-4, 5e-4)
-"""Learning rates that baselines choose from."""
 NAVI_PRESETS = {"navi": "default", "navi-paper": "paper"}
 """The whole models by name, and the preset of each."""
 
@@ -209,7 +207,6 @@ def evaluate(
     out: str | Path,
     *,
     gold: Gold | str | Path | None = None,
-    single_tables: str | Path | None = None,
     name: str | None = None,
     models: Sequence[str] = MODELS,
     tasks: Sequence[str] | None = None,
@@ -225,9 +222,8 @@ def evaluate(
     """Measure models on a corpus, beside every baseline; cells that are done in `out` are taken from there.
 
     `gold` is what people know of the corpus, or the prefix of its files; tasks that need gold are left out without it.
-    `single_tables` is a file of further classifications, each of the rows of one table.
     `rates` is a file of validation losses by corpus, baseline and learning rate: each baseline takes the rate with the
-    lowest one; `choose_rates` measures them.
+    lowest one.
     `taken` names folders of models that are not to be trained. The page is written again from all results in `out`.
     """
     for each in sorted(set(taken or {}) - set(models)):
@@ -250,8 +246,6 @@ def evaluate(
         precision=precision,
     )
     known = gold if isinstance(gold, Gold) else Gold.find(gold) if gold is not None else Gold()
-    if single_tables is not None:
-        known = known.add_single_tables(single_tables)
     data = EvaluationData(corpus=opened, gold=known, config=config or EvaluationConfig())
     summary = Grid(data, results, grid_config, progress).run()
     try:
@@ -260,14 +254,6 @@ def evaluate(
         # The figures are kept: `navi report` draws them where the extra is there.
         summary.left_out["report.html"] = str(error)
     return summary
-
-
-def choose_rates(
-    corpus: Corpus | str | Path, out: str | Path, *, name: str, models: Sequence[str], pretrain: PretrainConfig
-) -> dict[str, dict[str, float]]:
-    """Return the validation loss of some baselines at each of `RATES`, trained for two epochs in the folder `out`."""
-    opened = open_corpus(corpus)
-    return {each: measure_rates(each, opened, Path(out) / name, pretrain, RATES) for each in models}
 
 
 def read_rates(file: str | Path, corpus: str) -> dict[str, float]:
@@ -310,22 +296,12 @@ class Grid:
         self._taken = {name: fingerprint_taken(folder) for name, folder in config.taken.items()}
         self._weights: dict[tuple[str, int], str] = {}
 
-    def run(self) -> GridSummary:
-        """Measure all that is missing: first every encoder, then what was kept of them."""
-        for fill in (self._measure_model, self._measure_arrays):
+    def run(self, *, kept_only: bool = False) -> GridSummary:
+        """Measure all that is missing: first every encoder, then what was kept of them; or only the latter."""
+        for fill in (self._measure_model, self._measure_arrays)[kept_only:]:
             for seed in self.config.seeds:
                 for spec in self.config.models:
                     fill(spec, seed)
-        return self._summarise()
-
-    def measure_kept(self) -> GridSummary:
-        """Measure only what was kept of encoders before."""
-        for seed in self.config.seeds:
-            for spec in self.config.models:
-                self._measure_arrays(spec, seed)
-        return self._summarise()
-
-    def _summarise(self) -> GridSummary:
         known = {record.cell: record for record in self.results}
         records = [known[cell] for cell in self._list_cells() if cell in known]
         failed = tuple(record for record in records if record.error is not None)

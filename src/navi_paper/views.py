@@ -19,7 +19,7 @@ from navi.corpus import canonicalise, load_attributes
 from navi.corpus.arrays import SegmentArrays, count_up
 from navi.corpus.tokens import TextTokenizer
 from navi.randomness import fold, make_key, order_keys
-from navi_paper.encoder import Bools, Ints
+from navi_paper.encoder import Bools
 from navi_paper.gold import name_columns
 
 if TYPE_CHECKING:
@@ -78,21 +78,6 @@ def rename_columns(
     own = arrays.segment_header[arrays.row_segments[changed_C]]
     headers = header_of[place] if spelled is None else np.where(spelled[changed_C], own, header_of[place])
     return _change_cells(arrays, changed_C, headers, attribute_of[place])
-
-
-def blank_headers(arrays: SegmentArrays, cells_C: Bools, tokens: Ints) -> SegmentArrays:
-    """Return the rows with these tokens for the headers of some cells, whose attributes stay what they are.
-
-    Hidden afterwards, such a header asks for a guess of that many tokens.
-    """
-    segments = arrays.row_segments[cells_C]
-    number = len(arrays.header_offsets) - 1
-    arrays = replace(
-        arrays,
-        header_offsets=np.append(arrays.header_offsets, arrays.header_offsets[-1] + len(tokens)),
-        header_tokens=np.concatenate([arrays.header_tokens, tokens.astype(np.int32)]),
-    )
-    return _change_cells(arrays, cells_C, np.full(len(segments), number), arrays.segment_attribute[segments])
 
 
 def _append_texts(

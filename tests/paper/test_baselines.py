@@ -19,11 +19,13 @@ from transformers import BertForMaskedLM, TapasForMaskedLM
 
 from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.errors import ConfigError, ModelError, TrainingError
+from navi.model.attention import Boundaries, Packing
 from navi.training import PretrainConfig
 from navi.training.plan import RunPlan
 from navi_paper.baselines import BASELINES, Baseline, load_baseline, train_baseline, training
 from navi_paper.baselines.cm2 import LOG_SCALE, NumberReader
-from navi_paper.baselines.text import Bert, Template, mask_tokens, write_text
+from navi_paper.baselines.haetae import Haetae
+from navi_paper.baselines.text import Bert, Extended, Template, mask_tokens, write_text
 from navi_paper.baselines.training import BaselineTrainer
 from navi_paper.encoder import PARTS, Hidden, list_cells, list_hidden_tokens
 
@@ -166,18 +168,6 @@ def test_what_was_learned_by_heart_is_guessed_right(name, trained, lesson):
     guessed = trained(name).predict(lesson.arrays, rows, hidden)
     assert hidden.cells.sum() == len(rows)
     assert (guessed == expected).mean() > 0.95
-
-
-@each_guesser
-def test_the_likeliest_token_is_the_guess(name, make_baseline, make_arrays):
-    baseline, arrays = make_baseline(name), make_arrays()
-    rows = np.array([4, 1])
-    hidden = Hidden(part="value", cells=np.arange(len(list_cells(arrays, rows)[0])) % 2 == 0)
-    found = baseline.predict_log(arrays, rows, hidden, np.arange(200))
-    assert np.array_equal(found.argmax(axis=1), baseline.predict(arrays, rows, hidden))
-    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1.0, rtol=1e-4)
-    some = baseline.predict_log(arrays, rows, hidden, np.array([30, 12]))
-    np.testing.assert_allclose(some, found[:, [30, 12]], rtol=1e-4, atol=1e-5)
 
 
 @each_guesser
@@ -418,3 +408,107 @@ def test_a_loss_that_is_not_finite_changes_nothing_and_ends_the_run(toy_corpus, 
     with pytest.raises(TrainingError, match="'bert' was not finite 2 steps in a row"):
         run.finish()
     assert all(torch.equal(tensor, before[name]) for name, tensor in baseline.state_dict().items())
+
+
+def test_epochs_end_when_the_validation_loss_no_longer_falls(
+    toy_corpus, make_config, make_baseline, tmp_path, monkeypatch
+):
+    run = BaselineTrainer(make_baseline("bert"), toy_corpus, make_config(epochs=None, validate_rows=8), tmp_path, None)
+    losses = iter([3.0, 2.0, 2.5, 2.25])
+    monkeypatch.setattr(run.baseline, "compute_loss", lambda batch: _follow(run.baseline, losses))
+    run.finish()
+    assert run.losses == [3.0, 2.0, 2.5, 2.25], "one more epoch, at a falling rate"
+    assert run.step == run.plan.epoch_ends[3]
+
+
+def _follow(baseline, losses):
+    if baseline.training:
+        return sum(parameter.sum() for parameter in baseline.parameters()) * 0.0
+    return torch.tensor(next(losses))
+
+
+def test_tapas_masks_headers_and_values_whole(make_baseline, make_arrays):
+    tapas, arrays = make_baseline("tapas"), make_arrays()
+    batch = tapas.make_batch(arrays, np.arange(24), seed=0, epoch=0)
+    span = batch["token_span"]
+    masked = torch.unique(span[batch["target_position"]])
+    assert 0 < len(masked) < len(torch.unique(span))
+    assert sorted(batch["target_position"].tolist()) == torch.isin(span, masked).nonzero().squeeze(1).tolist()
+
+
+def test_cm2_is_its_equations(make_baseline, toy_corpus):
+    """x = mean(header) + mean(value), or number * mean(header) + bias, or the mask; loss by cosine or distance."""
+    cm2, arrays = make_baseline("cm2"), toy_corpus.arrays
+    batch = cm2.make_batch(arrays, toy_corpus.rows_of("train")[:6], seed=0, epoch=0)
+    words = cm2.words.weight.detach()
+    features, targets, starts = [], {}, batch["row_starts"].tolist()
+    for cell in range(len(batch["cell_row"])):
+        header = words[batch["header_ids"][batch["header_cell"] == cell]].mean(dim=0)
+        number = batch["number"][cell]
+        text = words[batch["value_ids"][batch["value_cell"] == cell]].mean(dim=0)
+        value = text if number.isnan() else number * header + cm2.number_bias.detach()
+        features.append(header + (cm2.mask.detach() if batch["value_masked"][cell] else value))
+        targets[cell] = (value, number)
+    losses = []
+    for row in range(len(starts) - 1):
+        own = [cell for cell, number in enumerate(batch["cell_row"].tolist()) if number == row]
+        hidden = cm2.norm(torch.stack([cm2.cls.detach(), *(features[cell] for cell in own)]))[None]
+        for layer in cm2.encoder:
+            packing = Packing(cm2.config.num_attention_heads, Boundaries(torch.tensor([0, len(own) + 1]), len(own) + 1))
+            hidden = layer(hidden, packing=packing)
+        for place, cell in enumerate(own, start=1):
+            value, number = targets[cell]
+            if batch["value_masked"][cell] and number.isnan():
+                losses.append(1 - torch.cosine_similarity(cm2.text_decoder(hidden[0, place]), value, dim=0))
+            elif batch["value_masked"][cell]:
+                losses.append(torch.nn.functional.smooth_l1_loss(cm2.number_decoder(hidden[0, place])[0], number))
+    torch.testing.assert_close(cm2.compute_loss(batch), torch.stack(losses).mean(), **CLOSE)
+
+
+def test_haetae_is_its_equations(make_baseline, toy_corpus):
+    """h = a * anchor + (1 - a) * state at header tokens; loss = cross-entropy + 0.1 * mean |anchor - centroid|."""
+    haetae, arrays = make_baseline("haetae"), toy_corpus.arrays
+    batch = haetae.make_batch(arrays, toy_corpus.rows_of("train")[:6], seed=0, epoch=0)
+    states = super(Haetae, haetae).encode(batch).detach()
+    share = torch.sigmoid(haetae.blend_logit)
+    blended = states.clone()
+    for place in batch["header_position"].tolist():
+        anchor = haetae.anchors.weight[batch["token_ids"][place]]
+        blended[place] = share * anchor + (1 - share) * states[place]
+    logits = haetae.model.cls(blended[batch["target_position"]])
+    masked = torch.nn.functional.cross_entropy(logits, batch["target_token"])
+    torch.testing.assert_close(haetae.compute_loss(batch), masked, **CLOSE)
+    haetae.train()  # dropout is off in this backbone
+    haetae.compute_loss(batch)
+    haetae.refresh_centroids()
+    plain = batch["token_ids"][batch["plain_position"]]
+    centroid = {int(token): states[batch["plain_position"]][plain == token].mean(dim=0) for token in plain.unique()}
+    apart = [torch.linalg.vector_norm(haetae.anchors.weight[token] - centroid[int(token)]) for token in plain]
+    expected = masked + 0.1 * torch.stack(apart).mean()
+    torch.testing.assert_close(haetae.compute_loss(batch), expected, **CLOSE)
+
+
+def test_the_frozen_backbone_reads_each_text_alone(make_baseline, toy_corpus):
+    frozen, arrays, rows = make_baseline("frozen"), toy_corpus.arrays, np.array([7, 2])
+    found = frozen.embed(arrays, rows, parts=("headers", "segments", "rows"))
+    alone = frozen.embed(arrays, rows[1:], parts=("headers", "segments", "rows"))
+    for part in ("headers", "segments", "rows"):
+        np.testing.assert_allclose(found[part][-len(alone[part]) :], alone[part], **CLOSE)
+    _, segments = list_cells(arrays, rows)
+    header = arrays.header_tokens[slice(*arrays.header_offsets[arrays.segment_header[segments[0]] :][:2])]
+    ids = torch.tensor([[frozen.special.cls, *header.tolist(), frozen.special.sep]])
+    with torch.inference_mode():
+        expected = frozen.model.bert.forward(ids).last_hidden_state[0].mean(dim=0)
+    np.testing.assert_allclose(found["headers"][0], expected, **CLOSE)
+
+
+def test_an_extended_baseline_adds_the_headers_text_and_the_words_of_the_row(make_baseline, toy_corpus):
+    bert, arrays, rows = make_baseline("bert"), toy_corpus.arrays, np.array([3, 1])
+    plain = bert.embed(arrays, rows, parts=("headers", "rows", "segments"))
+    found = Extended(bert).embed(arrays, rows, parts=("headers", "rows", "segments"))
+    words = bert.average_words(arrays, rows)
+    width = bert.config.hidden_size
+    expected = (normalize(plain["rows"]) + normalize(words)) * np.sqrt(width / 2)
+    np.testing.assert_allclose(found["rows"], expected, **CLOSE)
+    assert not np.allclose(found["headers"], plain["headers"])
+    np.testing.assert_array_equal(found["segments"], plain["segments"])

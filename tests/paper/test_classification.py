@@ -29,6 +29,8 @@ from navi_paper.tasks.classification import (
     classify_features,
     classify_vectors,
     draw_run,
+    draw_runs,
+    draw_table_runs,
     make_raw,
     make_table_vectorizer,
     read_cells,
@@ -78,29 +80,45 @@ def test_draws_depend_on_the_rows_and_not_on_their_order():
 
 def test_one_class_cannot_be_classified():
     with pytest.raises(ConfigError, match=r"needs two classes or more, each of two rows or more; found a \(3\)"):
-        classify(take_vectors(np.ones((3, 2))), np.array(["a", "a", "a"]), np.arange(3), "lr", SMALL)
+        draw_runs(np.array(["a", "a", "a"]), np.arange(3), SMALL)
 
 
 def test_an_unknown_classifier_is_named_with_those_there_are():
     with pytest.raises(ConfigError, match=r"Unknown classifier 'svm'\. Expected one of xgboost, lr, tabpfn"):
-        classify(take_vectors(np.ones((4, 2))), np.array(["a", "a", "b", "b"]), np.arange(4), "svm", SMALL)
+        classify(take_vectors(np.ones((4, 2))), np.array(["a", "a", "b", "b"]), [], "svm", 0)
+
+
+def test_no_table_is_on_both_sides_where_tables_are_held_out():
+    table, labels = np.repeat(np.arange(12), 5), np.tile(["a", "b", "c", "d", "e"], 12)
+    labels[:5] = "only here"
+    draws = draw_table_runs(labels, table, EvaluationConfig(runs=6))
+    assert len(draws) == 6
+    for learnt, held in draws:
+        assert not set(table[learnt]) & set(table[held])
+        assert set(labels[learnt]) == set(labels[held]) == set("abcde")
+    assert any(not np.array_equal(draws[0][1], held) for _, held in draws[1:])
+
+
+def test_who_knows_the_table_alone_fails_where_tables_are_held_out():
+    labels = np.tile(np.repeat(["a", "b"], 10), 5)
+    table = np.repeat(np.arange(10), 10)
+    arrays = {"labels": labels, "row": np.arange(100), "table": table, "vectors_rows": np.eye(10)[table]}
+    data = SimpleNamespace(config=EvaluationConfig(rows=100, runs=4))
+    measures = classify_vectors(arrays, data, classifier="lr").measures
+    assert measures["rows_f1"] == 1.0
+    assert measures["tables_f1"] < 0.8
 
 
 def test_every_set_of_vectors_is_measured_under_its_name():
     labels = repeat_labels([20, 20])
     kept = {"labels": labels, "row": np.arange(40), "vectors_rows": draw_vectors(labels, 0.1)}
-    kept["vectors_means"] = np.zeros_like(kept["vectors_rows"])
-    arrays = kept | {f"text_only/{name}": array for name, array in kept.items()}
+    arrays = kept | {"table": np.arange(40) % 8} | {f"text_only/{name}": array for name, array in kept.items()}
     data = SimpleNamespace(config=EvaluationConfig(rows=20, runs=7))
-    result = classify_vectors(arrays, data, classifier="lr")
-    names = ("rows_drawn", "rows_f1", "rows_f1_deviation")
-    both = {prefix + name for prefix in ("", "text_only/") for name in names}
-    assert set(result.measures) == both | {"means_f1", "means_f1_deviation"}
-    assert result.measures["rows_f1"] == result.measures["text_only/rows_f1"] == 1.0
-    assert result.measures["means_f1"] < 0.7
-    assert result.measures["rows_drawn"] == 20.0
-    lengths = {name: len(scores) for name, scores in result.arrays.items()}
-    assert lengths == {"rows_f1": 7, "means_f1": 7, "text_only/rows_f1": 5}
+    measures = classify_vectors(arrays, data, classifier="lr").measures
+    assert measures["rows_f1"] == measures["text_only/rows_f1"] == measures["tables_f1"] == 1.0
+    assert measures["rows_drawn"] == 20.0
+    assert {f"rows_f1_run{run}" for run in range(7)} < set(measures)
+    assert "text_only/rows_f1_run5" not in measures, "variants have fewer runs"
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +178,7 @@ def test_each_pipeline_is_measured(data):
     result = classify_features({"row": rows, "labels": labels, "vectors": vectors}, small, classifier="lr")
     assert result.measures["navi_fe_f1"] == 1.0
     assert {"raw_f1", "raw_f1_deviation", "table_vectorizer_f1", "raw_features"} < set(result.measures)
-    assert result.arrays["raw_f1"].shape == (2,)
+    assert {"raw_f1_run1", "navi_fe_tables_f1"} < set(result.measures)
 
 
 def test_a_file_with_another_content_is_refused(tmp_path):

@@ -68,12 +68,3 @@ def test_a_model_directory_is_opened(navi_tables, corpus, tmp_path, tiny_backbon
     np.testing.assert_allclose(
         opened.embed(corpus.arrays, ROWS)["rows"], navi_tables.embed(corpus.arrays, ROWS)["rows"], atol=1e-5
     )
-
-
-@pytest.mark.parametrize("blind", [False, True])
-def test_log_probabilities_are_those_of_the_whole_vocabulary(navi_tables, corpus, blind):
-    hidden = draw_hidden(corpus, blind=blind)
-    tokens = np.array([17, 5, 120])
-    expected = torch.log_softmax(read_one_by_one(navi_tables, corpus.arrays, ROWS, hidden), dim=1)[:, tokens]
-    found = navi_tables.predict_log(corpus.arrays, ROWS, hidden, tokens)
-    np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.corpus.arrays import ROLE_LOW
-from navi.errors import ConfigError
-from navi_paper import Gold
-from navi_paper.gold import SingleTable, find_headers, name_columns, read_labels, read_single_table
+from navi_paper.gold import find_headers, name_columns, read_labels
 from navi_paper.tasks.classification import draw_pool
 from navi_paper.views import draw_synonyms, draw_typos, hide_columns, misspell, permute_columns, rename_columns
-
-SINGLE_TABLES_FOLDER = Path(__file__).parents[2] / "benchmarks" / "single_tables"
 
 
 def test_labels_are_read_from_the_text_before_the_separator(data):
@@ -27,12 +21,6 @@ def test_labels_are_read_from_the_text_before_the_separator(data):
     # Film n of each table is of genre n % 3, and horror is no class.
     expected = np.array(["drama", "comedy", "horror"])[(data.corpus.row_number[found.rows] - 1) % 3]
     assert np.array_equal(found.labels, expected)
-
-
-def test_a_single_table_takes_every_text_for_a_class(corpus):
-    found = read_single_table(corpus, SingleTable(name="country", table="alpha", label="country"))
-    assert set(found.labels) == {"usa", "uk", "korean", "french"}
-    assert len(found.rows) == 90
 
 
 def test_a_root_hides_what_is_nested_in_it(corpus, monkeypatch):
@@ -53,29 +41,6 @@ def test_no_class_takes_more_rows_than_the_limit(data, monkeypatch):
     monkeypatch.setattr("navi_paper.tasks.classification.MAX_ROWS", 5)
     pool = draw_pool(data, read_labels(data.corpus, data.gold.labels))
     assert np.unique(pool.labels, return_counts=True)[1].tolist() == [5, 5]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "Cannot read .*single.json"),
-        ("[]", "expected an object, found list"),
-        ('{"a": 3}', "'a' must be a JSON object, found a int"),
-        ('{"a": {"table": "x"}}', "'a' has other entries than expected"),
-        ('{"a": {"table": "x", "label": "y", "min_rows": 0}}', "min_rows of 'a' must be at least 1, got 0"),
-    ],
-)
-def test_a_file_that_is_not_understood_is_refused(tmp_path, text, message):
-    (tmp_path / "single.json").write_text(text)
-    with pytest.raises(ConfigError, match=message):
-        Gold().add_single_tables(tmp_path / "single.json")
-
-
-def test_there_are_single_tables_enough_for_the_benchmarks():
-    files = sorted(SINGLE_TABLES_FOLDER.glob("*.json"))
-    found = [single for file in files for single in Gold().add_single_tables(file).single_tables]
-    assert len(found) >= 6
-    assert all(single.min_rows >= 10 for single in found)
 
 
 def read_rows(arrays):

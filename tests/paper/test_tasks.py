@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi_paper import EvaluationConfig, EvaluationData
 from navi_paper.encoder import list_cells, list_hidden_tokens
 from navi_paper.gold import name_columns
 from navi_paper.tasks import TASKS
 from navi_paper.tasks.clustering import measure_b_cubed, measure_variants
-from navi_paper.tasks.naming import list_candidates
 from navi_paper.tasks.prediction import calibration_error, draw_cells, find_modes, score_guesses
 from navi_paper.views import permute_columns
 
@@ -77,14 +74,36 @@ def test_modes_are_the_most_frequent_members_of_groups_and_of_equals_the_first()
     assert find_modes(group, member, 4).tolist() == [8, -1, 5, -1]
 
 
-def test_quartiles_are_those_of_the_cosines(data, encoders):
+def turn(count):
+    """Return unit vectors, and others whose cosines with them go evenly from 0 to 1."""
+    cosine = np.linspace(0, 1, count, dtype=np.float32)
+    return np.stack([cosine, np.sqrt(1 - cosine**2)], axis=1), np.tile(np.float32([1, 0]), (count, 1))
+
+
+def test_quartiles_are_those_of_the_cosines_of_texts(data, encoders):
+    numeric = data.numeric_columns
+
     class Half(encoders.Oracle):
         def reconstruct(self, arrays, rows, hidden):
-            return np.linspace(0, 1, int(hidden.cells.sum()), dtype=np.float32)
+            predicted, true = turn(int(hidden.cells.sum()))
+            is_text = ~numeric[arrays.cell_column][hidden.cells]
+            predicted[is_text] = turn(int(is_text.sum()))[0]
+            predicted[~is_text] = -1.0  # numbers do not count
+            return predicted, true
 
     measures = TASK["reconstruction"](Half(), data).measures
     quartiles = [measures[f"test_value_{name}"] for name in ("q1", "median", "q3")]
-    assert quartiles == pytest.approx([0.25, 0.5, 0.75])
+    assert quartiles == pytest.approx([0.25, 0.5, 0.75], abs=1e-3)
+
+
+def test_states_that_are_all_alike_gain_nothing(data, encoders):
+    class Alike(encoders.Oracle):
+        def reconstruct(self, arrays, rows, hidden):
+            return (np.ones((int(hidden.cells.sum()), 3), np.float32),) * 2
+
+    measures = TASK["reconstruction"](Alike(), data).measures
+    assert measures["test_value_q1"] == pytest.approx(1.0)
+    assert measures["test_value_gain_q3"] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_who_knows_everything_loses_nothing(data, encoders):
@@ -189,74 +208,6 @@ def test_segments_stand_beside_their_own_texts(data, encoders):
     assert np.all(arrays["segments"][arrays["header"] == "color"] == expected)
 
 
-def make_namer(data, encoders, header_of):
-    """Return an encoder that finds a header (by text) from `header_of(arrays, segment)`."""
-    names, whole = data.corpus.headers.to_pylist(), data.corpus.arrays
-
-    class Namer(encoders.Oracle):
-        def predict_log(self, arrays, rows, hidden, tokens):
-            assert hidden.blind
-            segments = list_cells(arrays, rows)[1][hidden.cells]
-            logged = []
-            for segment, length in zip(segments, list_hidden_tokens(arrays, rows, hidden)[1], strict=True):
-                header = names.index(header_of(arrays, segment))
-                spelled = whole.header_tokens[slice(*whole.header_offsets[header : header + 2])]
-                right = spelled if len(spelled) == length else [-1] * length
-                logged += [np.where(tokens == token, 0.0, -9.0) for token in right]
-            return np.array(logged, np.float32)
-
-    return Namer()
-
-
-def test_who_knows_values_names_every_column(data, encoders):
-    def by_value(arrays, segment):
-        value = data.corpus.values[int(arrays.segment_value[segment])].as_py()
-        return "title" if value.startswith("film") else "year" if value.isdigit() else "genre"
-
-    measures = TASK["naming"](make_namer(data, encoders, by_value), data).measures
-    assert measures["columns"] == 3
-    assert measures["top1"] == measures["permuted_top1"] == 1.0
-    assert measures["top5"] == measures["permuted_top5"] == 1.0
-
-
-def test_a_header_of_several_concepts_is_strictly_what_most_tables_make_of_it(data, encoders):
-    # country is in both known tables: a year in one, a title in the other, so strictly a title.
-    concepts = {**data.gold.concepts, ("alpha", "country"): "year", ("beta", "country"): "title"}
-    changed = replace(data, gold=replace(data.gold, concepts=concepts))
-    measures = TASK["naming"](make_namer(data, encoders, lambda *_: "country"), changed).measures
-    assert measures["top1"] == pytest.approx(2 / 3)
-    assert measures["top1_strict"] == pytest.approx(1 / 3)
-    assert measures["top5_strict"] <= measures["top5"]
-
-
-def test_candidates_are_headers_of_known_tables(data, monkeypatch):
-    monkeypatch.setattr("navi_paper.tasks.naming.LONGEST", 4)
-    candidates = list_candidates(data)
-    spelled = {
-        tuple(data.corpus.tokenizer.encode(header, add_special_tokens=False).ids)
-        for header in ("title", "year", "genre", "country", "language", "name", "date", "kind", "color")
-    }
-    short = {tokens for tokens in spelled if len(tokens) <= 4}
-    assert set(candidates.tokens) == short
-    assert candidates.too_long == len(spelled) - len(short)
-    assert candidates.nameable == {"title", "year", "genre", "country"}
-    # country is the one header that both known tables have.
-    assert candidates.concepts[0] == {"country"}
-
-
-def test_the_errors_are_those_of_what_is_kept(corpus, navi_tables):
-    result = TASK["reliability"](navi_tables, EvaluationData(corpus=corpus, config=EvaluationConfig(rows=30)))
-    probability, right = result.arrays["probability"].astype(np.float64), result.arrays["right"]
-    assert result.measures["brier"] == pytest.approx(((probability - right) ** 2).mean(), abs=1e-6)
-    assert 0 <= result.measures["ece"] <= 1
-
-
-@pytest.fixture
-def with_single(data):
-    gold = replace(data.gold, labels={**data.gold.labels, "single_tables": SINGLE})
-    return replace(data, gold=gold)
-
-
 @pytest.fixture
 def seen(data, encoders):
     """An encoder that notes the headers that it is shown, call after call."""
@@ -274,30 +225,23 @@ def seen(data, encoders):
     return Seer()
 
 
-def test_the_vectors_of_every_labelled_row_are_kept(with_single, encoders):
-    result = TASK["row_vectors"](encoders.oracle, with_single)
-    for prefix in ("", "text_only/", "partial_text/", "land/"):
-        arrays = {key: result.arrays[f"{prefix}{key}"] for key in ("vectors_rows", "vectors_means")}
-        count = int(result.measures[f"{prefix}rows"])
-        assert {array.shape for array in arrays.values()} == {(count, encoders.Oracle.WIDTH)}
-        assert {array.dtype for array in arrays.values()} == {np.dtype(np.float16)}
-        for key in ("labels", "row", "table"):
-            assert result.arrays[f"{prefix}{key}"].shape == (count,)
-        assert result.arrays[f"{prefix}row"].dtype == np.int64
-        assert 0 not in with_single.corpus.row_split[result.arrays[f"{prefix}row"]], "no row was trained on"
+def test_the_vectors_of_every_labelled_row_are_kept(data, encoders):
+    arrays = TASK["row_vectors"](encoders.oracle, data).arrays
+    more = TASK["variant_vectors"](encoders.oracle, data).arrays
+    for kept in (arrays, *({key: more[f"{name}/{key}"] for key in arrays} for name in ("text_only", "partial_text"))):
+        count = len(kept["row"])
+        assert (kept["vectors_rows"].shape, kept["vectors_rows"].dtype) == ((count, encoders.Oracle.WIDTH), np.float16)
+        assert kept["labels"].shape == kept["table"].shape == (count,)
+        assert kept["row"].dtype == np.int64
+        assert 0 not in data.corpus.row_split[kept["row"]], "no row was trained on"
 
 
-def test_labels_and_what_reveals_them_are_never_shown(with_single, seen):
-    TASK["row_vectors"](seen, with_single)
-    whole, text_only, _, land = seen.shown
+def test_labels_and_what_reveals_them_are_never_shown(data, seen):
+    TASK["row_vectors"](seen, data)
+    TASK["variant_vectors"](seen, data)
+    whole, text_only, _ = seen.shown
     assert whole == {"title", "year", "country", "language", "name", "date", "color"}
     assert text_only == whole - {"year", "date"}
-    assert land == {"title", "year", "genre"}
-
-
-def test_most_encoders_are_asked_for_the_whole_rows_alone(data, encoders, monkeypatch):
-    monkeypatch.setattr(encoders.Oracle, "abilities", frozenset())
-    assert "text_only/row" not in TASK["row_vectors"](encoders.oracle, data).arrays
 
 
 def test_a_vector_is_the_mean_of_the_cells_that_are_texts_and_not_hidden(data, encoders):

@@ -29,8 +29,8 @@ GoldPrefix = Annotated[
     Path | None,
     typer.Option(metavar="PREFIX", help="Gold: PREFIX_concepts.csv, PREFIX_labels.json, PREFIX_synonyms.json."),
 ]
-SingleTables = Annotated[
-    Path | None, typer.Option(metavar="FILE.json", help="Further classifications, each of one table's rows.")
+Rates = Annotated[
+    Path | None, typer.Option(metavar="FILE.json", help="Validation losses of baselines by learning rate.")
 ]
 Taken = Annotated[
     list[str] | None,
@@ -46,7 +46,7 @@ def evaluate(
         Path, typer.Option("--out", "-o", metavar="RESULTS", help="Folder of results; figures that are there stay.")
     ],
     gold: GoldPrefix = None,
-    single_tables: SingleTables = None,
+    rates: Rates = None,
     models: Annotated[
         str | None, typer.Option(metavar="A,B", help="Models, commas between them.", show_default="all of the paper's")
     ] = None,
@@ -85,7 +85,7 @@ def evaluate(
             opened,
             out,
             gold=gold,
-            single_tables=single_tables,
+            rates=rates,
             name=name,
             models=split_names(models) or MODELS,
             tasks=split_names(tasks),

@@ -378,20 +378,11 @@ class Frozen(Bert):
         cells, found = Cells(arrays, rows), {}
         if "headers" in parts:
             found["headers"] = self.embed_texts(arrays.header_offsets, arrays.header_tokens)[cells.header]
-        if "values" in parts:
-            values, place = np.unique(cells.value, return_inverse=True)
-            lengths, places = gather_ranges(arrays.value_offsets, values)
-            offsets = np.concatenate([[0], np.cumsum(lengths)])
-            found["values"] = self.embed_texts(offsets, arrays.value_tokens[places])[place]
-        if {"segments", "means"} & set(parts):
+        if "segments" in parts:
             pairs, place = np.unique(np.stack([cells.header, cells.value]), axis=1, return_inverse=True)
             texts = [self._write(arrays, header, value) for header, value in pairs.T]
             offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])])
             found["segments"] = self.embed_texts(offsets, np.concatenate([np.zeros(0, np.int64), *texts]))[place]
-            counts = np.maximum(np.bincount(cells.row, minlength=len(rows)), 1)[:, None]
-            sums = np.zeros((len(rows), self.config.hidden_size), dtype=np.float32)
-            np.add.at(sums, cells.row, found["segments"])
-            found["means"] = (sums / counts).astype(np.float32)
         if "rows" in parts:
             text = self.write(arrays, rows)
             # The template brings [CLS] and [SEP], which reading a text adds again.

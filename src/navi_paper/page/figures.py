@@ -44,19 +44,12 @@ def draw_similarities(averages: Averages, corpus: str) -> list[Item]:
     return figures
 
 
-def map_headers(averages: Averages, corpus: str, *, one_concept: bool = False) -> list[Item]:
-    """Return a map of all columns for BERT and NAVI, coloured by concept.
-
-    With `one_concept`, the concept with the most headers alone is coloured, by header.
-    """
+def map_headers(averages: Averages, corpus: str) -> list[Item]:
+    """Return a map of all columns for BERT and NAVI; the concept with the most headers is coloured, by header."""
     figures: list[Item] = []
     for model, arrays in _load_points(averages, corpus, "clustering", "test_headers", MAX_COLUMNS).items():
         projected = project(arrays["test_headers"], averages.folder, method="umap")
         labels = {key: arrays[f"test_{key}"].tolist() for key in ("table", "header", "concept")}
-        caption = f"{corpus}, {name_model(model)}: header embeddings of all columns, coloured by concept."
-        if not one_concept:
-            figures.append(_map(projected, labels, caption, colour="concept"))
-            continue
         concept = find_widest(labels["concept"], labels["header"])
         pairs = zip(labels["header"], labels["concept"], strict=True)
         labels["shown as"] = [header if each == concept else REST for header, each in pairs]
@@ -88,7 +81,6 @@ def map_segments(averages: Averages, corpus: str, *, by_table: bool = False) -> 
 FIGURES: Mapping[str, Callable[[Averages, str], list[Item]]] = {
     "similarities": draw_similarities,
     "headers": map_headers,
-    "concept": partial(map_headers, one_concept=True),
     "segments": map_segments,
     "roles": partial(map_segments, by_table=True),
 }

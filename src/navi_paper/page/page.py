@@ -41,15 +41,14 @@ ROW_RATIO, TABLE_RATIO = 0.25, 0.43
 def make_page(results: Results, left_out: Mapping[str, str] | None = None) -> Page:
     """Return the page of some results; `left_out` has the tasks that were not done, and what would make them possible.
 
-    A section that nothing fills is not on the page: what was not asked for would only be in the way of the rest. It is
-    named at the end, with the tasks that would fill it. One whose task was left out stays, and says why.
+    A section that nothing fills is not on the page: what was not asked for would only be in the way of the rest. One
+    whose task was left out stays, and says why.
     """
     averages, reasons = Averages(results), dict(left_out or {})
     filled = [_show(averages, layout, reasons) for layout in SECTIONS.values()]
     sections = [
         show_claims(averages),
         *filled,
-        _show_left_out(averages, reasons),
         _show_failed(averages.failed),
         _show_origin(averages),
     ]
@@ -91,28 +90,6 @@ def _show(averages: Averages, layout: SectionLayout, left_out: Mapping[str, str]
     if not items and not lacking:
         return None
     return Section(layout.title, layout.text if items else " ".join([layout.text, *lacking]), tuple(items))
-
-
-def _show_left_out(averages: Averages, left_out: Mapping[str, str]) -> Section | None:
-    """Return what is not on the page, and what would bring it there."""
-    rows: list[tuple[Cell, ...]] = []
-    for task, reason in left_out.items():
-        name = task.split(" of ")[0]  # a task may be left out for one model alone
-        titles = [each.title for each in SECTIONS.values() if name in each.tasks]
-        rows.append((task, ", ".join(titles) or None, reason))
-    tried = {*left_out, *(record.task for record in averages.records)}
-    for layout in SECTIONS.values():
-        missing = [task for task in layout.tasks if task not in tried]
-        tried.update(missing)
-        if missing:
-            command = f"navi evaluate CORPUS -o RESULTS --tasks {','.join(missing)}"
-            rows.append((", ".join(missing), layout.title, f"not asked for: {command}"))
-    if not rows:
-        return None
-    text = "Tasks without figures in these results, the sections that they fill, and what would make them possible."
-    return Section(
-        "What was left out", text, (ReportTable("What was left out.", ("task", "fills", "why"), tuple(rows)),)
-    )
 
 
 def _show_failed(failed: Iterable[Record]) -> Section | None:
@@ -164,29 +141,28 @@ class Comparison:
     """Whether it is ahead beyond chance."""
 
 
-def compare(first: Sequence[Measures], second: Sequence[Measures], *names: str) -> Comparison | None:
-    """Return how far one model is ahead of another, by its measures with each seed; None where one has none.
+def compare(
+    first: Sequence[Measures], second: Sequence[Measures], name: str, other: str | None = None
+) -> Comparison | None:
+    """Return how far one model is ahead of another in a measure, by the measures of each seed; None where one has none.
 
-    `names` are the measure of the first and, if it is another one, that of the second. Scores of runs that both made on
-    the same rows are compared pair by pair (Nadeau and Bengio's corrected t-test, 5 %); other figures count as apart if
-    they are by more than the deviation over seeds.
+    `other` is what the measure is called of the second, if otherwise. Scores of runs that both made on the same rows
+    are compared pair by pair (Nadeau and Bengio's corrected t-test, 5 %); other figures are apart if they are by more
+    than the deviation over seeds.
     """
-    sides = [
-        [each[name] for each in measures if name in each] for measures, name in ((first, names[0]), (second, names[-1]))
-    ]
-    if not all(sides):
+    other = other or name
+    ours, theirs = [each[name] for each in first if name in each], [each[other] for each in second if other in each]
+    if not ours or not theirs:
         return None
-    margin = fmean(sides[0]) - fmean(sides[1])
-    runs = [average_runs(measures, name) for measures, name in ((first, names[0]), (second, names[-1]))]
-    made = Comparison(claim="", measure=names[0], margin=margin, noise=None, holds=False)
+    margin = fmean(ours) - fmean(theirs)
+    made = Comparison(claim="", measure=name, margin=margin, noise=None, holds=False)
+    runs = average_runs(first, name), average_runs(second, other)
     if len(runs[0]) > 1 and len(runs[0]) == len(runs[1]):
-        p = test_pairs(runs[0] - runs[1], TABLE_RATIO if "tables" in names[0] else ROW_RATIO)
+        p = test_pairs(runs[0] - runs[1], TABLE_RATIO if "tables" in name else ROW_RATIO)
         return replace(made, noise=p, holds=margin > 0 and p < LEVEL)
-    known = [stdev(side) ** 2 for side in sides if len(side) > 1]
-    if not known:
-        return made
-    noise = (2 * fmean(known)) ** 0.5
-    return replace(made, noise=noise, holds=margin > noise)
+    known = [stdev(side) ** 2 for side in (ours, theirs) if len(side) > 1]
+    noise = (2 * fmean(known)) ** 0.5 if known else None
+    return replace(made, noise=noise, holds=noise is not None and margin > noise)
 
 
 def average_runs(measures: Sequence[Mapping[str, float]], name: str) -> NDArray[np.float64]:
@@ -218,7 +194,7 @@ def show_claims(averages: Averages) -> Section | None:
         rows = [(claim, *(_count(found[model], claim) for model in found)) for claim in claims]
         if rows:
             columns = ("claim", *(name_model(model) for model in found))
-            note = "Cells where it holds beyond chance, of all; in brackets those where the figures say the contrary."
+            note = "Cells where it holds beyond chance, of all; in brackets those where NAVI is behind."
             tables.append(ReportTable(f"{corpus}: what the paper claims.", columns, tuple(rows), note=note))
         failed += [
             (each.claim, corpus, name_model(model), each.measure, each.margin, each.noise)
@@ -228,8 +204,9 @@ def show_claims(averages: Averages) -> Section | None:
         ]
     if not tables:
         return None
-    columns = ("claim", "corpus", "encoder", "measure", *(ReportColumn(name, digits=4) for name in ("margin", "noise")))
-    tables.append(ReportTable("Cells of claims that do not hold beyond chance.", columns, tuple(failed)))
+    heads: list[ReportColumn | str] = ["claim", "corpus", "encoder", "measure"]
+    heads += [ReportColumn(name, digits=4) for name in ("margin", "noise")]
+    tables.append(ReportTable("Cells of claims that do not hold beyond chance.", heads, tuple(failed)))
     text = (
         "A cell is a claim where the paper has NAVI ahead of another model, an ablation or a feature pipeline; cells "
         "that it marks N/A, or where it is behind, are none. A claim holds in a cell if the margin is larger than its "
@@ -242,7 +219,7 @@ def show_claims(averages: Averages) -> Section | None:
 
 def _count(cells: Sequence[Comparison], claim: str) -> str | None:
     own = [each for each in cells if each.claim == claim]
-    against = sum(each.margin < 0 and each.noise is not None and not each.holds for each in own)
+    against = sum(each.margin < 0 for each in own)
     return f"{sum(each.holds for each in own)} of {len(own)}" + (f" ({against})" if against else "") if own else None
 
 
@@ -257,8 +234,8 @@ def list_claims(averages: Averages, corpus: str, navi: str) -> list[Comparison]:
                 quoted = [find_published(layout.paper, corpus, each, shown.paper) for each in (own, other)]
                 if other == own or None in quoted or sign * (quoted[0].value - quoted[1].value) <= 0:  # type: ignore[union-attr]
                     continue
-                pair = [_read(averages, corpus, shown, each.replace(PAPER, navi)) for each in (own, other)]
-                cell = compare(*(pair if sign > 0 else pair[::-1]), "value") if all(pair) else None
+                ours, theirs = (_read(averages, corpus, shown, each.replace(PAPER, navi)) for each in (own, other))
+                cell = compare(*((ours, theirs) if sign > 0 else (theirs, ours)), "value")
                 claim = f"{section.title}: ahead of {name_model(other).removesuffix(' (paper)')}"
                 name = f"{shown.task} {shown.group or shown.name}"
                 found.append(cell and replace(cell, claim=claim, measure=name))
@@ -268,10 +245,9 @@ def list_claims(averages: Averages, corpus: str, navi: str) -> list[Comparison]:
 
 def _read(averages: Averages, corpus: str, shown: MeasureColumn, model: str) -> list[dict[str, float]]:
     """Return a measure and its runs for each seed of a model, the measure called `value`."""
-    owner, _, row = model.partition("/")
-    name = shown.measure.replace("{row}", row)
-    owners = averages.list_models(corpus, shown.task) if owner == ANY else (owner,)
-    records = [each for model in owners for each in averages.list_records(corpus, shown.task, model)]
+    task, owner, name = shown.locate(model)
+    owners = averages.list_models(corpus, task) if owner == ANY else (owner,)
+    records = [each for model in owners for each in averages.list_records(corpus, task, model)]
     return [
         {key.replace(name, "value", 1): value for key, value in each.measures.items() if key.startswith(name)}
         for each in (records[:1] if owner == ANY else records)
@@ -281,10 +257,10 @@ def _read(averages: Averages, corpus: str, shown: MeasureColumn, model: str) -> 
 
 def _compare_quartiles(averages: Averages, corpus: str, navi: str) -> Comparison | None:
     """Return Figure 3's claim: NAVI's lower quartile is above CM2's upper one."""
-    measures = [
+    ours, theirs = (
         [each.measures for each in averages.list_records(corpus, "reconstruction", model)] for model in (navi, "cm2")
-    ]
-    cell = compare(*measures, "test_value_q1", "test_value_q3")
+    )
+    cell = compare(ours, theirs, "test_value_q1", "test_value_q3")
     return cell and replace(
         cell, claim="Semantic reconstruction: lower quartile above CM2's upper one", measure="cosine"
     )

@@ -6,7 +6,6 @@ Which measure stands where is said in `contents.toml`, what the paper reports in
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -61,8 +60,8 @@ CORPORA = ("product", "movie")
 """The paper's corpora, in its order."""
 DEVIATION = "_deviation"
 """Stands behind the name of the measure that a deviation belongs to."""
-ANY, STAR, QUOTED = "any", "*", "paper"
-"""Whichever model has a figure; whatever a measure's name holds there; what a column of the paper's is called."""
+ANY, QUOTED = "any", "paper"
+"""Whichever model has a figure; what a column of the paper's is called."""
 LONGEST_ERROR = 300
 """Letters of an error that are shown."""
 
@@ -80,6 +79,13 @@ class MeasureColumn:
     paper: str | None = None
     loss: str | None = None
     floor: str | None = None
+    pipelines: str | None = None
+
+    def locate(self, model: str) -> tuple[str, str, str]:
+        """Return the task, the model and the measure of a row of a table, whose name may be `MODEL/ROW`."""
+        owner, _, row = model.partition("/")
+        measure = self.measure.replace("{row}_", f"{row}_" if row else "")
+        return (self.pipelines or self.task) if row else self.task, owner, measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +98,6 @@ class TableLayout:
     paper: str | None = None
     note: str = ""
     floor: str = ""
-    apart: tuple[str, ...] = ()
     highlight: str = NAVI
     others: bool = True
 
@@ -199,14 +204,6 @@ class Averages:
         measures = [record.measures for record in self.list_records(corpus, task, model)]
         return average([each for each in measures if measure in each], measure)
 
-    def match(self, corpus: str, task: str, pattern: str) -> tuple[str, ...]:
-        """Return what the star of a pattern stands for in the names of a task's measures, sorted."""
-        expression = re.compile(re.escape(pattern).replace(r"\*", "([^/]+)"))
-        models = self.list_models(corpus, task)
-        records = [record for model in models for record in self.list_records(corpus, task, model)]
-        names = {name for record in records for name in record.measures}
-        return tuple(sorted({found.group(1) for name in names if (found := expression.fullmatch(name))}))
-
 
 def average(measures: Sequence[Mapping[str, float]], name: str) -> Measurement | None:
     """Return the mean of a measure over seeds, with the deviation over seeds and, if it has one, over runs of each.
@@ -227,8 +224,8 @@ def average(measures: Sequence[Mapping[str, float]], name: str) -> Measurement |
 
 def find_figure(averages: Averages, column: MeasureColumn, corpus: str, model: str) -> Measurement | None:
     """Return our figure of a model, with what it lost where that is shown."""
-    owner, _, row = model.partition("/")
-    number = averages.find(corpus, column.task, owner, column.measure.replace("{row}", row))
+    task, owner, measure = column.locate(model)
+    number = averages.find(corpus, task, owner, measure)
     if number is None or column.loss is None:
         return number
     loss = averages.find(corpus, column.task, owner, column.loss)
@@ -243,7 +240,7 @@ def make_table(averages: Averages, layout: TableLayout, corpus: str, left_out: M
     models = (*layout.models, *(model for model in averages.models if layout.others and model not in KNOWN))
     shown: list[tuple[ReportColumn, Mapping[str, Measurement | None], Cell]] = []
     has_ours = False
-    for each in expand(averages, layout, corpus):
+    for each in layout.columns:
         ours = {model: find_figure(averages, each, corpus, model) for model in models}
         quoted = {model: find_published(layout.paper, corpus, model, each.paper) for model in models}
         num_quoted = sum(figure is not None for figure in quoted.values())
@@ -271,22 +268,6 @@ def make_table(averages: Averages, layout: TableLayout, corpus: str, left_out: M
         note=" ".join(note for note in notes if note),
         highlight=(name_model(layout.highlight),),
     )
-
-
-def expand(averages: Averages, layout: TableLayout, corpus: str) -> list[MeasureColumn]:
-    """Return the columns, those with a star once for each thing that it stands for."""
-    columns = []
-    for each in layout.columns:
-        if STAR not in each.measure:
-            columns.append(each)
-            continue
-        for found in averages.match(corpus, each.task, each.measure):
-            if found not in layout.apart:
-                name, group = (text.replace(STAR, found.replace("_", " ")) for text in (each.name, each.group))
-                columns.append(replace(each, measure=each.measure.replace(STAR, found), name=name, group=group))
-    # Those of one group stand together, in the order of their first.
-    groups = list(dict.fromkeys(each.group for each in columns))
-    return sorted(columns, key=lambda each: groups.index(each.group))
 
 
 def _explain(averages: Averages, layout: TableLayout, corpus: str, left_out: Mapping[str, str]) -> list[str]:

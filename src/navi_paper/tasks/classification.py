@@ -37,11 +37,8 @@ from navi_paper.data import (
 from navi_paper.encoder import EMBEDS_TEXTS, IN_VARIANTS, Bools, Floats, Ints, TableEncoder
 from navi_paper.gold import (
     LabelledRows,
-    find_headers,
     find_revealing_columns,
-    keep_classes,
     read_labels,
-    read_single_table,
 )
 from navi_paper.tabpfn import TabPFN, find_missing_files
 from navi_paper.views import hide_columns
@@ -62,7 +59,7 @@ Draws = list[tuple[Ints, Ints]]
 HELD_OUT_TABLES = 0.3
 """Share of the tables that are held out where whole tables are."""
 FEW_RUNS = 5
-"""Runs of all but the main classes, as many as the paper makes there."""
+"""Runs of the variants, as many as the paper makes there."""
 MIN_CELLS = 10
 """A feature that fewer of the rows have is left out."""
 _PURPOSE = 6
@@ -76,24 +73,15 @@ FEW_ROWS = 100
 def keep_row_vectors(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
     """Keep the row vectors of the gold's classes: `vectors_rows` (N, D), `labels`, `row` and `table` (N,).
 
-    Measures: `rows`, `classes`, and `few_test_rows`, the number of classes that take every held-out row because fewer
-    than 100 of theirs are in the test split.
+    Measures: `rows` and `classes`.
     """
     return _embed_pool(encoder, data, find_pool(data), find_revealing_columns(data.corpus, data.gold.labels))
 
 
 def keep_variant_vectors(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
-    """Keep the same without columns of numbers, without half of the text columns, and of each single table's classes.
-
-    Names stand behind `text_only/`, `partial_text/` and `NAME/` of each single table.
-    """
-    pools = [(name, find_pool(data), hidden_K) for name, hidden_K in list_variants(data).items() if name]
-    for single in data.gold.single_tables:
-        pool = draw_pool(data, read_single_table(data.corpus, single), MAX_ROWS)
-        pool = keep_classes(pool, single.min_rows, single.max_classes)
-        hidden_K = find_headers(data.corpus, {single.table: (single.label, *single.hide)})
-        pools.append((f"{single.name}/", pool[find_filled(data, pool, hidden_K)], hidden_K))
-    kept = [(name, _embed_pool(encoder, data, pool, hidden_K)) for name, pool, hidden_K in pools if len(pool.rows)]
+    """Keep them without columns of numbers (`text_only/`), and without half of the text columns (`partial_text/`)."""
+    pool = find_pool(data)
+    kept = [(name, _embed_pool(encoder, data, pool, each)) for name, each in list_variants(data).items() if name]
     return TaskResult(
         {f"{name}{key}": value for name, each in kept for key, value in each.measures.items()},
         {f"{name}{key}": array for name, each in kept for key, array in each.arrays.items()},
@@ -118,7 +106,7 @@ def find_pool(data: EvaluationData) -> LabelledRows:
     return pool
 
 
-def draw_pool(data: EvaluationData, labelled: LabelledRows, table_rows: int = MAX_TABLE_ROWS) -> LabelledRows:
+def draw_pool(data: EvaluationData, labelled: LabelledRows) -> LabelledRows:
     """Return some test rows of each class, of many tables; a class with few of them takes from all rows held out.
 
     Rows that were trained on, or that some encoder cannot see whole, are never drawn.
@@ -131,7 +119,7 @@ def draw_pool(data: EvaluationData, labelled: LabelledRows, table_rows: int = MA
     eligible = np.flatnonzero(in_test | few[group])
     keys = fold(make_key(data.config.seed, _PURPOSE), labelled.rows)
     in_table = group * len(data.corpus.tables) + data.corpus.arrays.row_table[labelled.rows]
-    eligible = eligible[draw_members(in_table[eligible], keys[eligible], table_rows)]
+    eligible = eligible[draw_members(in_table[eligible], keys[eligible], MAX_TABLE_ROWS)]
     return labelled[np.sort(eligible[draw_members(group[eligible], keys[eligible], MAX_ROWS)])]
 
 
@@ -154,11 +142,8 @@ def _embed_pool(encoder: TableEncoder, data: EvaluationData, pool: LabelledRows,
     """Return the vectors of rows without their hidden columns, and how many there are."""
     view = hide_columns(data.corpus.arrays.take_rows(pool.rows), hidden_K)
     found = encoder.embed(view, np.arange(len(pool.rows)), parts=("rows",))
-    classes, group = np.unique(pool.labels, return_inverse=True)
-    tested = np.bincount(group, weights=np.isin(pool.rows, data.corpus.rows_of("test")))
-    measures = {"rows": len(pool.rows), "classes": len(classes), "few_test_rows": (tested < FEW_ROWS).sum()}
     return TaskResult(
-        {name: float(count) for name, count in measures.items()},
+        {"rows": float(len(pool.rows)), "classes": float(len(np.unique(pool.labels)))},
         {
             "vectors_rows": found["rows"].astype(np.float16),
             "labels": pool.labels,
@@ -315,8 +300,7 @@ def classify_vectors(arrays: Arrays, data: EvaluationData, *, classifier: str) -
     """Measure a classifier on everything that `row_vectors`, or `variant_vectors`, kept.
 
     Measures: `rows_f1` with its deviation, `tables_f1` with whole tables held out, and `rows_drawn`, the rows of a run;
-    `rows_f1` also behind `text_only/`, `partial_text/` and `NAME/` of each single table. Scores of the runs are kept
-    under the same names.
+    `rows_f1` also behind `text_only/` and `partial_text/`.
     """
     measures: dict[str, float] = {}
     scores: dict[str, NDArray[np.float64]] = {}
@@ -396,7 +380,6 @@ def classify_features(arrays: Arrays, data: EvaluationData, *, classifier: str) 
 
     Measures: `raw_f1`, `table_vectorizer_f1` and `navi_fe_f1` (numbers as they are beside the vectors of the rows'
     texts) with deviations, `…_tables_f1` with whole tables held out, and `raw_features`, the number of raw features.
-    Scores of the runs are kept as arrays.
     """
     hidden_K = find_revealing_columns(data.corpus, data.gold.labels)
     numbers, texts = read_cells(data, arrays["row"], hidden_K)
@@ -454,5 +437,6 @@ CLASSIFICATION = tuple(
         ("features", "text_vectors", classify_features, ("skrub",)),
     )
     for classifier in CLASSIFIERS
+    if name != "variants" or classifier == "xgboost"
 )
-"""Row vectors, then feature pipelines, with each classifier."""
+"""Row vectors, then feature pipelines, with each classifier; variants with the paper's."""

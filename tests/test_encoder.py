@@ -290,6 +290,15 @@ def test_a_segment_is_g_of_its_attribute_header_and_value(tiny_backbone, make_ar
         torch.testing.assert_close(found, outer * state["norm.weight"] + state["norm.bias"], **TOLERANCE)
 
 
+def test_without_attributes_neither_tokens_nor_segments_know_them(tiny_backbone, make_arrays, special):
+    model = load_backbone(tiny_backbone, attribute_embedding=False, header_attribute=False).eval().requires_grad_(False)
+    rows = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5))
+    other = model.embed_attributes(rows.attributes) + 1.0
+    first, second = model(rows), model(rows, other)
+    torch.testing.assert_close(second.tokens, first.tokens)
+    torch.testing.assert_close(model.embed_segments(second, rows), model.embed_segments(first, rows))
+
+
 def test_a_row_is_its_cls_and_the_words_of_its_values_before_their_context(models, make_arrays, special):
     model, rows = models[0.5, True], BatchBuilder(make_arrays(), special).pack_rows(np.arange(4))
     output, embedded = model(rows), []

@@ -116,6 +116,16 @@ def test_split_ignores_the_order_of_rows_and_added_files(prepare_config, write_t
         assert all(len(seen) == 1 for seen in later.values())
 
 
+def test_validation_tables_are_kept_out_beside_the_unseen_ones(film_tables, prepare_config, tmp_path):
+    config = replace(prepare_config, unseen_tables=("birch",), validation_tables=("cedar",))
+    corpus = prepare([film_tables], tmp_path / "out", config)
+    kept_out = {split: set(corpus.arrays.row_table[corpus.rows_of(split)]) for split in ("unseen", "validation_tables")}
+    assert kept_out == {"unseen": {1}, "validation_tables": {2}}
+    assert set(corpus.arrays.row_table[corpus.rows_of("train")]) == {0}
+    with pytest.raises(ConfigError, match="validation_tables names birch, which unseen_tables has already"):
+        prepare([film_tables], tmp_path / "twice", replace(config, validation_tables=("birch",)))
+
+
 def test_unseen_tables_that_are_not_there_or_leave_none_are_refused(film_tables, prepare_config, tmp_path):
     with pytest.raises(
         ConfigError, match=r"unseen_tables names gone, which no table kept is called\. The tables are amber, birch"

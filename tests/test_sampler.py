@@ -82,6 +82,17 @@ def test_a_full_batch_takes_about_as_many_rows_from_each_of_its_tables():
     assert np.mean(distinct) > 3.5
 
 
+def test_a_table_gives_no_more_rows_than_it_may_and_others_in_each_epoch():
+    row_table = number_tables([100, 7])
+    config = SamplerConfig(rows_per_batch=8, tables_per_batch=2, max_table_rows=20)
+    first, second = (
+        np.concatenate(plan_epoch(np.arange(107), row_table, config, seed=0, epoch=epoch)) for epoch in (0, 1)
+    )
+    assert np.bincount(row_table[first]).tolist() == np.bincount(row_table[second]).tolist() == [20, 7]
+    assert len(set(first)) == 27
+    assert set(first) != set(second)
+
+
 def test_small_tables_are_spread_over_the_whole_epoch():
     row_table = number_tables([4000] + [4] * 100)
     config = SamplerConfig(rows_per_batch=32, tables_per_batch=4)

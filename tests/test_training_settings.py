@@ -64,7 +64,8 @@ def test_the_paper_preset_has_the_papers_settings():
 @pytest.mark.parametrize("ablation", ABLATIONS)
 def test_an_ablation_changes_one_section_of_a_preset(preset, ablation):
     whole, ablated = make_preset(preset).to_dict(), make_preset(preset, ablation).to_dict()
-    assert [name for name in whole if whole[name] != ablated[name]] == list(ABLATIONS[ablation])
+    has_part = (preset, ablation) != ("paper", "without_views")  # the paper reads no columns as texts
+    assert [name for name in whole if whole[name] != ablated[name]] == (list(ABLATIONS[ablation]) if has_part else [])
 
 
 def test_an_unknown_preset_or_ablation_names_the_known_ones():
@@ -140,7 +141,8 @@ def test_flags_go_over_the_file_the_file_over_the_preset(toy_corpus, write_toml,
     training = record["config"]["training"]
     assert (training["seed"], training["epochs"], training["learning_rate"]) == (5, 3, 3e-5)
     assert record["config"]["alignment"]["weight"] == 0.0
-    assert record["config"]["sampler"] == {"rows_per_batch": 16, "tables_per_batch": 4, "tokens_per_batch": None}
+    sampler = {"rows_per_batch": 16, "tables_per_batch": 4, "tokens_per_batch": None, "max_table_rows": None}
+    assert record["config"]["sampler"] == sampler
     assert record["config"]["backbone"] == str(toy_corpus.config.backbone)
     assert record["num_steps"] == 2
 

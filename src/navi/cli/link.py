@@ -20,7 +20,19 @@ from navi.cli.console import (
     quote,
     shorten,
 )
-from navi.cli.options import Device, Json, ModelFolder, Overwrite, Paths, Quiet, SafeCsv, Sheet, pick_sheet, show_model
+from navi.cli.options import (
+    Device,
+    Json,
+    ModelFolder,
+    Overwrite,
+    Paths,
+    Quiet,
+    SafeCsv,
+    Sheet,
+    choose_precision,
+    pick_sheet,
+    show_model,
+)
 from navi.cli.prepare import note_lost
 from navi.cli.progress import follow_share, show_progress
 
@@ -92,7 +104,8 @@ def link(
         paths = pick_sheet(paths, sheet)
         tables = read_tables(paths, unreadable=unreadable)
         meter.wait("Loading the model")
-        opened = Navi.from_pretrained(model, device=device)
+        num_rows = sum(table.num_rows for table in tables.values())
+        opened = Navi.from_pretrained(model, device=device, precision=choose_precision(device, num_rows))
         meter.wait("Comparing the rows")
         found = opened.link(
             tables,

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from threading import RLock, Thread
+from time import monotonic, sleep
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,8 @@ from navi.verbs.match import (
 from navi.verbs.unify import Unified, leave_out_members, plan_unify, unify
 
 NUM_EXAMPLES, NUM_BARS = 6, 24
+PAUSE = 0.4
+"""Seconds that a page is given before columns are matched again, where that takes long."""
 SURE = 0.8
 """Probability from which a member of a cluster is not in doubt."""
 MAX_EXAMPLE = 20_000
@@ -206,6 +209,7 @@ class Review:
         patience: float | None = None,
     ) -> None:
         self.paths, self.threshold, self.patience = tuple(paths), threshold, patience
+        self._seconds = 0.0
         self.status, self.failure, self.is_ready = "Reading the tables", "", False
         self.unreadable: list[str] = []
         self.lock = RLock()
@@ -252,9 +256,11 @@ class Review:
         decisions = self.file.decisions
         if decisions is self._matched:
             return
+        begun = monotonic()
         groups = self.matcher.group(decisions)
         cards = self._make_cards(groups)
         with self.lock:
+            self._seconds = monotonic() - begun
             self.groups, self.cards, self._matched = groups, cards, decisions
             self.__dict__.pop("unified", None)
 
@@ -265,6 +271,14 @@ class Review:
         except TimeoutError:
             return False
         return True
+
+    def _match_soon(self) -> None:
+        """Have the columns matched: at once, or, where that took long the last time, when the page has been shown."""
+        if self.patience is None or self._seconds <= self.patience:
+            self.settle(self.patience)
+        else:
+            self._worker.submit(sleep, PAUSE)
+            self._worker.submit(self._match)
 
     @property
     def is_settled(self) -> bool:
@@ -351,13 +365,13 @@ class Review:
             changed = tuple(dict.fromkeys(act(list(self.file.decisions))))
             self.matcher.check(changed)
             self.file.change(changed)
-        self.settle(self.patience)
+        self._match_soon()
 
     def undo(self) -> bool:
         """Take the last change back."""
         with self.lock:
             done = self.file.undo()
-        self.settle(self.patience)
+        self._match_soon()
         return done
 
     def skip(self, first: int, second: int) -> None:

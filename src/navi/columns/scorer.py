@@ -152,29 +152,27 @@ def leave_out(features: Scores, names: Sequence[str]) -> Scores:
 
 def measure_competition(score: Scores, first: NDArray[np.int64], second: NDArray[np.int64]) -> Scores:
     """Return what `PairScorer.competition` weighs of each pair, given the tables of its columns: (C, K, L)."""
-    ahead = _measure_lead(score, second)
-    behind = _measure_lead(score.T, first).T
-    widths = np.log(np.bincount(first)[first])[:, None] + np.log(np.bincount(second)[second])[None, :]
+    ahead, behind = _measure_lead(score, second, 1), _measure_lead(score, first, 0)
     features = np.empty((4, *score.shape), np.float32)
-    features[0], features[3] = score, widths
+    features[0] = score
+    features[3] = np.log(np.bincount(first)[first])[:, None] + np.log(np.bincount(second)[second])[None, :]
     np.clip(np.maximum(ahead, behind), -LIMIT, LIMIT, out=features[1])
     np.clip(np.minimum(ahead, behind), -LIMIT, LIMIT, out=features[2])
     return features
 
 
-def _measure_lead(score: Scores, table: NDArray[np.int64]) -> Scores:
-    """Return how far each pair is ahead of the row's best other partner in the column's table, or else of 0: (K, L)."""
-    lead, every = score.copy(), np.arange(len(score))
-    for number in np.unique(table):
-        own = np.flatnonzero(table == number)
-        if len(own) == 1:
-            continue
-        part = score[:, own]
-        best = part.argmax(axis=1)
-        top = part[every, best]
-        others = part.copy()
-        others[every, best] = -np.inf
-        part -= top[:, None]
-        part[every, best] = top - others.max(axis=1)
-        lead[:, own] = part
-    return lead
+def _measure_lead(score: Scores, table: NDArray[np.int64], axis: int) -> Scores:
+    """Return how far each pair is ahead of the best other one of the same table along an axis, or else of 0: (K, L)."""
+    order = np.argsort(table, kind="stable")
+    if (order[1:] < order[:-1]).any():
+        lead = np.empty_like(score)
+        lead[(slice(None), order) if axis else order] = _measure_lead(score.take(order, axis), table[order], axis)
+        return lead
+    starts = np.flatnonzero(np.diff(table, prepend=-1))
+    widths = np.diff(starts, append=len(table))
+    top = np.maximum.reduceat(score, starts, axis)
+    best = score == top.repeat(widths, axis)
+    second = np.maximum.reduceat(np.where(best, np.float32(-np.inf), score), starts, axis)
+    np.copyto(second, top, where=np.add.reduceat(best, starts, axis, np.int32) > 1)
+    second[np.isneginf(second)] = 0
+    return score - np.where(best, second.repeat(widths, axis), top.repeat(widths, axis))

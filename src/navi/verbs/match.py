@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -449,11 +449,11 @@ class ColumnMatcher:
     def _compete(self, decided: Floats) -> Floats:
         """Return what competition makes of scores; only tables with a score that has changed compete again."""
         tables = np.array(self.profiles.tables)
-        if self._before is None:
+        before, odds = self._before or (None, None)
+        changed = np.isin(self._table, self._table[(decided != before).any(axis=1)])
+        if odds is None or changed.all():
             odds = self.scorer.compete(decided, tables)
         else:
-            before, odds = self._before
-            changed = np.isin(self._table, self._table[(decided != before).any(axis=1)])
             odds[changed] = self.scorer.compete(decided[changed], tables[changed], tables)
             odds[:, changed] = self.scorer.compete(decided[:, changed], tables, tables[changed])
         self._before = decided, odds
@@ -687,29 +687,39 @@ def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | 
     the scores make it.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-    from scipy.spatial.distance import squareform
 
     joined = score > 0
     joined = joined if apart is None else joined & ~apart
     joined = joined if together is None else joined | together
-    # Members that no chain of such pairs joins never meet.
-    part = connected_components(csr_array(joined), directed=False)[1]
-    order = np.argsort(part, kind="stable")
     labels: Ints = np.arange(len(score))
-    for members in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
+    for members in _find_components(joined):
         if len(members) > 1:
-            inner = np.ix_(members, members)
-            near = score[inner].astype(np.float64)
-            top = float(np.abs(near).max()) + 1.0
-            if apart is not None:  # so far that no average comes above 0
-                near[apart[inner]] = -top * len(members) ** 2
-            if together is not None:
-                near[together[inner]] = top
-            tree = linkage(squareform(top - near, checks=False), "average")
+            top = max(float(np.abs(score[k, members]).max()) for k in members) + 1.0
+            far = top + top * len(members) ** 2  # so far that no average comes above 0
+            lines = []
+            for place, k in enumerate(members[:-1], 1):  # the upper triangle, line by line: large squares are slow
+                line = np.subtract(top, score[k, members[place:]], dtype=np.float64)
+                if apart is not None:
+                    line[apart[k, members[place:]]] = far
+                if together is not None:
+                    line[together[k, members[place:]]] = 0.0
+                lines.append(line)
+            tree = linkage(np.concatenate(lines), "average")
             labels[members] = members[fcluster(tree, np.nextafter(top, 0.0), "distance") - 1]
     return labels
+
+
+def _find_components(joined: Flags) -> Iterator[Ints]:
+    """Yield the members of each connected component of a dense graph, for which scipy's sparse ones are slow."""
+    is_left = np.ones(len(joined), np.bool_)
+    while is_left.any():
+        reached = np.zeros(len(joined), np.bool_)
+        front = np.array([is_left.argmax()])
+        while len(front):
+            reached[front] = True
+            front = np.flatnonzero(joined[front].any(axis=0) & ~reached)
+        is_left &= ~reached
+        yield np.flatnonzero(reached)
 
 
 @dataclass(frozen=True, kw_only=True)

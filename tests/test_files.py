@@ -14,7 +14,7 @@ import pytest
 
 from navi import files
 from navi.errors import ConfigError, CorpusError
-from navi.files import append_line, check_target, digest_sample, lock, read_json, write_file, write_folder, write_json
+from navi.files import append_line, check_target, digest_sample, lock, read_json, write_folder, write_json
 
 WATCHED = ("open", "os.", "shutil.", "tempfile.")
 
@@ -139,18 +139,15 @@ def test_a_link_is_replaced_and_what_it_leads_to_is_not(tmp_path):
     assert not (tmp_path / "link").is_symlink()
 
 
-def test_what_came_meanwhile_is_not_replaced_unasked(tmp_path):
-    def write_meanwhile(write, name: str) -> None:
-        with write(tmp_path / name, overwrite=False) as aside:
-            aside.touch()
-            (tmp_path / name).mkdir()
-            (tmp_path / name / "theirs").touch()
+def test_a_folder_that_came_meanwhile_is_not_replaced_unasked(tmp_path):
+    def write_meanwhile() -> None:
+        with write_folder(tmp_path / "new", overwrite=False):
+            (tmp_path / "new").mkdir()
+            (tmp_path / "new" / "theirs").touch()
 
-    for write in (write_file, write_folder):
-        with pytest.raises(FileExistsError, match=rf"exists: '[^>]*/{write.__name__}'$"):
-            write_meanwhile(write, write.__name__)
-        assert list_all(tmp_path / write.__name__) == ["theirs"]
-    assert list_all(tmp_path) == ["write_file", "write_folder"]
+    with pytest.raises(FileExistsError, match=r"exists: '[^>]*/new'$"):
+        write_meanwhile()
+    assert [*list_all(tmp_path), *list_all(tmp_path / "new")] == ["new", "theirs"]
 
 
 def test_what_is_there_or_is_read_is_refused(tmp_path):

@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from navi.files import lock
 from navi.report import Page, save_page
 
 WRITING = {
@@ -54,6 +55,15 @@ def test_a_file_that_is_there_stays_unless_it_is_to_be_overwritten(command, plac
     ask(*command, "--overwrite")
     assert (place / command[-1]).read_bytes() != b"mine"
     assert {path: before[path] for path in (place / "a.csv", place / "b.csv")}.items() <= list_files(place).items()
+
+
+@pytest.mark.parametrize("out", ["out.parquet", "out"])
+def test_two_that_embed_to_one_place_are_kept_apart(out, place, ask):
+    with lock(place / out, inside=out == "out"):
+        said = ask("embed", "a.csv", "-o", out, code=2).stderr
+    assert f"{out} is being written by process" in said
+    assert said.count("navi: ") == 1
+    ask("embed", "a.csv", "-o", out)
 
 
 @pytest.mark.parametrize("command", [command for command in WRITING.values() if not command[-1].endswith("parquet")])

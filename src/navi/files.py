@@ -48,7 +48,7 @@ _AT_WORKING_FOLDER, _EXCHANGE = -100, 2  # what Linux calls AT_FDCWD and RENAME_
 
 
 @contextmanager
-def write_file(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
+def write_file(target: Path) -> Iterator[Path]:
     """Give a path of the target's name to write to, and put the file in its place when the block ends well."""
     if is_remote(target):
         with scratch_folder() as folder:
@@ -58,8 +58,7 @@ def write_file(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
     with _writing(target) as aside:
         yield aside / target.name
         sync(aside / target.name)
-        if overwrite or not _link(aside / target.name, target):
-            (aside / target.name).replace(target)
+        (aside / target.name).replace(target)
         sync(target.parent)
 
 
@@ -290,7 +289,10 @@ def lock(target: Path, *, inside: bool = False) -> Iterator[None]:
         return
     file = target / LOCK_FILE if inside else target.with_name(f"{LOCK_FILE}-{target.name}")
     while True:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(target)) from error
         owner = os.read(descriptor, 300).decode(errors="replace")
         if not _hold(descriptor, owner):
             os.close(descriptor)
@@ -416,17 +418,6 @@ def _is_at(descriptor: int, path: Path) -> bool:
     with suppress(OSError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False
-
-
-def _link(file: Path, target: Path) -> bool:
-    """Give a file a second name that nothing has yet; false where a file system has no second names."""
-    try:
-        os.link(file, target)
-    except OSError:
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
-        return False
-    return True
 
 
 def _rename(folder: Path, target: Path) -> None:

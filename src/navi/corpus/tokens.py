@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Lists = tuple[NDArray[np.int64], NDArray[np.int32]]
 """The length of each list, and all lists laid out flat."""
-MAX_WORDS = 200_000
-"""Words remembered; at some 150 bytes each that bounds a process's memory."""
+MAX_WORDS = 1 << 15
+"""Words remembered, at some 150 bytes each: a process has them after some ten thousand rows, and grows no further."""
 SEPARATOR = "|"
 """Sign between words that go to the tokenizer as one text."""
 WORDS_A_TEXT = 500

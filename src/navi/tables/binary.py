@@ -17,8 +17,6 @@ from navi.tables.textreader import ByteStream
 _BATCH_ROWS = 8192
 _ARROW_MAGIC = b"ARROW1"
 _ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)
-_MAX_ROWS_PER_BYTE = 100_000
-"""Rows that a file may claim for each of its bytes; values that repeat take hardly any."""
 
 
 def read_parquet(stream: ByteStream, config: ReadConfig, report: ReadReport, kept: Batches | None) -> Iterator[Chunk]:
@@ -28,9 +26,7 @@ def read_parquet(stream: ByteStream, config: ReadConfig, report: ReadReport, kep
             file = pq.ParquetFile(binary)
         except _ERRORS as error:
             raise TableError(f"Cannot read {stream.path} as Parquet: {_first_line(error)}.") from error
-        if file.metadata.num_rows > _MAX_ROWS_PER_BYTE * binary.size():
-            claim = f"{binary.size():,} bytes that claim to hold {file.metadata.num_rows:,} rows"
-            raise TableError(f"Cannot read {stream.path}: {claim}.")
+        report.check_rows(file.metadata.num_rows)
 
         def read(names: list[str] | None) -> Iterator[pa.RecordBatch | Lost]:
             for group in range(file.num_row_groups):

@@ -108,7 +108,7 @@ def make_chunks(
         cell_row_C, cell_header_C = cell_row_C[present_C], cell_header_C[present_C]
     filled_R = np.zeros(len(row_number_R), dtype=bool)
     filled_R[cell_row_C] = True
-    report.read += int(filled_R.sum())
+    report.count_rows(int(filled_R.sum()))
     for number in row_number_R[~filled_R].tolist():
         report.drop(EMPTY_ROW, number)
     if not filled_R.any():

@@ -48,6 +48,9 @@ MAX_COLUMNS = 1 << 16
 MAX_CONTENT, MAX_RATIO = 1 << 28, 500
 """Bytes that any file may become when it is decompressed, and how many times its own size a larger one may."""
 
+MAX_ROWS, MAX_ROWS_PER_BYTE = 1 << 22, 16
+"""Rows, and lines, that any file may have, and how many for each of its bytes a larger one may."""
+
 HEADER_ROWS = 50
 """First rows among which the header is sought."""
 
@@ -111,6 +114,8 @@ class ReadReport:
     """The source as places name it."""
     strict: bool = field(default=False, compare=False)
     """Whether the first loss is an error."""
+    max_rows: int | None = field(default=None, compare=False)
+    """Rows and lines that the source may have; None for any number."""
 
     @property
     def kept(self) -> int:
@@ -123,9 +128,22 @@ class ReadReport:
         dropped = [f"{reason} ({count:,})" for reason, count in self.dropped.items()]
         return f"{self.source}: {', '.join([*self.notes, *dropped]) or 'it has a header and no rows'}"
 
+    def count_rows(self, num_rows: int) -> None:
+        """Enter rows as met."""
+        self.read += num_rows
+        self.check_rows(self.read)
+
+    def check_rows(self, number: int) -> None:
+        """Refuse a source that has so many rows or lines that no table of its size in bytes has them."""
+        if self.max_rows is not None and number > self.max_rows:
+            raise TableError(
+                f"Cannot read {self.source}: it has more than {self.max_rows:,} rows or lines, far more than a table "
+                "of its size. If you trust it, write it again without compression."
+            )
+
     def drop(self, reason: str, line: int, detail: str = "", num_rows: int = 1) -> None:
         """Enter a row, or several from this line on, as met and lost."""
-        self.read += num_rows
+        self.count_rows(num_rows)
         self.dropped[reason] += num_rows
         self._list(reason, f"{self.source}:{line}", detail)
 

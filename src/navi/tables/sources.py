@@ -26,6 +26,8 @@ from navi.tables.readreport import (
     MAX_COLUMNS,
     MAX_CONTENT,
     MAX_RATIO,
+    MAX_ROWS,
+    MAX_ROWS_PER_BYTE,
     MISLABELLED,
     ReadConfig,
     ReadReport,
@@ -240,7 +242,8 @@ def read_chunks(
     size = 0
     with local_file(source.path) as copy:
         source = replace(source, path=copy)
-        most = max(MAX_CONTENT, MAX_RATIO * copy.stat().st_size) if copy.exists() else MAX_CONTENT
+        file_size = copy.stat().st_size if copy.exists() else 0
+        most, report.max_rows = max(MAX_CONTENT, MAX_RATIO * file_size), max(MAX_ROWS, MAX_ROWS_PER_BYTE * file_size)
         for chunk in _read_file(source, report, config, batches):
             size += chunk.cell_value.nbytes
             headers.update(chunk.headers)

@@ -211,6 +211,7 @@ class TextReader:
             if codec.name.startswith("utf-16"):
                 text = self._realign(text, line)
             line += text.count("\n")
+            self._report.check_rows(line)
             if begin:
                 text = text.removeprefix("\ufeff")
             if text:

@@ -114,7 +114,8 @@ def embed_files(
         reports = {source.name: ReadReport() for source in found.sources}
         make_lines = LineMaker(navi, kind, config)
         blocks = encode_files(navi, found.sources, FILE_ROWS[kind], reports, make_lines.survey)
-        with write_file(out, overwrite=overwrite) as aside:
+        with lock(out), write_file(out) as aside:
+            check_target(out, overwrite=overwrite)  # another process may have written it meanwhile
             num_vectors = write_vectors(aside, blocks, make_lines, progress)
             if not num_vectors:
                 raise TableError(f"No table in {', '.join(map(str, paths))} has any row.")

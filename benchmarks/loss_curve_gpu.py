@@ -32,7 +32,7 @@ SETTINGS = {
 
 def train(corpus: str, options: argparse.Namespace, settings: dict[str, object]) -> tuple[np.ndarray, float]:
     """Return the loss of each step, and the median rows/s of the later half of the run."""
-    fixed = {"epochs": 1000, "max_steps": options.steps, "log_every": 1, "validate_rows": 0, "curves": False}
+    fixed = {"epochs": 1000, "max_steps": options.steps, "log_every": 1, "validate_rows": 0}
     changes = {"training": {**fixed, "workers": 6, **settings}, "model": {"dropout": options.dropout}}
     changes |= {"backbone": options.backbone} if options.backbone else {}
     config = PretrainConfig.from_dict(changes, base=make_preset(options.preset))

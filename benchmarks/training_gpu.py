@@ -65,9 +65,9 @@ def measure(shape: str, rows: int, preset: str, peak: float, *, graphs: bool, wo
     sampler = SamplerConfig(rows_per_batch=rows, tables_per_batch=min(16, max(4, rows // 16)))
     plan = plan_epoch(np.arange(ARRAYS.num_rows), ARRAYS.row_table, sampler, seed=0, epoch=0)
     plan = (plan * (1 + (WARM_UP + STEPS) // len(plan)))[: WARM_UP + STEPS]
-    stepper.prepare_graphs([[part] for part in plan])
+    stepper.prepare_graphs(plan)
     begun, num_rows, num_tokens, waited = time.perf_counter(), 0, 0, 0.0
-    steps = prefetch(plan, lambda part: stepper.build([part], 0, None), workers=workers, ahead=2 * workers)
+    steps = prefetch(plan, lambda part: stepper.build(part, 0, None), workers=workers, ahead=2 * workers)
     mark = time.perf_counter()
     for number, made in enumerate(steps):
         waited += time.perf_counter() - mark
@@ -98,7 +98,7 @@ def measure_parts(shape: str, rows: int, preset: str) -> None:
     part = plan_epoch(np.arange(ARRAYS.num_rows), ARRAYS.row_table, sampler, seed=0, epoch=0)[0]
     begun = time.perf_counter()
     for _ in range(5):
-        made = stepper.build([part], 0, None)
+        made = stepper.build(part, 0, None)
     loader = (time.perf_counter() - begun) / 5
     batch, model = made.batches[0].to("cuda"), stepper.model.train()
 

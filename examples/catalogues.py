@@ -58,7 +58,6 @@ def make_model() -> Path:
                 "epochs": 10,
                 "new_learning_rate": 1e-3,
                 "validate_rows": 40,
-                "curves": False,
             },
         }
         navi.pretrain(make_corpus(), folder, PretrainConfig.from_dict(settings), resume=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from navi.training.signals import Stopped, stop_on_signals
+from navi.training.processes import Stopped, stop_on_signals
 
 SECONDS = 5.0
 """How long an answer may take, on a processor of its own."""
@@ -81,9 +81,7 @@ def test_each_stage_answers_a_signal_and_says_how_to_go_on(
     endless, said = STAGES[stage]
     number = signal.SIGINT if stage == "a step" else signal.SIGTERM
     settings = tmp_path / "navi.toml"
-    settings.write_text(
-        "[training]\nmax_steps = 2\nworkers = 0\ncurves = false\nvalidate_rows = 8\n[views]\ncolumns_per_step = 4\n"
-    )
+    settings.write_text("[training]\nmax_steps = 2\nworkers = 0\nvalidate_rows = 8\n[views]\ncolumns_per_step = 4\n")
     errors, source = tmp_path / "errors", toy_tables if stage == "making the corpus" else toy_corpus.path
     command = ("pretrain", source, "-o", tmp_path / "model", "--config", settings)
     process = start_command(*command, endless=endless, errors=errors)

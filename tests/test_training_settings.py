@@ -36,7 +36,7 @@ def write_toml(tmp_path: Path, tiny_backbone: Path) -> Callable[[str], Path]:
     """A writer of settings files under which a run takes a second."""
 
     def write(text: str = "") -> Path:
-        fast = "[sampler]\nrows_per_batch = 16\n[training]\nmax_steps = 2\nworkers = 0\ncurves = false\n{}"
+        fast = "[sampler]\nrows_per_batch = 16\n[training]\nmax_steps = 2\nworkers = 0\n{}"
         (tmp_path / "navi.toml").write_text(fast.format(text))
         return tmp_path / "navi.toml"
 
@@ -97,7 +97,7 @@ def test_an_optional_setting_can_be_switched_off():
     [
         ({"backbone": 3}, "backbone must be text, got 3"),
         ({"training": 3}, "training is a section of settings, got 3"),
-        ({"training": {"curves": 1}}, "training.curves must be true or false, got 1"),
+        ({"training": {"keep_values": 1}}, "training.keep_values must be true or false, got 1"),
         ({"training": {"clip_norm": "high"}}, "training.clip_norm must be a number, got 'high'"),
         ({"training": {"clip_norm": True}}, "training.clip_norm must be a number, got True"),
         ({"training": {"max_steps": 1.5}}, "training.max_steps must be a whole number or none, got 1.5"),
@@ -118,7 +118,6 @@ def test_a_wrong_setting_is_refused_with_what_is_expected(settings, message):
     [
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"max_steps": 0}, "max_steps must be at least 1, got 0"),
-        ({"accumulation": 0}, "accumulation must be at least 1"),
         ({"workers": -1}, "workers must be at least 0, got -1"),
         ({"learning_rate": 0.0}, "learning_rate must be positive, got 0.0"),
         ({"checkpoint_minutes": -1.0}, "checkpoint_minutes must be positive"),
@@ -141,7 +140,7 @@ def test_flags_go_over_the_file_the_file_over_the_preset(toy_corpus, write_toml,
     training = record["config"]["training"]
     assert (training["seed"], training["epochs"], training["learning_rate"]) == (5, 3, 3e-5)
     assert record["config"]["alignment"]["weight"] == 0.0
-    sampler = {"rows_per_batch": 16, "tables_per_batch": 4, "tokens_per_batch": None, "max_table_rows": None}
+    sampler = {"rows_per_batch": 16, "tables_per_batch": 4, "max_table_rows": None}
     assert record["config"]["sampler"] == sampler
     assert record["config"]["backbone"] == str(toy_corpus.config.backbone)
     assert record["num_steps"] == 2

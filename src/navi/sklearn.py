@@ -33,7 +33,7 @@ Vectors = NDArray[np.float32]
 NUMBERS = ("embed", "passthrough")
 SMALL_RUN: dict[str, Any] = {
     "sampler": {"rows_per_batch": 32, "tables_per_batch": 1},
-    "training": {"epochs": 2, "max_steps": 200, "validate_rows": 0, "sample_rows": 0, "curves": False},
+    "training": {"epochs": 2, "max_steps": 200, "validate_rows": 0},
 }
 """What pretraining on a frame of its own sets otherwise than `navi pretrain`."""
 

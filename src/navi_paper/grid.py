@@ -58,6 +58,8 @@ VERSIONS = ("navi-tables", "torch", "transformers", "tokenizers", "numpy", "scik
 """Packages whose versions stand beside each figure."""
 NAVI_PRESETS = {"navi": "default", "navi-paper": "paper"}
 """The whole models by name, and the preset of each."""
+FORMER_SETTINGS = {"sampler.tokens_per_batch": None, "training.accumulation": 1, "training.sample_rows": 0}
+"""Settings that runs had once: with them, what stands for a model's settings is what it was, and its figures count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -409,7 +411,7 @@ class Grid:
         if training is None and spec.preset is None:
             training = describe_baseline(spec.folder, corpus, config)
         elif training is None:
-            training = RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint).describe()
+            training = RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint).describe() | FORMER_SETTINGS
         parts = [self.data.gold.fingerprint, asdict(self.data.config), training]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -42,7 +42,7 @@ def make_quick(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("navi.backbones._find_minilm", lambda: tiny_backbone)
     monkeypatch.setattr("navi.backbones.BASE_FOLDER", tiny_backbone)
-    for name, value in {"curves": False, "validate_rows": 16, "workers": 0}.items():
+    for name, value in {"validate_rows": 16, "workers": 0}.items():
         monkeypatch.setitem(TrainingConfig.__init__.__kwdefaults__, name, value)
     monkeypatch.setenv("COLUMNS", load_script().WIDTH)
 

@@ -115,7 +115,7 @@ def workshop(
     shutil.copytree(tiny_backbone, folder / "backbone")
     lines = [f"film {n},{1990 + n % 9},{'' if n % 5 == 0 else 'drama'}" for n in range(30)]
     (folder / "gaps.csv").write_text("\n".join(["title,year,genre", *lines, ""]))
-    training = "checkpoint_steps = 1\nvalidate_rows = 4\ncurves = false\nworkers = 0"
+    training = "checkpoint_steps = 1\nvalidate_rows = 4\nworkers = 0"
     (folder / "fast.toml").write_text(f"[training]\n{training}\n[sampler]\nrows_per_batch = 8\n")
     (folder / "mapping.json").write_text('{"headers": {"title": "name"}, "tables": {"films0": {"title": "film"}}}')
     table = ReportTable("caption", ["name", "value"], [["a", 1.0], ["b", None]])

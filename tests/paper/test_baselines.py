@@ -21,7 +21,7 @@ from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.errors import ConfigError, ModelError, TrainingError
 from navi.model.attention import Boundaries, Packing
 from navi.training import PretrainConfig
-from navi.training.plan import RunPlan
+from navi.training.trainer import RunPlan
 from navi_paper.baselines import BASELINES, Baseline, load_baseline, train_baseline, training
 from navi_paper.baselines.cm2 import LOG_SCALE, NumberReader
 from navi_paper.baselines.haetae import Haetae
@@ -359,7 +359,7 @@ def test_a_run_takes_the_rows_and_steps_that_navi_takes(toy_corpus, make_config,
         Bert, "make_batch", lambda self, arrays, rows, **keys: made.append(rows) or build(self, arrays, rows, **keys)
     )
     train_baseline("bert", toy_corpus, tmp_path / "bert", config)
-    expected = [rows for epoch, first in ((0, 0), (1, plan.epoch_ends[0])) for [rows] in plan.list_steps(epoch, first)]
+    expected = [rows for epoch, first in ((0, 0), (1, plan.epoch_steps)) for rows in plan.list_steps(epoch, first)]
     assert [rows.tolist() for rows in made] == [rows.tolist() for rows in expected]
 
 
@@ -418,7 +418,7 @@ def test_epochs_end_when_the_validation_loss_no_longer_falls(
     monkeypatch.setattr(run.baseline, "compute_loss", lambda batch: _follow(run.baseline, losses))
     run.finish()
     assert run.losses == [3.0, 2.0, 2.5, 2.25], "one more epoch, at a falling rate"
-    assert run.step == run.plan.epoch_ends[3]
+    assert run.step == 4 * run.plan.epoch_steps
 
 
 def _follow(baseline, losses):

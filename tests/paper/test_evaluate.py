@@ -40,7 +40,7 @@ def settings(tiny_backbone):
         {
             "backbone": str(tiny_backbone),
             "sampler": {"rows_per_batch": 16, "tables_per_batch": 2},
-            "training": {"max_steps": 2, "validate_rows": 0, "workers": 0, "curves": False},
+            "training": {"max_steps": 2, "validate_rows": 0, "workers": 0},
         }
     )
 

@@ -25,8 +25,6 @@ from navi.batches.layout import (
 from navi.batches.sampler import (
     SamplerConfig,
     choose_capacities,
-    cut_rows,
-    join_rows,
     measure_capacity,
     plan_epoch,
     prefetch,
@@ -54,9 +52,7 @@ __all__ = [
     "SpecialTokens",
     "Targets",
     "choose_capacities",
-    "cut_rows",
     "is_worth_moving",
-    "join_rows",
     "measure_capacity",
     "pack_texts",
     "plan_epoch",

@@ -120,11 +120,6 @@ class Layout(Sequences):
     token_unit: Tensor  # (T,) unit of each token
     token_span: Tensor  # (T,) 2s for the header of segment s, 2s + 1 for its value, 2S for everything else
 
-    @property
-    def token_segment(self) -> Tensor:
-        """(T,) segment of each token; -1 for [CLS] and filling."""
-        return self.spread(count_up(len(self.segment_id), self.rows), -1)
-
     def spread(self, of_S: Tensor, other: int) -> Tensor:
         """Return what each token's segment has, `other` for tokens of no segment: (T,)."""
         return _spread(of_S, other, self.token_unit, len(self.rows), len(self.starts) - 1 - len(self.rows))

@@ -34,8 +34,6 @@ class SamplerConfig:
     """Rows of a step (the paper: 32)."""
     tables_per_batch: int = 16
     """Tables that a step draws from; each gives about rows_per_batch / tables_per_batch rows."""
-    tokens_per_batch: int | None = None
-    """Close a batch before it holds more tokens than this, one row alone excepted; None for no such limit."""
     max_table_rows: int | None = None
     """Rows that a table gives to an epoch, at most, others in each epoch; None for all."""
 
@@ -45,9 +43,8 @@ class SamplerConfig:
                 "rows_per_batch and tables_per_batch must be at least 1, "
                 f"got {self.rows_per_batch} and {self.tables_per_batch}."
             )
-        for name in ("tokens_per_batch", "max_table_rows"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1 or None, got {value}.")
+        if self.max_table_rows is not None and self.max_table_rows < 1:
+            raise ConfigError(f"max_table_rows must be at least 1 or None, got {self.max_table_rows}.")
 
     @property
     def rows_per_table(self) -> int:
@@ -56,22 +53,14 @@ class SamplerConfig:
 
 
 def plan_epoch(
-    rows: Ints,
-    row_table: NDArray[np.int32],
-    config: SamplerConfig,
-    *,
-    seed: int,
-    epoch: int,
-    row_tokens: Ints | None = None,
+    rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, *, seed: int, epoch: int
 ) -> list[Ints]:
     """Return the rows of each batch of an epoch, every row of `rows` exactly once, or `max_table_rows` of a table.
 
     Each table's rows are shuffled and cut into nearly equal strata; stratum i of n gets a random place in the i-th
-    n-th of the epoch, so that large and small tables alike are spread over all of it. `row_table` and `row_tokens`
-    are those of the whole corpus, `rows` the ones to visit.
+    n-th of the epoch, so that large and small tables alike are spread over all of it. `row_table` is that of the whole
+    corpus, `rows` the ones to visit. Every epoch has as many batches.
     """
-    if config.tokens_per_batch is not None and row_tokens is None:
-        raise ConfigError("tokens_per_batch needs the tokens of each row.")
     if len(rows) == 0:
         return []
     key = make_key(seed, epoch)
@@ -87,35 +76,8 @@ def plan_epoch(
         strata.extend(np.array_split(members, count))
         places.append((np.arange(count) + uniform(fold(table_key, np.arange(count) + len(members)))) / count)
     order = np.argsort(np.concatenate(places), kind="stable")
-    return _group([strata[i] for i in order], config, row_tokens)
-
-
-def _group(strata: list[Ints], config: SamplerConfig, row_tokens: Ints | None) -> list[Ints]:
-    """Put as many strata into a batch as it has tables, as long as they keep to the limit of tokens."""
-    limit, most = config.tokens_per_batch, config.tables_per_batch
-    if limit is None or row_tokens is None:
-        return [np.concatenate(strata[first : first + most]) for first in range(0, len(strata), most)]
-    pieces = [piece for stratum in strata for piece in cut_rows(stratum, row_tokens, limit)]
-    return join_rows(pieces, row_tokens, limit, most)
-
-
-def cut_rows(rows: Ints, row_tokens: Ints, max_tokens: int) -> list[Ints]:
-    """Cut rows into neighbours of no more than so many tokens together; a longer row stands alone."""
-    return join_rows(np.split(rows, len(rows)), row_tokens, max_tokens)
-
-
-def join_rows(pieces: Sequence[Ints], row_tokens: Ints, max_tokens: int, most: int | None = None) -> list[Ints]:
-    """Join neighbouring pieces while they hold no more than `max_tokens` tokens, and are no more than `most`."""
-    groups: list[list[Ints]] = []
-    left = 0
-    for piece in pieces:
-        num_tokens = int(row_tokens[piece].sum())
-        if not groups or num_tokens > left or len(groups[-1]) == most:
-            groups.append([])
-            left = max_tokens
-        groups[-1].append(piece)
-        left -= num_tokens
-    return [np.concatenate(group) for group in groups]
+    most = config.tables_per_batch
+    return [np.concatenate([strata[i] for i in order[first : first + most]]) for first in range(0, len(order), most)]
 
 
 def prefetch(

@@ -147,7 +147,7 @@ def pretrain(
 @contextmanager
 def stop_before_training() -> Iterator[None]:
     """Say how to go on where a signal comes before training listens itself: while the corpus is made, or loaded."""
-    from navi.training.signals import Stopped, stop_on_signals
+    from navi.training.processes import Stopped, stop_on_signals
 
     with stop_on_signals():
         try:

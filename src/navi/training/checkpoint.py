@@ -23,23 +23,14 @@ from navi.training.config import PretrainConfig
 
 CHECKPOINTS, RECORD_FILE = "checkpoints", "pretrain.json"
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
-METRICS_FILE, SAMPLES_FILE, EVENTS_FOLDER = "metrics.jsonl", "samples.txt", "events"
-APPENDED = (METRICS_FILE, SAMPLES_FILE, EVENTS_FOLDER)
-"""What a run adds to while it goes."""
-EXPORTED = (
-    "config.json",
-    "tokenizer.json",
-    "README.md",
-    "headers.arrow",
-    "values.arrow",
-    "columns.arrow",
-    "curves.png",
-)
+METRICS_FILE = "metrics.jsonl"
+"""What a run adds lines to while it goes."""
+EXPORTED = ("config.json", "tokenizer.json", "README.md", "headers.arrow", "values.arrow", "columns.arrow")
 """What stands beside the weights of a finished run."""
-FORMAT = 3
+FORMAT = 4
 """Version of the files of a checkpoint; one of another version is refused."""
 HARMLESS = frozenset(
-    ["workers", "checkpoint_steps", "checkpoint_minutes", "keep_checkpoints", "keep_values", "max_bad_steps", "curves"]
+    ["workers", "checkpoint_steps", "checkpoint_minutes", "keep_checkpoints", "keep_values", "max_bad_steps"]
 )
 """Settings of `TrainingConfig` that change no result and may differ when a run is resumed."""
 _DELETE, _START_AGAIN = "Delete it to go on from the one before.", "Start again (--overwrite)."
@@ -72,8 +63,8 @@ class RunState:
     """What the steps since the last line of metrics add up to."""
     seconds: float = 0.0
     """Time spent on the steps done."""
-    sizes: dict[str, int] = field(default_factory=dict)
-    """Bytes of each file that the run appends to."""
+    logged: int = 0
+    """Bytes of metrics.jsonl."""
     notes: list[str] = field(default_factory=list)
     """What a user should know of the run up to now."""
 
@@ -214,7 +205,7 @@ def open_folder(out: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
     if not checkpoints and not finished and not was_locked(out):
         # Some files of others might have names that a run writes to.
         names = {path.name for path in out.iterdir() if not path.name.startswith(ASIDE)}
-        if others := sorted(names - {CHECKPOINTS, "curves.png", *APPENDED}):
+        if others := sorted(names - {CHECKPOINTS, METRICS_FILE}):
             raise ConfigError(
                 f"{out} holds files that are not a run's, {others[0]} among them. Give a new or an empty directory."
             )
@@ -226,11 +217,8 @@ def open_folder(out: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
     with lock(out, inside=True):
         if not resume:
             remove_checkpoints(out)
-            for name in (RECORD_FILE, WEIGHTS, *EXPORTED, *APPENDED):
-                if (out / name).is_dir():
-                    shutil.rmtree(out / name)
-                else:
-                    (out / name).unlink(missing_ok=True)
+            for name in (RECORD_FILE, WEIGHTS, *EXPORTED, METRICS_FILE):
+                (out / name).unlink(missing_ok=True)
         yield
 
 

@@ -76,8 +76,6 @@ class TrainingConfig:
     """Share of the steps in which the learning rate rises; it falls in a straight line after them."""
     clip_norm: float = 1.0
     """Gradients are scaled down to this norm."""
-    accumulation: int = 1
-    """Batches of the sampler that make one step."""
     seed: int = 0
     """Decides everything random: order, masks, dropout, cold parameters."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -90,26 +88,22 @@ class TrainingConfig:
     checkpoint_steps: int | None = None
     """Save a checkpoint each time this many steps are done; None for no such rhythm."""
     checkpoint_minutes: float | None = 2.0
-    """Save a checkpoint each time this many minutes have passed; None for no such rhythm."""
+    """Save a checkpoint each time this many minutes have passed; None for no such rhythm. With neither rhythm there are
+    none but that of a run that is stopped."""
     keep_checkpoints: int = 2
     """How many checkpoints are kept, the newest, while the run lasts; a finished run needs none."""
     validate_rows: int = 2000
     """Validation rows looked at before the first step and after each epoch, at most; 0 for no validation."""
-    sample_rows: int = 4
-    """Validation rows whose guesses are written to samples.txt at each validation."""
     keep_values: bool = True
-    """Write values of the tables into the model directory: samples, the lists of frequent ones, profiles of columns."""
+    """Write values of the tables into the model directory: the lists of frequent ones, and profiles of columns."""
     max_bad_steps: int = 10
     """Stop when the loss was not finite this many steps in a row."""
     log_every: int = 10
     """Steps between two lines of metrics.jsonl."""
-    curves: bool = True
-    """Draw learning curves and write TensorBoard events, where the packages for them are installed."""
 
     def __post_init__(self) -> None:
-        _check_least(self, 1, "epochs", "max_steps", "accumulation", "checkpoint_steps", "keep_checkpoints")
-        _check_least(self, 1, "max_bad_steps", "log_every")
-        _check_least(self, 0, "weight_decay", "workers", "validate_rows", "sample_rows")
+        _check_least(self, 1, "epochs", "max_steps", "checkpoint_steps", "keep_checkpoints", "max_bad_steps", "log_every")
+        _check_least(self, 0, "weight_decay", "workers", "validate_rows")
         for name in ("learning_rate", "new_learning_rate", "clip_norm", "checkpoint_minutes", "minutes"):
             value = getattr(self, name)
             if value is not None and value <= 0:

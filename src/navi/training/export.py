@@ -17,7 +17,7 @@ from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_licence
 from navi.errors import ConfigError, ModelError
 from navi.files import digest_file, read_json, sync, write_json
 from navi.settings import construct
-from navi.training.checkpoint import RECORD_FILE, SAMPLES_FILE, save_weights
+from navi.training.checkpoint import RECORD_FILE, save_weights
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -161,7 +161,6 @@ def export_run(model: NaviModel, special: SpecialTokens, corpus: Corpus, result:
     domain, columns = survey_domain(corpus), survey_columns(model, special, corpus)
     if not result.config["training"]["keep_values"]:
         domain, columns = replace(domain, values=domain.values.slice(0, 0)), forget_values(columns)
-        (folder / SAMPLES_FILE).unlink(missing_ok=True)
     domain.save(folder)
     columns.save(folder)
     (folder / CARD_FILE).write_text(make_card(result), encoding="utf-8")

@@ -1,8 +1,7 @@
-"""What a run writes down while it goes: lines of metrics, TensorBoard events, samples, curves; and how fast it goes."""
+"""What a run writes down while it goes, and how fast it goes."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import os
@@ -14,13 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from navi.errors import TrainingError, escape_controls
+from navi.errors import TrainingError
 from navi.files import sync
-from navi.training.checkpoint import EVENTS_FOLDER, METRICS_FILE, SAMPLES_FILE, RunState
+from navi.training.checkpoint import METRICS_FILE, RunState
 from navi.training.processes import Processes
 from navi.training.step import MEANS, SUMS, StepBatches, make_sums
-
-CURVES_FILE = "curves.png"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,27 +103,16 @@ class SkippedSteps:
 
 
 class MetricsLog:
-    """The lines of metrics.jsonl, and the same as TensorBoard events where tensorboard is installed."""
+    """The lines of metrics.jsonl."""
 
-    def __init__(self, folder: Path, *, events: bool = True) -> None:
-        self.folder, self.file = folder, folder / METRICS_FILE
-        self.events = events and importlib.util.find_spec("tensorboard") is not None
-        self._writer: Any = None
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / METRICS_FILE
 
     def write(self, kind: str, step: int, line: dict[str, Any]) -> None:
         """Write one line; `kind` is `train` or `validation`. JSON has no NaN: what is not a number becomes null."""
         bare = {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in line.items()}
         with self.file.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step} | bare) + "\n")
-        if not self.events:
-            return
-        if self._writer is None:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._writer = SummaryWriter(str(self.folder / EVENTS_FOLDER), purge_step=step)
-        for name, value in line.items():
-            if isinstance(value, int | float):
-                self._writer.add_scalar(f"{kind}/{name}", value, step)
 
     def read(self, kind: str) -> list[dict[str, Any]]:
         """Return the lines of a kind, oldest first."""
@@ -136,11 +122,6 @@ class MetricsLog:
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise TrainingError(f"{self.file} is damaged: {error}. Remove the line that is no JSON object.") from error
 
-    def close(self) -> None:
-        """Close the events file."""
-        if self._writer is not None:
-            self._writer.close()
-
 
 class TrainingLog:
     """All that a run counts and writes down, from a state on; `save` puts the counts into the state again.
@@ -149,19 +130,18 @@ class TrainingLog:
     the others count alike.
     """
 
-    def __init__(self, out: Path, processes: Processes, state: RunState, *, curves: bool = True) -> None:
-        self._out, self._writes, self._curves = out, processes.is_main, curves
-        self.metrics = MetricsLog(out, events=curves)
+    def __init__(self, out: Path, processes: Processes, state: RunState) -> None:
+        self._writes = processes.is_main
+        self.metrics = MetricsLog(out)
         self.throughput = Throughput(state.seconds, processes.count)
         self.skipped = SkippedSteps(processes.device, state.skipped, state.bad_run)
         self.latest: dict[str, Any] = {}
         self._sums = make_sums(len(SUMS) + 1, processes.device)
         if state.window:
             self._sums += torch.tensor(state.window, dtype=self._sums.dtype, device=self._sums.device)
-        for name in (METRICS_FILE, SAMPLES_FILE) if self._writes else ():
-            # What was written after the checkpoint will be written again.
-            if (out / name).exists():
-                os.truncate(out / name, min((out / name).stat().st_size, state.sizes.get(name, 0)))
+        file = self.metrics.file
+        if self._writes and file.exists():  # what was written after the checkpoint will be written again
+            os.truncate(file, min(file.stat().st_size, state.logged))
 
     def add(self, made: StepBatches, sums: Tensor, finite: Tensor) -> None:
         """Count a step; one that was skipped has no part in the sums."""
@@ -186,32 +166,14 @@ class TrainingLog:
         if self._writes:
             self.metrics.write("train", step, self.latest)
 
-    def write_validation(self, step: int, entries: dict[str, Any], samples: str) -> None:
-        """Write the line of a validation and the samples of it, and draw the curves again; for the main process."""
-        self.metrics.write("validation", step, entries)
-        if samples:
-            with (self._out / SAMPLES_FILE).open("a", encoding="utf-8") as file:
-                file.write(escape_controls(f"step {step}\n{samples}\n"))
-        self.draw()
-
-    def draw(self) -> None:
-        """Draw the learning curves up to now, where that is wanted and can be done."""
-        if self._curves and can_draw() and self.metrics.read("train"):
-            draw_curves(self.metrics, self._out / CURVES_FILE)
-
-    def can_show_all(self) -> bool:
-        """Return whether curves and events are not wanted, or the packages for both are there."""
-        return not self._curves or (can_draw() and self.metrics.events)
-
     def save(self, state: RunState) -> None:
-        """Put into a state all that is counted here; what it knows of files is then safe on the disk."""
+        """Put into a state all that is counted here; the lines it knows of are then safe on the disk."""
         state.window = self._sums.tolist()
         state.skipped, state.bad_run = self.skipped.fetch()
         state.seconds = self.throughput.seconds
-        files = [self._out / name for name in (METRICS_FILE, SAMPLES_FILE) if (self._out / name).exists()]
-        for file in files:
-            sync(file)
-        state.sizes = {file.name: file.stat().st_size for file in files}
+        if self.metrics.file.exists():
+            sync(self.metrics.file)
+            state.logged = self.metrics.file.stat().st_size
 
     def _summarize(self) -> dict[str, float | None]:
         """Return means over the steps, accuracies over the targets, and counts; None where there was nothing."""
@@ -229,35 +191,3 @@ class TrainingLog:
             "rows": int(found["rows"]),
             "tokens": int(found["tokens"]),
         }
-
-
-def can_draw() -> bool:
-    """Return whether matplotlib is installed."""
-    return importlib.util.find_spec("matplotlib") is not None
-
-
-def draw_curves(metrics: MetricsLog, file: Path) -> None:
-    """Draw losses and accuracies over the steps: training as lines, validation as dots."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    losses, accuracies = figure.subplots(1, 2)
-    measured = ("header_accuracy_informed", "header_accuracy_blind", "value_accuracy")
-    for axes, title, kind, names, style in (
-        (losses, "loss", "train", MEANS[:-1], "-"),
-        (losses, "loss", "validation", ("masked_loss",), "ko--"),
-        (accuracies, "token accuracy", "train", ("header_accuracy", "value_accuracy"), "-"),
-        (accuracies, "token accuracy", "validation", measured, "o--"),
-    ):
-        lines = metrics.read(kind)
-        for name in names:
-            points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
-            label = f"{name.replace('_accuracy', '').replace('_', ' ')}, {kind}"
-            axes.plot([step for step, _ in points], [value for _, value in points], style, label=label)
-        axes.set(xlabel="step", title=title)
-        axes.grid(visible=True, alpha=0.3)
-        axes.legend(fontsize="small")
-    accuracies.set_ylim(0.0, 1.0)
-    figure.savefig(file, dpi=120)

@@ -18,8 +18,7 @@ from navi.storage import is_remote, show_address
 from navi.training.checkpoint import RECORD_FILE, RunIdentity, list_checkpoints, open_folder
 from navi.training.config import PretrainConfig, make_preset
 from navi.training.export import TrainingResult
-from navi.training.processes import Processes
-from navi.training.signals import Stopped, StopSignals, stop_on_signals
+from navi.training.processes import Processes, Stopped, stop_on_signals
 from navi.training.trainer import Progress, Trainer
 
 if TYPE_CHECKING:
@@ -64,8 +63,14 @@ def pretrain(
         signals = stack.enter_context(stop_on_signals())
         if processes.count > 1:  # several stop where all of them agree
             stack.enter_context(signals.hold())
-        trainer = _set_up(source, folder, settings, processes, signals, progress)
-        trainer.address = address
+        try:
+            trainer = Trainer(source, folder, settings, processes, signals, progress, address)
+        except Stopped as stop:
+            raise TrainingInterrupted(
+                f"Stopped by {stop} before the first step; {folder} is as it was. To go on: the same with resume=True "
+                "(--resume).",
+                stop.number,
+            ) from stop
         trainer.begin(checkpoints[-1] if checkpoints else None, is_last=finish)
         return replace(trainer.finish(), path=address)
 
@@ -73,26 +78,6 @@ def pretrain(
 def choose_preset(device: torch.device) -> str:
     """Return the preset of a machine: a CPU has minutes, not epochs."""
     return "laptop" if device.type == "cpu" else "default"
-
-
-def _set_up(
-    corpus: Corpus,
-    folder: Path,
-    config: PretrainConfig,
-    processes: Processes,
-    signals: StopSignals,
-    progress: Progress | None,
-) -> Trainer:
-    """Return the trainer; nothing is lost if a signal comes before it is there."""
-    try:
-        trainer = Trainer(corpus, folder, config, processes, signals, progress)
-    except Stopped as stop:
-        raise TrainingInterrupted(
-            f"Stopped by {stop} before the first step; {folder} is as it was. To go on: the same with resume=True "
-            "(--resume).",
-            stop.number,
-        ) from stop
-    return trainer
 
 
 def open_corpus(corpus: Corpus | str | Path) -> Corpus:

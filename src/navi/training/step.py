@@ -16,6 +16,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import AdamW
 
@@ -40,8 +41,9 @@ from navi.model import NaviModel, is_new
 from navi.randomness import make_key
 from navi.training.column_views import StepViews
 from navi.training.config import PretrainConfig, TrainingConfig
-from navi.training.plan import Ints, Parts, share_rows, split_rows
 from navi.training.processes import Processes, choose_device
+
+Ints = NDArray[np.int64]
 
 MEANS = ("loss", "masked", "low", "high", "bag_of_words", "views", "keeping", "norm")
 COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens", "steps_with_views")
@@ -59,7 +61,7 @@ WARM_UP = 2
 class StepBatches:
     """The batches of one step, and what is counted of them on the host."""
 
-    parts: Parts
+    parts: list[Ints]
     """The rows of each part that the step is taken in."""
     part_tokens: list[int]
     """Tokens of one copy of the rows of each part."""
@@ -111,36 +113,31 @@ class Stepper:
                 layer.register_full_backward_hook(lambda *_: None)
         self._row_tokens = builder.arrays.count_row_tokens()
 
-    def prepare_graphs(self, steps: Sequence[Parts]) -> None:
-        """Make ready to record steps like these; without it, every batch is made on the host."""
-        whole = [parts[0] for parts in steps if len(parts) == 1]
-        if self._may_record and whole:
-            self.recorder = Recorder(self._learn, self.builder.to(self.device), whole)
+    def prepare_graphs(self, steps: Sequence[Ints]) -> None:
+        """Make ready to record steps of rows like these; without it, every batch is made on the host."""
+        if self._may_record:
+            self.recorder = Recorder(self._learn, self.builder.to(self.device), steps)
 
     def forget_graphs(self) -> None:
         """Give up recorded passes and their memory; from here on batches are made on the host."""
         self.recorder = None
 
-    def build(self, parts: Parts, epoch: int, max_tokens: int | None, step: int = 0) -> StepBatches:
+    def build(self, rows: Ints, epoch: int, max_tokens: int | None, step: int = 0) -> StepBatches:
         """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""
         views, processes, tables = None, self.processes, self.builder.arrays.row_table
         if self.views is not None and self.views.is_due(step):
             views = self.views.draw(step, processes.rank, processes.count)
-        capacity = None
-        beside: Sequence[Ints | None] = parts if processes.count > 1 else [None] * len(parts)
+        parts, beside, capacity = [rows], None, None
         if processes.count > 1:
-            parts = [share_rows(rows, tables, self._row_tokens, processes.count)[processes.rank] for rows in parts]
+            parts, beside = [share_rows(rows, tables, self._row_tokens, processes.count)[processes.rank]], rows
         elif max_tokens is not None:
-            parts = [part for rows in parts for part in split_rows(rows, tables, self._row_tokens, max_tokens)]
-            beside = [None] * len(parts)
-        elif self.recorder is not None and len(parts) == 1:
-            capacity = self.recorder.find_capacity(parts[0])
+            parts = split_rows(rows, tables, self._row_tokens, max_tokens)
+        elif self.recorder is not None:
+            capacity = self.recorder.find_capacity(rows)
         batches = [
-            self.builder.build(rows, epoch=epoch, beside=others)
-            for rows, others in zip(parts, beside, strict=True)
-            if len(rows) and capacity is None
+            self.builder.build(part, epoch=epoch, beside=beside) for part in parts if len(part) and capacity is None
         ]
-        part_tokens = [int(self._row_tokens[rows].sum()) for rows in parts]
+        part_tokens = [int(self._row_tokens[part].sum()) for part in parts]
         return StepBatches(
             parts=parts,
             part_tokens=part_tokens,
@@ -329,6 +326,55 @@ class HalfCopy:
             if whole.grad is None:
                 whole.grad = torch.zeros_like(whole)
         torch._foreach_add_([whole.grad for whole, _ in used], [gradient.float() for _, gradient in used])
+
+
+def share_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, count: int) -> list[Ints]:
+    """Return what each of `count` processes takes of a step: whole tables, of about as many tokens each.
+
+    A table is cut only where there are fewer than processes; a process without a row has none to take.
+    """
+    pieces = _split_by_table(rows, row_table)
+    while len(pieces) < min(count, len(rows)):
+        longest = max(range(len(pieces)), key=lambda place: len(pieces[place]))
+        pieces[longest : longest + 1] = np.array_split(pieces[longest], 2)
+    shares: list[list[Ints]] = [[] for _ in range(count)]
+    taken = [0] * count
+    for piece in sorted(pieces, key=lambda piece: -int(row_tokens[piece].sum())):
+        least = taken.index(min(taken))
+        shares[least].append(piece)
+        taken[least] += int(row_tokens[piece].sum())
+    return [np.concatenate(share) if share else rows[:0] for share in shares]
+
+
+def split_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, max_tokens: int) -> list[Ints]:
+    """Cut a step into parts of at most `max_tokens` tokens, between tables where it can be, else between rows.
+
+    A row longer than that is a part of its own. `row_table` and `row_tokens` are those of the whole corpus.
+    """
+    if row_tokens[rows].sum() <= max_tokens:
+        return [rows]
+    tables = _split_by_table(rows, row_table)
+    fitting = [part for table in tables for part in _join(np.split(table, len(table)), row_tokens, max_tokens)]
+    return _join(fitting, row_tokens, max_tokens)
+
+
+def _join(pieces: Sequence[Ints], row_tokens: Ints, max_tokens: int) -> list[Ints]:
+    """Join neighbouring pieces while they hold no more than `max_tokens` tokens; a larger one stands alone."""
+    groups: list[list[Ints]] = []
+    left = 0
+    for piece in pieces:
+        num_tokens = int(row_tokens[piece].sum())
+        if num_tokens > left or not groups:
+            groups.append([])
+            left = max_tokens
+        groups[-1].append(piece)
+        left -= num_tokens
+    return [np.concatenate(group) for group in groups]
+
+
+def _split_by_table(rows: Ints, row_table: NDArray[np.int32]) -> list[Ints]:
+    by_table = rows[np.argsort(row_table[rows], kind="stable")]
+    return np.split(by_table, np.flatnonzero(np.diff(row_table[by_table])) + 1)
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig, is_new: Callable[[str], bool]) -> AdamW:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, NoReturn, cast
@@ -14,8 +15,9 @@ import torch
 from torch import Tensor
 
 from navi.backbones import check_vocabulary
-from navi.batches import BatchBuilder, SpecialTokens, prefetch
-from navi.errors import MissingExtraError, TrainingError, TrainingInterrupted
+from navi.batches import BatchBuilder, SpecialTokens, plan_epoch, prefetch
+from navi.corpus.arrays import SegmentArrays
+from navi.errors import TrainingError, TrainingInterrupted
 from navi.files import put_folder
 from navi.model import load_backbone
 from navi.randomness import make_key
@@ -33,13 +35,11 @@ from navi.training.checkpoint import (
     writing,
 )
 from navi.training.column_views import StepViews
-from navi.training.config import PretrainConfig
+from navi.training.config import MAX_EPOCHS, PretrainConfig
 from navi.training.export import TrainingResult, export_run
 from navi.training.log import StepReport, TrainingLog
-from navi.training.plan import Parts, RunPlan
-from navi.training.processes import Processes
-from navi.training.signals import Stopped, StopSignals
-from navi.training.step import StepBatches, Stepper, is_out_of_memory, release_memory, scale_rate
+from navi.training.processes import Processes, Stopped, StopSignals
+from navi.training.step import Ints, StepBatches, Stepper, is_out_of_memory, release_memory, scale_rate
 from navi.training.validation import Validation
 
 if TYPE_CHECKING:
@@ -51,6 +51,42 @@ MEASURED_SECONDS, MEASURED_SHARE, MEASURED_STEPS = 10.0, 0.05, 3
 """Seconds, or share of a run's minutes if that is less, and steps, after which it is said what these minutes allow."""
 MAX_NAMED = 20
 """Rows of a table that a message names, at most."""
+
+
+class RunPlan:
+    """Which rows each step of a run takes, epoch after epoch: a pure function of the seed and the step."""
+
+    def __init__(self, arrays: SegmentArrays, rows: Ints, config: PretrainConfig) -> None:
+        if len(rows) == 0:
+            raise TrainingError("There are no training rows. Prepare a corpus with more rows.")
+        training = config.training
+
+        @lru_cache(maxsize=1)
+        def plan(epoch: int) -> list[Ints]:
+            return plan_epoch(rows, arrays.row_table, config.sampler, seed=training.seed, epoch=epoch)
+
+        self._plan = plan
+        self.epoch_steps = len(plan(0))
+        """Steps of an epoch."""
+        whole = self.epoch_steps * (training.epochs or MAX_EPOCHS)
+        self.most_steps = min(whole, training.max_steps or whole)
+        """Steps that epochs and `max_steps` allow."""
+        self.num_steps = self.most_steps
+        """Steps of the run, once fewer are known to be right."""
+
+    @property
+    def boundaries(self) -> list[int]:
+        """The steps done when each validation is due: at the start, after each epoch, at the end."""
+        return [*range(0, self.num_steps, self.epoch_steps), self.num_steps]
+
+    def find_epoch(self, step: int) -> int:
+        """Return the epoch, from 0, that a step, from 0, belongs to."""
+        return step // self.epoch_steps
+
+    def list_steps(self, epoch: int, first: int) -> list[Ints]:
+        """Return the rows of each step of an epoch, from step `first` of the run up to its last."""
+        begin = epoch * self.epoch_steps
+        return self._plan(epoch)[first - begin : self.num_steps - begin]
 
 
 class Trainer:
@@ -68,9 +104,10 @@ class Trainer:
         processes: Processes,
         signals: StopSignals | None = None,
         progress: Progress | None = None,
+        address: Path | None = None,
     ) -> None:
         self.corpus, self.out, self.config, self.processes = corpus, out, config, processes
-        self.address = out
+        self.address = address or out
         """Where the run belongs; in an object store it is put up whenever something is saved."""
         self.signals, self.progress = signals or StopSignals(), progress
         train_rows = corpus.rows_of("train")
@@ -104,7 +141,7 @@ class Trainer:
             self.plan.most_steps = self.state.most_steps or self.plan.most_steps
             self._limit(min(self.state.num_steps or self.plan.most_steps, self.plan.most_steps))
         with writing(self.out):
-            self.log = TrainingLog(self.out, self.processes, self.state, curves=self.config.training.curves)
+            self.log = TrainingLog(self.out, self.processes, self.state)
         self._saved_at = self.log.throughput.seconds
         self._warm: tuple[int, float] | None = None
         self._measure_at = 0.0
@@ -121,7 +158,6 @@ class Trainer:
             result = self._make_result()
             if self.processes.is_main:
                 with writing(self.out):
-                    self.log.draw()
                     export_run(self.stepper.model, self.special, self.corpus, result)
         except Stopped as stop:
             self._leave(stop.number)
@@ -134,15 +170,11 @@ class Trainer:
 
     def _train(self) -> None:
         """Take all steps that are left."""
-        try:
-            while self.state.step < self.plan.num_steps:
-                self._validate()
-                self._stop_if_asked()
-                self._train_epoch()
+        while self.state.step < self.plan.num_steps:
             self._validate()
-        finally:
-            with writing(self.out), self.signals.hold():
-                self.log.metrics.close()
+            self._stop_if_asked()
+            self._train_epoch()
+        self._validate()
         self.processes.wait()
 
     def _train_epoch(self) -> None:
@@ -150,9 +182,9 @@ class Trainer:
         epoch, workers = self.plan.find_epoch(self.state.step), self.config.training.workers
         steps, max_tokens = self.plan.list_steps(epoch, self.state.step), self.state.max_tokens
 
-        def build(numbered: tuple[int, Parts]) -> StepBatches:
-            step, parts = numbered
-            return self.stepper.build(parts, epoch, max_tokens, step)
+        def build(numbered: tuple[int, Ints]) -> StepBatches:
+            step, rows = numbered
+            return self.stepper.build(rows, epoch, max_tokens, step)
 
         ready = prefetch(list(enumerate(steps, self.state.step)), build, workers=workers, ahead=2 * workers + 2)
         with closing(cast("Generator[StepBatches]", ready)):
@@ -172,7 +204,7 @@ class Trainer:
             self._limit_if_measured()
             self._log_if_due(made)
             self._report()
-            if self.state.step not in self.plan.boundaries and self._is_checkpoint_due():
+            if self._is_checkpoint_due():
                 self._save()
         self._stop_if_asked()
         return True
@@ -254,24 +286,20 @@ class Trainer:
             )
 
     def _validate(self) -> None:
-        """Validate where the run stands, if that is due and not yet done; then save."""
+        """Validate where the run stands, if that is due and not yet done."""
         state = self.state
         if state.validations == len(self.plan.boundaries) or self.plan.boundaries[state.validations] != state.step:
             return
         measures = self.validation(self.stepper)
-        samples = ""
-        if measures and self.processes.is_main:
-            if state.validations == 0:
-                measures |= self.validation.measure_majority()
-            samples = self.validation.describe_samples(self.stepper)
+        if measures and state.validations == 0 and self.processes.is_main:
+            measures |= self.validation.measure_majority()
         with self.signals.hold():
             if measures and self.processes.is_main:
                 with writing(self.out):
-                    self.log.write_validation(state.step, {"epoch": state.validations, **measures}, samples)
+                    self.log.metrics.write("validation", state.step, {"epoch": state.validations, **measures})
             if state.validations > 0:
                 self._limit_if_not_lower(measures.get("masked_loss"))
             state.validations += 1
-            self._save()
             self.log.throughput.restart()
 
     def _limit_if_not_lower(self, loss: float | None) -> None:
@@ -280,7 +308,7 @@ class Trainer:
         if self.config.training.epochs is not None or loss is None:
             return
         if state.lowest is not None and loss >= state.lowest and state.step < plan.num_steps:
-            plan.most_steps = state.most_steps = min(plan.most_steps, state.step + plan.epoch_ends[0])
+            plan.most_steps = state.most_steps = min(plan.most_steps, state.step + plan.epoch_steps)
             self._limit(min(plan.num_steps, plan.most_steps))
             epoch = plan.find_epoch(state.step - 1) + 1
             self._report(f"Epoch {epoch} has not lowered the validation loss: one more, at a falling rate.")
@@ -351,7 +379,7 @@ class Trainer:
             StepReport(
                 step=step,
                 num_steps=self.plan.num_steps,
-                epoch=min(self.plan.find_epoch(max(step - 1, 0)) + 1, len(self.plan.epoch_ends)),
+                epoch=self.plan.find_epoch(max(step - 1, 0)) + 1,
                 rows_per_second=throughput.rows_per_second,
                 tokens_per_second=throughput.tokens_per_second,
                 seconds_left=left,
@@ -361,9 +389,6 @@ class Trainer:
         )
 
     def _make_result(self) -> TrainingResult:
-        notes = list(self.state.notes)
-        if not self.log.can_show_all():
-            notes.append(str(MissingExtraError("Learning curves (curves.png and TensorBoard events)", "curves")))
         return TrainingResult(
             path=self.out,
             config=self.config.to_dict(),
@@ -380,7 +405,7 @@ class Trainer:
             device=f"{self.stepper.device.type}, {str(self.stepper.dtype).removeprefix('torch.')}",
             train=(self.log.metrics.read("train") or [{}])[-1],
             validation=self.log.metrics.read("validation"),
-            notes=notes,
+            notes=list(self.state.notes),
         )
 
 

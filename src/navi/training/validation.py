@@ -1,4 +1,4 @@
-"""How well a model fills in held-out rows, always with the same masks; what it has to beat; and how that looks."""
+"""How well a model fills in held-out rows, always with the same masks, and what it has to beat."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.losses import StepSize, compute_losses
 from navi.randomness import fold, make_key, order_keys
 from navi.training.config import PretrainConfig
-from navi.training.step import Stepper, autocast, is_out_of_memory, release_memory
+from navi.training.step import Ints, Stepper, autocast
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
 
 # Shape suffixes: S segments of a batch, M targets, K columns.
 
-Ints = NDArray[np.int64]
 VALIDATION_EPOCH = -1
 """The epoch that validation masks are drawn for: no epoch of training has them."""
 PROBE = MaskingConfig(header_share=0.25, value_share=0.25, token_share=0.0, mask_rate=1.0, random_rate=0.0)
@@ -40,9 +39,6 @@ class Validation:
         self._corpus, self._seed, self._workers = corpus, config.training.seed, config.training.workers
         self.rows = choose_rows(corpus.rows_of("validation"), config.training.validate_rows, self._seed)
         self._rows_per_batch = config.sampler.rows_per_batch
-        # Rows stand table after table, so that even distances show many tables.
-        shown = min(config.training.sample_rows, len(self.rows)) if config.training.keep_values else 0
-        self._samples = self.rows[np.linspace(0, max(len(self.rows) - 1, 0), shown).astype(np.int64)]
         self._builders = {
             name: BatchBuilder(corpus.arrays, special, masking=masking, align=False, seed=self._seed)
             for name, masking in (("training", config.masking), ("informed", INFORMED), ("blind", BLIND))
@@ -70,55 +66,13 @@ class Validation:
         batch = self._builders["informed"].build(self.rows, epoch=VALIDATION_EPOCH)
         return majority_baseline(self._corpus.arrays, train, batch)
 
-    def describe_samples(self, stepper: Stepper) -> str:
-        """Return a few rows as lines of text, one a segment, with the model's guess beside what is hidden from it."""
-        if len(self._samples) == 0:
-            return ""
-        corpus, rows, arrays = self._corpus, self._samples, self._corpus.arrays
-        batch = self._builders["blind"].build(rows, epoch=VALIDATION_EPOCH)
-        remarks = self._describe_guesses(batch, guess_tokens(stepper, batch))
-        lengths, cells = gather_ranges(arrays.row_offsets, rows)
-        segments = iter(enumerate(arrays.row_segments[cells].tolist()))
-        lines: list[str] = []
-        for row, length in zip(rows, lengths, strict=True):
-            lines.append(f"{corpus.tables[arrays.row_table[row]]}, row {corpus.row_number[row]}")
-            for _ in range(length):
-                place, segment = next(segments)
-                header = corpus.headers[int(arrays.segment_header[segment])].as_py()
-                value = corpus.values[int(arrays.segment_value[segment])].as_py()
-                lines.append(f"    {header} : {value}" + remarks.get(place, ""))
-        return "\n".join(lines) + "\n"
-
-    def _describe_guesses(self, batch: Batch, guessed: list[int]) -> dict[int, str]:
-        """Return a remark for each segment of the batch with something masked."""
-        spans: dict[tuple[int, str], list[int]] = {}
-        segments = (batch.rows.token_span[batch.targets.position] // 2).tolist()
-        for segment, token, kind in zip(segments, guessed, batch.targets.kind.tolist(), strict=True):
-            spans.setdefault((segment, "header" if kind == REGIME_HEADER else "value"), []).append(token)
-        decode = self._corpus.tokenizer.decode
-        return {
-            segment: f"    <- {name} hidden, guessed: {decode(tokens)}" for (segment, name), tokens in spans.items()
-        }
-
     def _sum(self, stepper: Stepper, builder: BatchBuilder, parts: list[Ints]) -> list[float]:
         stepper.model.eval()
         total = torch.zeros(6, device=stepper.device)
         for batch in prefetch(parts, lambda rows: builder.build(rows, epoch=VALIDATION_EPOCH), workers=self._workers):
-            total += _measure_or_halve(stepper, builder, batch)
+            total += measure_batch(stepper, batch)
         summed: list[float] = stepper.processes.sum(total).tolist()
         return summed
-
-
-def _measure_or_halve(stepper: Stepper, builder: BatchBuilder, batch: Batch) -> Tensor:
-    """Measure a batch, by halves if memory runs out."""
-    try:
-        return measure_batch(stepper, batch)
-    except RuntimeError as error:
-        if not is_out_of_memory(error) or len(batch.row_ids) == 1:
-            raise
-    release_memory()
-    halves = [builder.build(rows, epoch=VALIDATION_EPOCH) for rows in np.array_split(batch.row_ids.numpy(), 2)]
-    return _measure_or_halve(stepper, builder, halves[0]) + _measure_or_halve(stepper, builder, halves[1])
 
 
 @torch.no_grad()
@@ -132,17 +86,6 @@ def measure_batch(stepper: Stepper, batch: Batch) -> Tensor:
     counts = [torch.tensor(len(kind), device=kind.device), losses.header_hits, (kind == REGIME_HEADER).sum()]
     counts += [losses.value_hits, (kind == REGIME_VALUE).sum()]
     return torch.stack([losses.masked.float(), *(count.float() for count in counts)])
-
-
-@torch.no_grad()
-def guess_tokens(stepper: Stepper, batch: Batch) -> list[int]:
-    """Return the likeliest token at each target of a batch."""
-    stepper.model.eval()
-    here = batch.to(stepper.device)
-    with autocast(stepper.device, stepper.dtype):
-        logits = stepper.model.predict_tokens(stepper.model(here.rows), here.targets.position)
-    guessed: list[int] = logits.argmax(dim=1).tolist()
-    return guessed
 
 
 def majority_baseline(arrays: SegmentArrays, train_rows: Ints, batch: Batch) -> dict[str, float]:

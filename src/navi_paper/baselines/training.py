@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model
@@ -26,9 +25,8 @@ from navi.randomness import make_key
 from navi.training.checkpoint import writing
 from navi.training.config import PretrainConfig
 from navi.training.log import MetricsLog, SkippedSteps, StepReport, Throughput
-from navi.training.plan import Parts, RunPlan, split_rows
-from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, take_step
-from navi.training.trainer import Progress
+from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, split_rows, take_step
+from navi.training.trainer import Progress, RunPlan
 from navi.training.validation import VALIDATION_EPOCH, choose_rows
 from navi_paper.baselines.base import CONFIG_FILE, Baseline, Batch, read_record
 from navi_paper.baselines.cm2 import Cm2
@@ -47,7 +45,7 @@ PRECISIONS = {name: dtype for name, dtype in NAVI_PRECISIONS.items() if name != 
 RECORD_FILE = "training.json"
 """What the run was; it is written last."""
 SCHEDULE = ("epochs", "max_steps", "learning_rate", "new_learning_rate", "weight_decay", "warmup_share", "clip_norm")
-MATTERING = (*SCHEDULE, "accumulation", "seed", "precision", "validate_rows")
+MATTERING = (*SCHEDULE, "seed", "precision", "validate_rows")
 """Settings of `TrainingConfig` that change what a baseline learns."""
 RATES = (1e-4, 2e-4, 5e-4)
 """Learning rates that baselines choose from."""
@@ -108,8 +106,9 @@ def describe_baseline(name: str, corpus: Corpus, config: PretrainConfig) -> dict
         "baseline": name,
         "backbone": config.backbone,
         "corpus": corpus.fingerprint,
-        "sampler": settings["sampler"],
-        "training": {key: settings["training"][key] for key in MATTERING},
+        # With settings that there were once, so that figures and baselines of then still count.
+        "sampler": settings["sampler"] | {"tokens_per_batch": None},
+        "training": {key: settings["training"][key] for key in MATTERING} | {"accumulation": 1},
     }
 
 
@@ -127,7 +126,7 @@ class BaselineTrainer:
         self.losses: list[float] = []
         """The loss on validation rows after each epoch."""
         self.optimizer = make_optimizer(baseline, config.training, baseline.is_new)
-        self.metrics = MetricsLog(folder, events=False)
+        self.metrics = MetricsLog(folder)
         self.skipped = SkippedSteps(self.device)
         self.throughput = Throughput()
         self.step = 0
@@ -167,17 +166,16 @@ class BaselineTrainer:
         self.losses.append(total / max(1, count))
         self.metrics.write("validation", self.step, {"epoch": epoch + 1, "masked_loss": self.losses[-1]})
         if self.config.epochs is None and self.losses[-1] > min(self.losses):
-            end = min(self.plan.num_steps, self.step + self.plan.epoch_ends[0])
+            end = min(self.plan.num_steps, self.step + self.plan.epoch_steps)
             self.plan.num_steps = self.plan.most_steps = min(self.plan.most_steps, end)
 
-    def _build(self, parts: Parts, *, epoch: int) -> tuple[Ints, list[Batch]]:
+    def _build(self, rows: Ints, *, epoch: int) -> tuple[Ints, list[Batch]]:
         """Return the rows of a step and the batches it is taken in; threads may call this side by side."""
-        limit, table = MAX_TOKENS[self.device.type], self.arrays.row_table
-        pieces = [piece for rows in parts for piece in split_rows(rows, table, self._row_tokens, limit)]
-        batches = [self.baseline.make_batch(self.arrays, rows, seed=self.config.seed, epoch=epoch) for rows in pieces]
+        parts = split_rows(rows, self.arrays.row_table, self._row_tokens, MAX_TOKENS[self.device.type])
+        batches = [self.baseline.make_batch(self.arrays, part, seed=self.config.seed, epoch=epoch) for part in parts]
         if self.device.type == "cuda":
             batches = [{name: tensor.pin_memory() for name, tensor in batch.items()} for batch in batches]
-        return np.concatenate(pieces), batches
+        return rows, batches
 
     def _take(self, batches: list[Batch]) -> None:
         """Take a step; one whose loss or gradient is not finite changes nothing."""

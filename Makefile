@@ -4,7 +4,7 @@ SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := minilm,curves,index,int8,report,eval,serve,studio,cloud,ray,docs,dev
+EXTRAS := minilm,index,int8,report,eval,serve,studio,cloud,ray,docs,dev
 
 .PHONY: help install demo test test-all lint format types bench docs constraints clean
 

@@ -47,7 +47,7 @@ def test_no_argument_and_the_name_give_the_same_model(base):
     assert vectors.shape == (3, 384)
     assert named.fingerprint == base.fingerprint
     assert np.array_equal(named.embed_rows(ROWS), vectors)
-    assert base.domain.headers.num_rows == base.domain.values.num_rows == 0
+    assert base.domain.values.num_rows == 0
 
 
 def test_an_encoder_without_arguments_asks_it(base):
@@ -104,7 +104,7 @@ def test_training_starts_from_it_with_nothing_cold(base):
 def test_pretraining_starts_from_it_and_then_from_what_was_written(navi_command, film_tables, tmp_path):
     prepare([film_tables], tmp_path / "corpus", PrepareConfig(backbone="navi-base", workers=1))
     settings = tmp_path / "quick.toml"
-    settings.write_text("[training]\nvalidate_rows = 0\nworkers = 0\ncurves = false\n[views]\ncolumns_per_step = 4\n")
+    settings.write_text("[training]\nvalidate_rows = 0\nworkers = 0\n[views]\ncolumns_per_step = 4\n")
     flags = ("--config", settings, "--max-steps", "1", "--rows-per-batch", "4", "--quiet")
     navi_command("pretrain", tmp_path / "corpus", "-o", tmp_path / "first", *flags)
     assert TrainingResult.load(tmp_path / "first").config["backbone"] == "navi-base"

@@ -56,7 +56,7 @@ def test_candidates_are_also_what_training_knew_written_as_the_column_writes_it(
         "value": ["drama", "horror", "88", "two hours"],
         "count": [5, 3, 2, 1],
     }
-    domain = Domain(headers=pa.table({"header": pa.array([], pa.string())}), values=pa.table(values))
+    domain = Domain(values=pa.table(values))
     encoded = navi.encode(rows)
     [genre] = find(encoded, "Genre", [0], domain)
     assert genre.values.texts == ("Drama", "horror")

@@ -23,7 +23,7 @@ from navi.verbs.name import ColumnNames, NameCandidate
 
 TITLES = [
     *("How well it went", "Columns that mean the same", "Unnamed columns, named", "Empty cells, filled"),
-    *("The same film in two catalogues", "The map of segments", "Your own tables"),
+    *("The same film in two catalogues", "Your own tables"),
 ]
 
 
@@ -32,12 +32,11 @@ def small(tiny_backbone):
     """What makes the demo small."""
     laptop = {
         "sampler": {"rows_per_batch": 4, "tables_per_batch": 3},
-        "training": {"max_steps": 2, "validate_rows": 4, "curves": False, "workers": 0},
+        "training": {"max_steps": 2, "validate_rows": 4, "workers": 0},
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PRESETS, "laptop", laptop)
         patch.setattr(demo, "ROWS_FILLED", 12)
-        patch.setattr(demo, "ROWS_MAPPED", 4)
         yield ("--catalogues", "3", "--rows", "60", "--backbone", str(tiny_backbone))
 
 
@@ -65,7 +64,7 @@ def test_the_demo_ends_with_scores_and_what_to_type_next(first_demo):
     assert "headers, attribute hidden (blind)" in end
     for guess in ("most frequent header", "equal headers", "most frequent meaning", "equal titles"):
         assert guess in end
-    assert "navi prepare FOLDER -o corpus" in end
+    assert "navi pretrain FOLDER -o model" in end
     assert f"navi match --model {folder / 'model'}" in end.replace("\n", "")
 
 
@@ -173,16 +172,6 @@ def test_paired_rows_stand_beside_each_other_and_are_judged_by_their_films(tour)
     ]
     assert tour.scores[0].navi == pytest.approx(2 / 3)
     assert tour.scores[0].guess == 1.0
-
-
-def test_the_map_says_table_header_value_and_role_of_each_segment(tour, navi):
-    tour.model = navi
-    demo.map_segments(tour)
-    chart = tour.sections[-1].items[0]
-    shown = {(each["table"], each["header"], each["value"]) for each in chart.records}
-    assert ("a", "film", "ALIEN") in shown
-    assert ("b", "name", "Seven") in shown
-    assert set(chart.series) <= {"low", "mid", "high"}
 
 
 def test_scores_stand_beside_the_guess(tour):

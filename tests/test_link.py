@@ -198,12 +198,6 @@ def test_the_command_links_files_writes_pairs_and_learns_from_them(model_dir, sh
     assert found["pairs"] == []
 
 
-def test_the_old_flag_says_the_new_command(model_dir, shops, navi_command):
-    result = navi_command("search", "--model", model_dir, *shops, "--pairs", "--one-to-one", code=2)
-    assert result.stderr.startswith("navi: --pairs is a verb of its own now: navi link ")
-    assert len(result.stderr.splitlines()) == 1
-
-
 @given(st.lists(st.tuples(st.integers(0, 4), st.floats(-8, 8, width=32)), min_size=1, max_size=20))
 def test_a_lead_is_measured_against_the_best_other_of_the_group(entries):
     group, score = (np.array(each) for each in zip(*entries, strict=True))

@@ -520,7 +520,6 @@ def test_a_file_that_cannot_be_read_is_left_out_and_said(reference_dir, files, t
     [
         (["left.csv"], "at least two tables, got 1"),
         (["left.csv", "right.jsonl", "--threshold", 2], "threshold must lie between 0 and 1, got 2.0"),
-        (["left.csv", "right.jsonl", "--unify", "both.csv"], "navi unify left.csv right.jsonl -o both.csv"),
         (["left.csv", "right.jsonl", "--csv", "both.xyz"], "both.xyz"),
         (["left.csv", "right.jsonl", "--csv", "left.csv", "--overwrite"], "left.csv: it is what is read"),
         ([".", "--csv", "found.csv"], "would lie among the tables of ."),

@@ -96,12 +96,12 @@ def run_out_above(monkeypatch: pytest.MonkeyPatch, num_tokens: int) -> list[int]
 
 def test_the_model_directory_is_complete(finished, toy_corpus):
     assert sorted(path.name for path in finished.path.iterdir()) == [
-        *("README.md", "columns.arrow", "config.json", "headers.arrow", "metrics.jsonl"),
+        *("README.md", "columns.arrow", "config.json", "metrics.jsonl"),
         *("model.safetensors", "pretrain.json", "tokenizer.json", "values.arrow"),
     ]
     assert finished.notes == []
     assert json.loads((finished.path / "tokenizer.json").read_text()) == json.loads(toy_corpus.tokenizer.to_str())
-    assert "genre" in Domain.load(finished.path).headers["header"].to_pylist()
+    assert "genre" in Domain.load(finished.path).values["attribute"].to_pylist()
     modes = {(finished.path / name).stat().st_mode for name in ("model.safetensors", "config.json")}
     assert len(modes) == 1
 

@@ -19,7 +19,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from navi.errors import ConfigError, ModelError
 from navi.sklearn import NaviEncoder
-from navi.training import PretrainConfig
 from navi.verbs import Navi
 
 WIDTH = 32
@@ -161,22 +160,13 @@ def test_clones_share_an_opened_model(model_dir):
     assert clone(NaviEncoder(model)).model is model
 
 
-def test_without_a_model_one_is_pretrained_on_the_frame_and_kept(tiny_backbone, films):
-    run = {"max_steps": 2, "validate_rows": 0, "sample_rows": 0, "curves": False, "workers": 0}
-    sampler = {"rows_per_batch": 6, "tables_per_batch": 1}
-    settings = {"backbone": str(tiny_backbone), "training": run, "sampler": sampler}
-    encoder = NaviEncoder(None, config=PretrainConfig.from_dict(settings)).fit(films)
-    found = encoder.transform(films)
-    assert found.shape == (12, WIDTH)
-    np.testing.assert_allclose(pickle.loads(pickle.dumps(encoder)).transform(films), found, atol=1e-6)
-
-
 def test_it_works_on_some_columns_of_a_column_transformer(model_dir, films):
     columns = ColumnTransformer([("text", NaviEncoder(model_dir), ["title"]), ("kind", OneHotEncoder(), ["genre"])])
     assert columns.fit_transform(films).shape == (12, WIDTH + 2)
     assert columns.get_feature_names_out()[[0, -1]].tolist() == ["text__navi0", "kind__genre_drama"]
 
 
+@pytest.mark.long
 def test_a_grid_search_tries_its_settings_in_several_processes(model_dir, films):
     pipeline = make_pipeline(NaviEncoder(model_dir), LogisticRegression(max_iter=500))
     search = GridSearchCV(pipeline, {"naviencoder__pooling": ["row", "mean"]}, cv=2, n_jobs=2, error_score="raise")

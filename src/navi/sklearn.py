@@ -13,7 +13,6 @@ from typing import Any, Self
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
@@ -21,21 +20,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from navi.backbones import BASE_MODEL, find_model
-from navi.corpus import PrepareConfig, prepare
 from navi.errors import ConfigError
-from navi.tables import read_table
-from navi.training import PretrainConfig, pretrain
 from navi.verbs import Navi
 from navi.verbs.loading import RECORD_FILE, check_folder, list_model_files
 
 Frame = nw.DataFrame[Any]
 Vectors = NDArray[np.float32]
 NUMBERS = ("embed", "passthrough")
-SMALL_RUN: dict[str, Any] = {
-    "sampler": {"rows_per_batch": 32, "tables_per_batch": 1},
-    "training": {"epochs": 2, "max_steps": 200, "validate_rows": 0},
-}
-"""What pretraining on a frame of its own sets otherwise than `navi pretrain`."""
 
 
 class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -43,16 +34,13 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    model : `navi-base`, which comes along, a model directory, an opened `Navi`, or None to pretrain a small one on the
-        frame given to `fit`.
+    model : `navi-base`, which comes along, a model directory, or an opened `Navi`.
     n_components : reduce the vectors to this many principal components, found in `fit`; None keeps them whole.
     numbers : `embed` writes numbers out and embeds them with the rest of the row; `passthrough` embeds the others
         alone and puts the numbers, as they are, beside the vector (the paper's NAVI_FE).
     pooling : `row`, `cls`, `mean` or `values`, as in `Navi.embed_rows`.
     batch_size, device : as in `Navi`.
-    include_weights : pickle the model with the estimator; otherwise the pickle refers to the model's directory. A model
-        that was pretrained in `fit` is always included.
-    config : settings of pretraining where no model is given; None for a small run.
+    include_weights : pickle the model with the estimator; otherwise the pickle refers to the model's directory.
 
     Arrays are taken as frames with the headers x0, x1, and so on.
 
@@ -66,7 +54,7 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        model: str | Path | Navi | None = BASE_MODEL,
+        model: str | Path | Navi = BASE_MODEL,
         *,
         n_components: int | None = None,
         numbers: str = "embed",
@@ -74,7 +62,6 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: int | None = None,
         device: str | None = None,
         include_weights: bool = False,
-        config: PretrainConfig | None = None,
     ) -> None:
         self.model = model
         self.n_components = n_components
@@ -83,10 +70,9 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.batch_size = batch_size
         self.device = device
         self.include_weights = include_weights
-        self.config = config
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Open the model, or pretrain one on `X`; find the numeric columns and the principal components."""
+        """Open the model; find the numeric columns and the principal components."""
         self._fit(self._read(X, reset=True))
         return self
 
@@ -131,7 +117,7 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ConfigError(f"numbers must be one of {', '.join(NUMBERS)}, got '{self.numbers}'.")
         columns = {name for name, kind in frame.schema.items() if self.numbers == "passthrough" and kind.is_numeric()}
         self.numeric_columns_ = [name for name in frame.columns if name in columns]
-        self.packed_ = self._pack(frame)
+        self.packed_ = self._pack() if self.include_weights else None
         self.pca_, vectors = None, None
         width = self._open().hidden_size if len(columns) < len(frame.columns) else 0
         if self.n_components is not None and width:
@@ -141,13 +127,8 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._n_features_out = width + len(columns)
         return vectors
 
-    def _pack(self, frame: Frame) -> PackedModel | None:
-        """Return the model to keep with the estimator, pretrained on the frame where none is given."""
-        if self.model is None:
-            with tempfile.TemporaryDirectory() as scratch:
-                return PackedModel.read(_pretrain(frame, Path(scratch), self.config))
-        if not self.include_weights:
-            return None
+    def _pack(self) -> PackedModel:
+        """Return the model to keep with the estimator."""
         folder = self.model.folder if isinstance(self.model, Navi) else find_model(self.model)
         check_folder(folder)
         return PackedModel.read(folder)
@@ -221,17 +202,6 @@ def open_folder(folder: Path, device: str | None, modified: int) -> Navi:
     """Return the model of a directory, opened once for all estimators; `modified` tells new weights from old ones."""
     del modified
     return Navi.from_pretrained(folder, device=device)
-
-
-def _pretrain(frame: Frame, folder: Path, config: PretrainConfig | None) -> Path:
-    config = config or PretrainConfig.from_dict(SMALL_RUN)
-    pq.write_table(read_table(frame.to_native()).text, folder / "frame.parquet")
-    settings = PrepareConfig(
-        backbone=config.backbone, workers=1, max_unknown_share=None, validation_share=0.0, test_share=0.0
-    )
-    prepare([folder / "frame.parquet"], folder / "corpus", settings)
-    pretrain(folder / "corpus", folder / "model", config)
-    return folder / "model"
 
 
 def _check_components(n_components: int, shape: tuple[int, ...]) -> int:

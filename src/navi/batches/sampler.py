@@ -52,9 +52,7 @@ class SamplerConfig:
         return max(1, self.rows_per_batch // self.tables_per_batch)
 
 
-def plan_epoch(
-    rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, *, seed: int, epoch: int
-) -> list[Ints]:
+def plan_epoch(rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, *, seed: int, epoch: int) -> list[Ints]:
     """Return the rows of each batch of an epoch, every row of `rows` exactly once, or `max_table_rows` of a table.
 
     Each table's rows are shuffled and cut into nearly equal strata; stratum i of n gets a random place in the i-th

@@ -79,7 +79,6 @@ def match(
     mapping: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write attributes for `navi prepare --attributes`.")
     ] = None,
-    unify: Annotated[Path | None, typer.Option(hidden=True)] = None,
     overwrite: Overwrite = False,
     sheet: Sheet = None,
     safe_csv: SafeCsv = False,
@@ -94,8 +93,6 @@ def match(
     from navi.verbs.match import Matches, read_decisions
 
     screen = Screen(quiet=quiet, as_json=as_json)
-    if unify is not None:
-        raise ConfigError(f"--unify is a verb of its own now: navi unify {quote(*paths)} -o {quote(unify)}")
     for path in filter(None, (csv, write_decisions)):
         check_output(path)
     written = [path for path in (csv, mapping, write_decisions) if path is not None]

@@ -217,8 +217,6 @@ def search(
     row: Annotated[str | None, typer.Option(metavar="TABLE:N", help="A row of these tables to look for.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Rows to find.")] = 10,
     index: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the index here, or use the one here.")] = None,
-    pairs: Annotated[bool, typer.Option("--pairs", hidden=True)] = False,
-    one_to_one: Annotated[bool, typer.Option("--one-to-one", hidden=True)] = False,
     sheet: Sheet = None,
     device: Device = None,
     as_json: Json = False,
@@ -229,8 +227,6 @@ def search(
     from navi.verbs.vector_index import has_vectors
 
     screen = Screen(quiet=quiet, as_json=as_json)
-    if pairs or one_to_one:
-        raise ConfigError(f"--pairs is a verb of its own now: navi link {quote(*paths)} --one-to-one")
     if (like is None) == (row is None):
         raise ConfigError("Give one of --like ROW and --row TABLE:N.")
     wanted = None if row is None else parse_row(row)

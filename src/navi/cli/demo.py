@@ -56,16 +56,13 @@ CONFIDENCE = 0.6
 """How sure a fill must be."""
 ROWS_FILLED, ROWS_PAIRED = 150, 500
 """Rows of a table that are filled, and that a table to be paired may have, to keep the demo short."""
-TABLES_MAPPED, ROWS_MAPPED, SEGMENTS_MAPPED = 5, 50, 1000
-"""How much of the tables is drawn on the map."""
 LEAD = """\
 Film catalogues that a simulator made, no two with the same schema: headers, formats and order differ, cells are
 missing. NAVI learned one encoder from them, without any label, and was then asked. The simulator knows the truth, so
 every answer stands beside it and beside what a simple guess reaches."""
 NEXT = """\
-navi inspect FOLDER
-navi prepare FOLDER -o corpus
-navi pretrain corpus -o model
+navi match FOLDER
+navi pretrain FOLDER -o model
 navi match --model model FOLDER"""
 """What to type for tables of one's own."""
 
@@ -148,7 +145,7 @@ def demo(
     screen.summarise(
         f"{format_duration(seconds)} in all; tables, corpus and model are in {folder}.",
         "Next, the same with a folder of your own tables:",
-        *(f"  {line}" for line in NEXT.splitlines()[:3]),
+        *(f"  {line}" for line in NEXT.splitlines()),
         f"or ask this model:  navi match --model {quote(folder / 'model')} {quote(folder / 'tables')}",
         *suggest_activating(),
     )
@@ -413,40 +410,6 @@ def pair_titles(run: Demo, left: Table, right: Table) -> set[tuple[int, int]]:
     return {(one, other) for title, rows in places[0].items() for one in rows for other in places[1].get(title, [])}
 
 
-def map_segments(run: Demo) -> None:
-    """Place segments of the largest catalogues in a plane, as many of each role where there are so many."""
-    import numpy as np
-
-    from navi.report import Section, place_points, scatter_map
-
-    largest = sorted(run.tables.values(), key=lambda table: -table.num_rows)[:TABLES_MAPPED]
-    frames = {table.name: table.text.slice(0, ROWS_MAPPED) for table in largest}
-    with show_progress(run.screen) as meter:
-        meter.wait("Placing segments")
-        vectors, index = run.model.embed_segments(frames, return_index=True)
-        segments, rng = index.to_pylist(), np.random.default_rng(run.seed)
-        role = np.array([segment["role"] for segment in segments])
-        places = [rng.permutation(np.flatnonzero(role == each)) for each in ("low", "mid", "high")]
-        chosen = np.concatenate([each[: SEGMENTS_MAPPED // 3] for each in places])
-        points = place_points(np.asarray(vectors)[chosen], run.seed)
-    shown = [segments[place] for place in chosen]
-    labels = {name: [each[name] for each in shown] for name in ("table", "header", "role")}
-    labels["value"] = [str(frames[each["table"]][each["header"]][each["row"] - 1]) for each in shown]
-    chart = scatter_map(
-        f"Segments of {len(frames)} catalogues, coloured by the role of their column.",
-        points.tolist(),
-        labels,
-        colour="role",
-        note="Placed by t-SNE: near means alike, far means little. Point at a segment to read it.",
-    )
-    text = (
-        "A segment is a header with its value. Columns of few values (low) gather by what they mean, across "
-        "catalogues; columns where all values differ (high) spread out, for they tell rows apart."
-    )
-    run.sections.append(Section("The map of segments", text, (chart,)))
-    run.screen.summarise(f"{count_things(len(chosen), 'segment')} placed; the page shows them.")
-
-
 def write_page(run: Demo) -> None:
     """Write the page; where the packages that draw it are missing, what it is made of."""
     from navi.report import write_report
@@ -484,7 +447,6 @@ STEPS: dict[str, Callable[[Demo], None]] = {
     "Unnamed columns, named": name_columns,
     "Empty cells, filled": fill_gaps,
     "The same film in two catalogues": find_same_films,
-    "The map of segments": map_segments,
     "A page of all this": write_page,
 }
 """What the demo does, in order: each step says what it does, does it with the library, and shows what came out."""

@@ -24,12 +24,13 @@ from navi.cli.console import (
     quote,
 )
 from navi.cli.options import ConfigFile, Json, Overwrite, Quiet
+from navi.cli.prepare import make_prepare_config
 from navi.cli.progress import Meter, follow_preparing, follow_training, show_progress
 from navi.errors import TrainingInterrupted
 from navi.settings import read_settings
 
 if TYPE_CHECKING:
-    from navi.corpus import Corpus
+    from navi.corpus import Corpus, PrepareConfig
     from navi.training import PretrainConfig, TrainingResult
 
 EXAMPLES = {
@@ -114,7 +115,8 @@ def pretrain(
         from navi.training import pretrain as pretrain_model
 
         make_preset(preset or "default", ablation)  # a name that is mistyped is said before any work
-        opened = open_or_prepare(source, out, meter, resume=goes_on, overwrite=overwrite)
+        prepared = make_prepare_config(config, backbone=backbone)
+        opened = open_or_prepare(source, out, prepared, meter, resume=goes_on, overwrite=overwrite)
         meter.wait("Loading, and measuring the model as it is")
         settings = make_pretrain_config(
             choose_start(str(opened.config.backbone), preset),
@@ -159,7 +161,9 @@ def stop_before_training() -> Iterator[None]:
             ) from stop
 
 
-def open_or_prepare(source: Path, out: Path, meter: Meter, *, resume: bool, overwrite: bool) -> Corpus:
+def open_or_prepare(
+    source: Path, out: Path, config: PrepareConfig, meter: Meter, *, resume: bool, overwrite: bool
+) -> Corpus:
     """Return the corpus at a place; of a folder of tables, one made beside the model; none is replaced unasked."""
     from navi.corpus import Corpus, prepare
     from navi.corpus.corpus import MANIFEST_FILE
@@ -171,7 +175,7 @@ def open_or_prepare(source: Path, out: Path, meter: Meter, *, resume: bool, over
     made = out.with_name(f"{out.name}-corpus")
     processes = Processes.join()
     if processes.is_main and not (resume and (made / MANIFEST_FILE).is_file()):
-        prepare([source], made, progress=follow_preparing(meter), overwrite=overwrite)
+        prepare([source], made, config, follow_preparing(meter), overwrite=overwrite)
     processes.wait()
     return Corpus.open(made, verify=True)
 

@@ -25,7 +25,7 @@ CHECKPOINTS, RECORD_FILE = "checkpoints", "pretrain.json"
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 METRICS_FILE = "metrics.jsonl"
 """What a run adds lines to while it goes."""
-EXPORTED = ("config.json", "tokenizer.json", "README.md", "headers.arrow", "values.arrow", "columns.arrow")
+EXPORTED = ("config.json", "tokenizer.json", "README.md", "values.arrow", "columns.arrow")
 """What stands beside the weights of a finished run."""
 FORMAT = 4
 """Version of the files of a checkpoint; one of another version is refused."""

@@ -102,7 +102,9 @@ class TrainingConfig:
     """Steps between two lines of metrics.jsonl."""
 
     def __post_init__(self) -> None:
-        _check_least(self, 1, "epochs", "max_steps", "checkpoint_steps", "keep_checkpoints", "max_bad_steps", "log_every")
+        _check_least(
+            self, 1, "epochs", "max_steps", "checkpoint_steps", "keep_checkpoints", "max_bad_steps", "log_every"
+        )
         _check_least(self, 0, "weight_decay", "workers", "validate_rows")
         for name in ("learning_rate", "new_learning_rate", "clip_norm", "checkpoint_minutes", "minutes"):
             value = getattr(self, name)

@@ -29,18 +29,15 @@ if TYPE_CHECKING:
 # Shape suffixes: K columns, S distinct segments, C cells.
 
 TOKENIZER_FILE, CARD_FILE = "tokenizer.json", "README.md"
-HEADERS_FILE, VALUES_FILE, COLUMNS_FILE = "headers.arrow", "values.arrow", "columns.arrow"
-_HEADERS = pa.schema(
-    {"header": pa.string(), "attribute": pa.string(), "rows": pa.int64(), "tables": pa.list_(pa.string())}
-)
+VALUES_FILE, COLUMNS_FILE = "values.arrow", "columns.arrow"
 _VALUES = pa.schema({"attribute": pa.string(), "value": pa.string(), "count": pa.int64()})
-DIGESTED = (WEIGHTS_FILE, "config.json", TOKENIZER_FILE, HEADERS_FILE, VALUES_FILE, COLUMNS_FILE)
+DIGESTED = (WEIGHTS_FILE, "config.json", TOKENIZER_FILE, VALUES_FILE, COLUMNS_FILE)
 """Files of a model directory whose digests its record has."""
 MAX_DISTINCT = 2000
 """Attributes with more distinct training values than this are open: their values are not listed."""
 MAX_VALUES, MAX_COLUMNS = 100_000, 1500
 """Values, the most frequent, and columns, the fullest, that a model directory knows, at most."""
-MAX_BYTES = {HEADERS_FILE: 2 << 20, VALUES_FILE: 5 << 20, COLUMNS_FILE: 10 << 20}
+MAX_BYTES = {VALUES_FILE: 5 << 20, COLUMNS_FILE: 10 << 20}
 """About how large these files get, whatever the corpus: what comes first in each stays."""
 TERM_BYTES, COLUMN_BYTES = 12, 1024
 """What a term of a bag takes in a column's profile, and what the rest of it does beside the vectors."""
@@ -126,25 +123,27 @@ class TrainingResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Domain:
-    """The headers and values of the training rows; validation, test and unseen rows have no part in it."""
+    """The frequent values of the training rows; validation, test and unseen rows have no part in it."""
 
-    headers: pa.Table
-    """One line a header and attribute: `header`, `attribute`, `rows` that have it, `tables` with it; most first."""
     values: pa.Table
     """One line a value of an attribute with few distinct ones: `attribute`, `value`, `count`; most frequent first."""
 
     def save(self, folder: Path) -> None:
-        """Write both lists as Arrow files."""
-        for name, table in ((HEADERS_FILE, self.headers), (VALUES_FILE, self.values)):
-            with pa.OSFile(str(folder / name), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-                writer.write_table(table)
+        """Write the list as an Arrow file."""
+        file = str(folder / VALUES_FILE)
+        with pa.OSFile(file, "wb") as sink, pa.ipc.new_file(sink, self.values.schema) as writer:
+            writer.write_table(self.values)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Return the domain of a model directory; the lists stay on disk, memory-mapped. The base model has none."""
+        """Return the domain of a model directory; the list stays on disk, memory-mapped. The base model has none."""
         if (Path(folder) / MANIFEST_FILE).is_file():
-            return cls(headers=_HEADERS.empty_table(), values=_VALUES.empty_table())
-        return cls(headers=_read_arrow(Path(folder) / HEADERS_FILE), values=_read_arrow(Path(folder) / VALUES_FILE))
+            return cls(values=_VALUES.empty_table())
+        file = Path(folder) / VALUES_FILE
+        try:
+            return cls(values=pa.ipc.open_file(pa.memory_map(str(file))).read_all())
+        except (OSError, pa.ArrowInvalid) as error:
+            raise ModelError(f"Cannot read {file}: {error}. Expected a model directory made by pretraining.") from error
 
 
 def export_run(model: NaviModel, special: SpecialTokens, corpus: Corpus, result: TrainingResult) -> None:
@@ -237,46 +236,13 @@ def make_card(result: TrainingResult) -> str:
 
 
 def survey_domain(corpus: Corpus) -> Domain:
-    """Return the headers and values of a corpus's training rows."""
+    """Return the frequent values of a corpus's training rows, those of attributes with few distinct ones."""
     arrays = corpus.arrays
     is_train_R = np.zeros(arrays.num_rows, np.bool_)
     is_train_R[corpus.rows_of("train")] = True
     is_train_C = np.repeat(is_train_R, np.diff(arrays.row_offsets))
-    rows_K = np.bincount(arrays.cell_column[is_train_C], minlength=arrays.num_columns)
     count_S = np.bincount(arrays.row_segments[is_train_C], minlength=arrays.num_segments)
-    return Domain(headers=_list_headers(corpus, rows_K), values=_list_values(corpus, count_S))
-
-
-def _list_headers(corpus: Corpus, rows_K: NDArray[np.int64]) -> pa.Table:
-    arrays, used = corpus.arrays, np.flatnonzero(rows_K)
-    tables = pa.array(corpus.tables, pa.string()).take(pa.array(arrays.column_table[used]))
-    columns = pa.table(
-        {
-            "header": arrays.column_header[used],
-            "attribute": arrays.column_attribute[used],
-            "rows": rows_K[used],
-            "tables": tables,
-            "bytes": _measure_texts(tables),
-        }
-    )
-    found = columns.group_by(["header", "attribute"], use_threads=False).aggregate(
-        [("rows", "sum"), ("tables", "list"), ("bytes", "sum")]
-    )
-    found = found.sort_by([("rows_sum", "descending"), ("header", "ascending"), ("attribute", "ascending")])
-    listed = pa.table(
-        {
-            "header": corpus.headers.take(found["header"].combine_chunks()),
-            "attribute": corpus.attributes.take(found["attribute"].combine_chunks()),
-            "rows": found["rows_sum"],
-            "tables": found["tables_list"],
-        }
-    )
-    sizes = _measure_texts(listed["header"], listed["attribute"]) + found["bytes_sum"].to_numpy()
-    return listed.slice(0, count_fitting(sizes, MAX_BYTES[HEADERS_FILE]))
-
-
-def _list_values(corpus: Corpus, count_S: NDArray[np.int64]) -> pa.Table:
-    arrays, used = corpus.arrays, np.flatnonzero(count_S)
+    used = np.flatnonzero(count_S)
     cells = pa.table(
         {"attribute": arrays.segment_attribute[used], "value": arrays.segment_value[used], "count": count_S[used]}
     )
@@ -291,20 +257,12 @@ def _list_values(corpus: Corpus, count_S: NDArray[np.int64]) -> pa.Table:
     )
     found = found.slice(0, count_fitting(_measure_texts(attribute, value) + 8, MAX_BYTES[VALUES_FILE]))
     found = found.sort_by([("attribute", "ascending"), ("count_sum", "descending"), ("value", "ascending")])
-    return pa.table(
-        {
-            "attribute": corpus.attributes.take(found["attribute"].combine_chunks()),
-            "value": corpus.values.take(found["value"].combine_chunks()),
-            "count": found["count_sum"],
-        }
-    )
-
-
-def _read_arrow(file: Path) -> pa.Table:
-    try:
-        return pa.ipc.open_file(pa.memory_map(str(file))).read_all()
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ModelError(f"Cannot read {file}: {error}. Expected a model directory made by pretraining.") from error
+    listed = {
+        "attribute": corpus.attributes.take(found["attribute"].combine_chunks()),
+        "value": corpus.values.take(found["value"].combine_chunks()),
+        "count": found["count_sum"],
+    }
+    return Domain(values=pa.table(listed))
 
 
 def _tabulate(result: TrainingResult) -> str:

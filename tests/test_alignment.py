@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
@@ -162,22 +161,37 @@ def world(make_arrays, special):
 SEEDS = st.integers(0, 2**16)
 
 
-@settings(max_examples=25, deadline=None)
-@given(seed=SEEDS, negatives=st.sampled_from(["table", "batch"]))
-def test_the_low_loss_is_the_papers_formula_cell_by_cell(make_arrays, special, seed, negatives):
-    world = World(make_arrays(seed=seed, num_rows=10), special, np.arange(10), seed)
-    config = AlignmentConfig(low_negatives=negatives)
-    expected = sum_slowly(world, world.low_terms(config), config.temperature_low)
-    assert float(world.align_low(config)) == pytest.approx(expected, abs=1e-9)
+CONFIGS = st.builds(
+    AlignmentConfig, low_negatives=st.sampled_from(["table", "batch"]), same_value_negatives=st.booleans()
+)
+SHAPES = st.fixed_dictionaries(
+    {
+        "num_tables": st.integers(1, 3),
+        "num_rows": st.integers(1, 12),
+        "num_values": st.sampled_from([1, 4, 15]),
+        # Several low attributes, one alone, which has no negatives in its table, and none at all.
+        "roles": st.sampled_from([(1, 1, 2, 2, 0, 0), (1, 0, 0, 0, 0, 2), (0, 0, 0, 0, 0, 0)]),
+    }
+)
 
 
-@settings(max_examples=25, deadline=None)
-@given(seed=SEEDS, same_value=st.booleans())
-def test_the_high_loss_is_the_papers_formula_cell_by_cell(make_arrays, special, seed, same_value):
-    world = World(make_arrays(seed=seed, num_rows=14, num_values=4, num_tables=2), special, np.arange(14), seed)
-    config = AlignmentConfig(same_value_negatives=same_value)
-    expected = sum_slowly(world, world.high_terms(config), config.temperature_high)
-    assert float(world.align_high(config)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS, shape=SHAPES, config=CONFIGS, length=st.sampled_from([1.0, 2.5]))
+def test_losses_and_gradients_are_the_papers_formulas_and_theorems_cell_by_cell(
+    make_arrays, special, seed, shape, config, length
+):
+    world = World(make_arrays(seed=seed, **shape), special, np.arange(shape["num_rows"]), seed)
+    sigma = length * F.normalize(world.sigma, dim=1)
+    for align, terms, temperature in (
+        (world.align_low, world.low_terms, config.temperature_low),
+        (world.align_high, world.high_terms, config.temperature_high),
+    ):
+        own = sigma.clone().requires_grad_()
+        loss = align(config, own)
+        loss.backward()
+        expected = sum_slowly(world, terms(config), temperature)
+        assert float(loss.detach()) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        torch.testing.assert_close(own.grad, expect_gradient(world, terms(config), temperature, sigma), **EXACT)
 
 
 @settings(max_examples=30, deadline=None)
@@ -190,63 +204,6 @@ def test_the_gradient_of_info_nce_on_inner_products_is_the_lemma(num_negatives, 
     info_nce(sigma @ candidates.T / temperature, torch.tensor([0]), everyone).sum().backward()
     expected = -descend(sigma.detach()[0], candidates[0], list(candidates[1:]), temperature)
     torch.testing.assert_close(sigma.grad[0], expected, **EXACT)
-
-
-@pytest.mark.parametrize(("length", "negatives"), list(product([1.0, 2.5], ["table", "batch"])))
-def test_the_gradient_of_the_low_loss_is_the_first_theorem_on_the_sphere(world, length, negatives):
-    config = AlignmentConfig(low_negatives=negatives)
-    sigma = (length * F.normalize(world.sigma, dim=1)).requires_grad_()
-    world.align_low(config, sigma).backward()
-    expected = expect_gradient(world, world.low_terms(config), config.temperature_low, sigma.detach())
-    assert expected.any()
-    torch.testing.assert_close(sigma.grad, expected, **EXACT)
-
-
-@pytest.mark.parametrize(("length", "same_value"), list(product([1.0, 2.5], [True, False])))
-def test_the_gradient_of_the_high_loss_is_the_second_theorem_on_the_sphere(world, length, same_value):
-    config = AlignmentConfig(same_value_negatives=same_value)
-    sigma = (length * F.normalize(world.sigma, dim=1)).requires_grad_()
-    world.align_high(config, sigma).backward()
-    expected = expect_gradient(world, world.high_terms(config), config.temperature_high, sigma.detach())
-    assert expected.any()
-    torch.testing.assert_close(sigma.grad, expected, **EXACT)
-
-
-def test_a_table_with_one_low_attribute_contributes_nothing_by_itself(make_arrays, special):
-    arrays = make_arrays(roles=(1, 0, 0, 0, 0, 2), cells=(6, 6))
-    world = World(arrays, special, np.arange(10))
-    assert len(world.low) == 10
-    sigma = world.sigma.clone().requires_grad_()
-    loss = world.align_low(PAPER, sigma)
-    loss.backward()
-    assert float(loss.detach()) == pytest.approx(0.0, abs=1e-12)
-    torch.testing.assert_close(sigma.grad, torch.zeros_like(sigma), **EXACT)
-
-
-def test_a_table_without_low_negatives_is_served_by_the_other_tables(make_arrays, special):
-    world = World(make_arrays(roles=(1, 0, 0, 0, 0, 2), cells=(6, 6)), special, np.arange(10))
-    assert len(world.tables) > 1
-    assert float(world.align_low(AlignmentConfig(low_negatives="batch"))) > 0.1
-
-
-def test_a_row_alone_in_its_table_contributes_nothing_to_the_high_loss(make_arrays, special):
-    arrays = make_arrays(num_tables=1, cells=(6, 6))
-    assert float(World(arrays, special, np.array([3])).align_high(PAPER)) == pytest.approx(0.0, abs=1e-12)
-
-
-def test_rows_that_all_hold_the_same_value_contribute_only_where_same_values_are_negatives(make_arrays, special):
-    world = World(make_arrays(num_tables=1, cells=(6, 6), num_values=1), special, np.arange(5))
-    assert float(world.align_high(AlignmentConfig(same_value_negatives=False))) == pytest.approx(0.0, abs=1e-12)
-    assert float(world.align_high(AlignmentConfig(same_value_negatives=True))) > 0.1
-
-
-def test_tables_without_roles_have_nothing_to_align(make_arrays, special):
-    world = World(make_arrays(roles=(0, 0, 0, 0, 0, 0)), special, np.arange(8))
-    sigma = world.sigma.clone().requires_grad_()
-    loss = world.align_low(AlignmentConfig(), sigma) + world.align_high(AlignmentConfig(), sigma)
-    loss.backward()
-    assert float(loss.detach()) == 0.0
-    assert not sigma.grad.any()
 
 
 def test_autocast_does_not_round_the_similarities(world):

@@ -13,11 +13,7 @@ import pytest
 
 from navi.errors import ConfigError, MissingExtraError, ModelError
 from navi.model import Runner, load_backbone
-from navi.model.int8 import (
-    SHORT_ROW,
-    make_trial_rows,
-    quantize_layers,
-)
+from navi.model.int8 import SHORT_ROW, quantize_layers
 
 
 @pytest.fixture(scope="module")
@@ -69,15 +65,12 @@ def test_rows_of_all_lengths_are_near_those_of_float32(eight, exact, make_arrays
     assert measure_cosines(found, expected).min() >= 0.99
 
 
-def test_rows_embedded_alone_are_those_of_the_whole_pass(eight, arrays):
-    alone, beside = (eight.embed(arrays, parts=parts)["rows"] for parts in (("rows",), ("rows", "values")))
-    assert measure_cosines(alone, beside).min() >= 0.9999
-
-
 @pytest.mark.parametrize("batch_size", [1, 7])
 def test_a_row_does_not_depend_on_the_other_rows_of_its_batch(eight, arrays, batch_size):
     together = eight.embed(arrays)["rows"]
     apart = eight.embed(arrays, batch_size=batch_size)["rows"]
+    beside = eight.embed(arrays, parts=("rows", "values"))["rows"]  # of a whole pass, not of [CLS] alone
+    assert measure_cosines(beside, together).min() >= 0.9999
     # A state at the edge of two of the 256 steps may round to either, by float32's own rounding of attention.
     assert measure_cosines(apart, together).min() >= 0.9999
     np.testing.assert_allclose(apart, together, atol=0.05)
@@ -86,9 +79,6 @@ def test_a_row_does_not_depend_on_the_other_rows_of_its_batch(eight, arrays, bat
 def test_the_same_weights_give_the_same_embeddings(exact, eight, special, arrays):
     other = Runner(copy.deepcopy(exact.model), special, devices=["cpu"], precision="int8")
     np.testing.assert_array_equal(other.embed(arrays)["rows"], eight.embed(arrays)["rows"])
-    first, second = make_trial_rows(special), make_trial_rows(special)
-    np.testing.assert_array_equal(first.value_tokens, second.value_tokens)
-    assert special.mask in first.value_tokens
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
@@ -101,20 +91,6 @@ def test_heads_may_all_see_the_row_or_all_their_segment(tiny_backbone, special, 
     for part in ("rows", "values"):
         expected, found = (runner.embed(arrays, parts=(part,))[part] for runner in runners)
         assert measure_cosines(found, expected).min() >= 0.99
-
-
-def test_local_heads_see_their_segment_alone(tiny_backbone, special, make_arrays):
-    model = load_backbone(tiny_backbone)
-    model.config.local_head_share = 1.0
-    model.config.attribute_embedding = False
-    eight = Runner(model, special, devices=["cpu"], precision="int8")
-    arrays = make_arrays(seed=5, num_rows=30, cells=(2, 6))
-    together = eight.embed(arrays, parts=("values",))["values"]
-    segment_C, row_C = arrays.row_segments, arrays.cell_row
-    pairs = [(i, j) for i in range(len(segment_C)) for j in range(i) if segment_C[i] == segment_C[j]]
-    apart = [np.abs(together[i] - together[j]).max() for i, j in pairs if row_C[i] != row_C[j]]
-    assert apart
-    assert max(apart) < 0.05
 
 
 def test_threads_may_share_the_layers(eight, arrays):
@@ -149,19 +125,13 @@ def test_a_signal_can_be_taken_when_two_graphs_are_gone():
     assert (done.returncode, done.stdout) == (0, "noted\n"), done.stderr
 
 
-def test_a_gpu_is_refused(tiny_backbone, special):
+def test_what_has_no_int8_form_is_refused_and_a_missing_extra_is_named(tiny_backbone, special, monkeypatch):
     with pytest.raises(ConfigError, match="Precision int8 is for the CPU, got the device 'meta'"):
         quantize_layers(load_backbone(tiny_backbone).to("meta"), special)
-
-
-def test_an_activation_that_has_no_int8_form_is_refused(tiny_backbone, special):
     model = load_backbone(tiny_backbone)
     model.config.hidden_act = "silu"
     with pytest.raises(ModelError, match=r"No int8 layers for the activation 'silu'. Expected one of gelu"):
         quantize_layers(model, special)
-
-
-def test_the_error_says_what_to_install_where_openvino_is_missing(tiny_backbone, special, monkeypatch):
     monkeypatch.setitem(sys.modules, "navi.model.int8", None)
     with pytest.raises(MissingExtraError, match=r"Precision int8 needs an extra: pip install 'navi-tables\[int8\]'"):
         Runner(load_backbone(tiny_backbone), special, devices=["cpu"], precision="int8")

@@ -37,51 +37,29 @@ CLOSE = {"atol": 1e-5, "rtol": 1e-4}
 ROWS = np.arange(16)
 
 
-@given(st.lists(st.integers(0, 6), max_size=8))
+@given(st.lists(st.integers(0, 6) | st.just(IGNORED), max_size=150))
 def test_the_masked_loss_is_the_papers_and_its_gradient_the_softmax_less_one_at_the_token(tokens):
     generator = torch.Generator().manual_seed(len(tokens))
     logits = (3 * torch.randn(len(tokens), 7, generator=generator)).requires_grad_()
-    expected, gradient = 0.0, []
+    expected, gradient, hits = 0.0, [], []
     for scores, token in zip(logits.tolist(), tokens, strict=True):
         shares = [math.exp(score) / sum(map(math.exp, scores)) for score in scores]
-        expected -= math.log(shares[token])
-        gradient.append([share - (place == token) for place, share in enumerate(shares)])
-    found, _ = masked_segment_loss(logits, torch.tensor(tokens, dtype=torch.long))
+        expected -= 0.0 if token == IGNORED else math.log(shares[token])
+        gradient.append([(share - (place == token)) * (token != IGNORED) for place, share in enumerate(shares)])
+        hits.append(token == scores.index(max(scores)))
+    found, hit = masked_segment_loss(logits, torch.tensor(tokens, dtype=torch.long))
     found.backward()
-    torch.testing.assert_close(float(found.detach()), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(float(found.detach()), expected, atol=1e-4, rtol=1e-5)
     torch.testing.assert_close(logits.grad, torch.tensor(gradient).view(-1, 7), atol=1e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("num_targets", [0, 1, 64, 150])
-def test_loss_gradient_and_hits_are_those_of_torch_and_filling_has_none(num_targets):
-    generator = torch.Generator().manual_seed(num_targets)
-    logits = 3 * torch.randn(num_targets, 11, generator=generator)
-    tokens = torch.randint(11, (num_targets,), generator=generator)
-    tokens[::4] = IGNORED
-    own, other = logits.clone().requires_grad_(), logits.clone().requires_grad_()
-    loss, hit = masked_segment_loss(own, tokens)
-    expected = F.cross_entropy(other, tokens, reduction="sum", ignore_index=IGNORED)
-    (loss / 7).backward()
-    (expected / 7).backward()
-    torch.testing.assert_close(loss, expected)
-    torch.testing.assert_close(own.grad, other.grad)
-    assert torch.equal(hit, logits.argmax(dim=1) == tokens)
-    assert torch.equal(own.detach(), logits)
-
-
-def test_a_second_backward_pass_is_refused_because_the_first_used_its_array_up():
-    loss, _ = masked_segment_loss(torch.randn(3, 7).requires_grad_(), torch.tensor([1, 2, 3]))
-    loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        loss.backward()
+    assert hit.tolist() == hits
 
 
 @CUDA
-@pytest.mark.parametrize("width", [5, 4096, 30522])
-def test_the_kernel_has_the_loss_the_gradient_and_the_hits_of_float32(width):
+@pytest.mark.parametrize(("num_targets", "width"), [(37, 5), (37, 4096), (37, 30522), (0, 11)])
+def test_the_kernel_has_the_loss_the_gradient_and_the_hits_of_float32(num_targets, width):
     generator = torch.Generator().manual_seed(0)
-    logits = (3 * torch.randn(37, width, generator=generator)).cuda().bfloat16()
-    token = torch.randint(width, (37,), generator=generator).cuda()
+    logits = (3 * torch.randn(num_targets, width, generator=generator)).cuda().bfloat16()
+    token = torch.randint(width, (num_targets,), generator=generator).cuda()
     token[::3] = logits.float().argmax(dim=1)[::3]
     token[5:8] = IGNORED
     tiled, exact = logits.clone().requires_grad_(), logits.float().requires_grad_()
@@ -94,18 +72,10 @@ def test_the_kernel_has_the_loss_the_gradient_and_the_hits_of_float32(width):
     torch.testing.assert_close(tiled.grad, exact.grad.bfloat16(), atol=1e-6, rtol=1e-2)
 
 
-@CUDA
-def test_no_targets_have_no_loss_in_the_kernel_either():
-    logits = torch.zeros(0, 11, device="cuda", dtype=torch.bfloat16, requires_grad=True)
-    loss, _ = masked_segment_loss(logits, torch.zeros(0, dtype=torch.int64, device="cuda"))
-    loss.backward()
-    assert loss == 0
-    assert logits.grad.shape == (0, 11)
-
-
 @pytest.fixture(scope="module")
 def batch(make_arrays, special):
-    return BatchBuilder(make_arrays(seed=3), special).build(np.arange(6), epoch=0)
+    """Six rows, one of them without values."""
+    return BatchBuilder(make_arrays(seed=3, cells=(0, 6)), special).build(np.arange(12, 18), epoch=0)
 
 
 def list_words(batch, row):
@@ -122,22 +92,15 @@ def test_the_bag_of_words_loss_is_the_cross_entropy_over_the_distinct_tokens_of_
     logits = torch.randn(len(batch.row_twin), 200, generator=torch.Generator().manual_seed(0)).requires_grad_()
     expected, gradient = 0.0, logits.detach().softmax(dim=1)
     for place, row in enumerate(batch.row_twin.tolist()):
-        words = list_words(batch, row)
-        expected -= float(logits.detach().log_softmax(dim=1)[place, words].mean())
-        gradient[place, words] -= 1 / len(words)
+        if words := list_words(batch, row):
+            expected -= float(logits.detach().log_softmax(dim=1)[place, words].mean())
+            gradient[place, words] -= 1 / len(words)
+        else:
+            gradient[place] = 0
     found = bag_of_words_loss(logits, batch.rows, batch.row_twin)
     found.backward()
     assert float(found.detach()) == pytest.approx(expected, rel=1e-5)
     torch.testing.assert_close(logits.grad, gradient, atol=1e-6, rtol=1e-5)
-
-
-def test_rows_without_values_have_no_loss_and_no_gradient(make_arrays, special):
-    rows = BatchBuilder(make_arrays(seed=3, cells=(0, 0)), special).pack_rows(np.arange(2))
-    logits = torch.randn(2, 200, requires_grad=True)
-    loss = bag_of_words_loss(logits, rows, torch.arange(2))
-    loss.backward()
-    assert float(loss.detach()) == 0
-    assert not logits.grad.any()
 
 
 @pytest.fixture
@@ -157,15 +120,6 @@ def test_telling_words_teaches_the_encoder_and_not_the_head(model, batch):
     assert model.layers[0].intermediate.dense.weight.grad.abs().max() > 0
     told = model.embeddings.word_embeddings.weight.grad.abs().sum(dim=1) > 0
     assert set(told.nonzero().flatten().tolist()) <= set(batch.rows.token_ids.tolist())
-
-
-def test_the_words_are_told_from_the_plain_copy(model, batch):
-    output = model(batch.rows)
-    config = AlignmentConfig(row_weight=0.5)
-    losses = compute_losses(model, output, batch, config, measure_step([batch]))
-    logits = model.head(output.cls[batch.row_twin])
-    expected = bag_of_words_loss(logits, batch.rows, batch.row_twin) / len(batch.row_twin)
-    assert float(losses.rows) == pytest.approx(float(expected.detach()), rel=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +147,13 @@ def test_alignment_is_the_mean_over_tables_and_the_total_adds_it_with_its_weight
     found = compute_losses(model, output, batch, config, measure_step([batch]))
     torch.testing.assert_close([found.low, found.high], [low, high], **CLOSE)
     torch.testing.assert_close(found.total, found.masked + 0.3 * (low + high) + 0.5 * found.rows, **CLOSE)
+    told = bag_of_words_loss(model.head(output.cls[batch.row_twin]), batch.rows, batch.row_twin) / len(ROWS)
+    torch.testing.assert_close(found.rows, told.detach(), **CLOSE)  # of the plain copy
     assert min(float(found.low), float(found.high), float(found.rows)) > 0
+    nothing = MaskingConfig(header_share=0.0, value_share=0.0, token_share=0.0)
+    unmasked = run(model, BatchBuilder(builder.arrays, builder.special, masking=nothing).build(ROWS, epoch=0))
+    assert float(unmasked.masked) == 0.0
+    assert unmasked.total.isfinite()
 
 
 @pytest.mark.parametrize("negatives", ["table", "batch"])
@@ -218,20 +178,6 @@ def backward(model, batches, config):
         losses.total.backward()
         summed += torch.stack([losses.total.detach(), losses.masked, losses.low, losses.high])
     return summed, [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-
-
-def test_without_alignment_the_total_is_the_masked_loss(model, arrays, special):
-    batch = BatchBuilder(arrays, special, masking=MASKING, align=False).build(ROWS, epoch=0)
-    losses = run(model, batch)
-    assert float(losses.low) == float(losses.high) == 0.0
-    assert float(losses.total.detach()) == float(losses.masked) > 0
-
-
-def test_a_batch_without_targets_has_a_finite_loss(model, arrays, special):
-    nothing = MaskingConfig(header_share=0.0, value_share=0.0, token_share=0.0)
-    losses = run(model, BatchBuilder(arrays, special, masking=nothing).build(ROWS, epoch=0))
-    assert float(losses.masked) == 0.0
-    assert losses.total.isfinite()
 
 
 def test_hits_count_masked_headers_and_values_predicted_right(model, builder, monkeypatch):
@@ -331,14 +277,6 @@ def test_views_find_each_other_among_columns_of_other_attributes():
 def cross(own, rivals):
     """Return the pairs in which a column's first view meets the others' second, and those the other way round."""
     return [(own, rival) for rival in rivals], [(rival, own) for rival in rivals]
-
-
-def test_columns_of_one_attribute_have_no_loss_of_views():
-    first, second, attribute = draw_views()
-    loss = views_loss(first, second, torch.zeros_like(attribute), 0.1)
-    loss.backward()
-    assert float(loss.detach()) == pytest.approx(0.0, abs=1e-6)
-    assert float(first.grad.abs().max()) < 1e-6
 
 
 def test_keeping_is_one_less_the_mean_cosine():

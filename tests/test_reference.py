@@ -126,34 +126,17 @@ def shorten(answer: Any) -> Any:
     return round(answer, 6) if isinstance(answer, float) else answer
 
 
-def find_difference(answer: Any, expected: Any, place: str = "") -> str | None:
-    """Return where an answer differs from the one expected, or None: floats by more than the tolerance."""
-    if isinstance(expected, dict) and isinstance(answer, dict) and answer.keys() == expected.keys():
-        parts = [(answer[key], expected[key], f"{place}.{key}") for key in expected]
-    elif isinstance(expected, list) and isinstance(answer, list) and len(answer) == len(expected):
-        parts = [(*pair, f"{place}[{number}]") for number, pair in enumerate(zip(answer, expected, strict=True))]
-    elif isinstance(expected, float) and isinstance(answer, float):
-        return None if answer == pytest.approx(expected, abs=TOLERANCE, nan_ok=True) else f"{place}: {answer}"
-    else:
-        return None if answer == expected else f"{place}: {answer!r}, expected {expected!r}"
-    return next((found for part in parts if (found := find_difference(*part)) is not None), None)
+def flatten(answer: Any, place: str = "") -> dict[str, Any]:
+    """Return what stands at each place of an answer."""
+    if not isinstance(answer, dict | list):
+        return {place: answer}
+    parts = answer.items() if isinstance(answer, dict) else enumerate(answer)
+    return {f"{place}/": len(answer)} | {
+        at: leaf for key, part in parts for at, leaf in flatten(part, f"{place}/{key}").items()
+    }
 
 
 @pytest.mark.parametrize("verb", list(VERBS))
 def test_a_verb_answers_as_it_did(kept, verb):
-    expected = json.loads((FOLDER / f"{verb}.json").read_text(encoding="utf-8"))
-    assert find_difference(plain(VERBS[verb](kept)), expected) is None
-
-
-@pytest.mark.parametrize(
-    ("answer", "difference"),
-    [
-        ({"a": [1.00001, "x"]}, None),
-        ({"a": [1.001, "x"]}, ".a[0]: 1.001"),
-        ({"a": [1.0, "y"]}, ".a[1]: 'y', expected 'x'"),
-        ({"a": [1.0]}, ".a: [1.0], expected [1.0, 'x']"),
-        ({"b": [1.0, "x"]}, ": {'b': [1.0, 'x']}, expected {'a': [1.0, 'x']}"),
-    ],
-)
-def test_a_difference_is_found_and_placed(answer, difference):
-    assert find_difference(answer, {"a": [1.0, "x"]}) == difference
+    expected = flatten(json.loads((FOLDER / f"{verb}.json").read_text(encoding="utf-8")))
+    assert flatten(plain(VERBS[verb](kept))) == pytest.approx(expected, abs=TOLERANCE, nan_ok=True)

@@ -57,12 +57,6 @@ def test_every_part_comes_in_the_order_of_the_rows_whatever_the_batches(runner, 
     np.testing.assert_allclose(runner.embed(arrays, rows, batch_size=batch_size)["rows"], expected["rows"], **CLOSE)
 
 
-def test_without_chosen_rows_all_are_embedded_and_none_give_none(runner, arrays):
-    expected = encode_directly(runner, arrays, np.arange(arrays.num_rows))["rows"]
-    np.testing.assert_allclose(runner.embed(arrays)["rows"], expected, **CLOSE)
-    assert runner.embed(arrays, np.zeros(0, np.int64))["rows"].shape == (0, 32)
-
-
 @pytest.mark.parametrize("on_device", [True, False])
 def test_batches_may_be_laid_out_where_the_model_is_or_on_the_host(runner, arrays, on_device, monkeypatch):
     expected = encode_directly(runner, arrays, np.arange(arrays.num_rows))
@@ -74,12 +68,16 @@ def test_batches_may_be_laid_out_where_the_model_is_or_on_the_host(runner, array
     assert len(moved) == 2 * on_device
 
 
-def test_several_replicas_share_the_batches(special, arrays, runner):
-    several = Runner(copy.deepcopy(runner.model), special, devices=["cpu"] * 3, tokens_per_batch=60)
+def test_several_replicas_share_the_batches_and_count_what_is_done(special, arrays, runner):
+    several, done = Runner(copy.deepcopy(runner.model), special, devices=["cpu"] * 3, tokens_per_batch=60), []
     assert several.devices == [torch.device("cpu")] * 3
     for part in ("rows", "segments"):
-        found, expected = (each.embed(arrays, parts=(part,))[part] for each in (several, runner))
+        expected = runner.embed(arrays, parts=(part,))[part]
+        found = several.embed(arrays, parts=(part,), progress=lambda *counted: done.append(counted))[part]
         np.testing.assert_allclose(found, expected, **CLOSE)
+    assert sum(count for count, _ in done) == 2 * arrays.num_rows
+    assert {total for _, total in done} == {arrays.num_rows}
+    assert several.embed(arrays, np.zeros(0, np.int64))["rows"].shape == (0, 32)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -98,13 +96,6 @@ def test_a_gpu_gives_what_the_cpu_gives(special, arrays, runner, on_device, monk
     on_gpu.run(arrays, np.arange(9), look)
     expected = encode_directly(runner, arrays, np.arange(9))["cls"]
     np.testing.assert_allclose([read[row] for row in range(9)], expected, atol=1e-3)
-
-
-def test_progress_counts_the_rows_that_are_done(runner, arrays):
-    done = []
-    runner.embed(arrays, batch_size=3, progress=lambda *counted: done.append(counted))
-    assert sum(count for count, _ in done) == arrays.num_rows
-    assert {total for _, total in done} == {arrays.num_rows}
 
 
 def test_distinct_rows_are_the_first_of_each_content_in_order(arrays):

@@ -48,24 +48,17 @@ def having(world, *concepts):
 # Rows and films
 
 
-def test_the_rows_add_up_and_no_catalogue_is_empty(world):
+def test_the_rows_add_up_each_about_a_film_of_its_own_under_known_headers(world):
     sizes = [len(table.rows) for table in world.catalogues]
+    for table in world.catalogues:
+        assert len(table.row_films) == len(set(table.row_films)) == len(table.rows)
+        assert {header for row in table.rows for header, _ in leaves(row)} == table.concepts.keys(), table.name
     assert sum(sizes) == 14 * 60
     assert min(sizes) >= 1
     assert len(set(sizes)) > 5
 
 
-def test_every_row_has_a_film_and_no_catalogue_repeats_one(world):
-    for table in world.catalogues:
-        assert len(table.row_films) == len(set(table.row_films)) == len(table.rows)
-
-
 # Schemas
-
-
-def test_the_headers_of_the_rows_are_those_of_the_concepts(world):
-    for table in world.catalogues:
-        assert {header for row in table.rows for header, _ in leaves(row)} == table.concepts.keys(), table.name
 
 
 def test_no_two_catalogues_have_the_same_schema_and_a_meaning_has_many_headers(world):
@@ -87,14 +80,6 @@ def test_the_same_fact_is_written_in_several_ways(concept):
 # Gaps and slips
 
 
-def test_a_gap_is_absent_from_its_row_and_its_text_is_known(world):
-    for table in world.catalogues:
-        assert table.gaps
-        for (row, header), text in table.gaps.items():
-            assert header not in dict(leaves(table.rows[row]))
-            assert text.strip()
-
-
 def test_gaps_fill_in_to_the_world_without_gaps():
     full = simulate(SimulatorConfig(rows_per_catalogue=60, gap_rate=0.0, typo_rate=0.0))
     holed = simulate(SimulatorConfig(rows_per_catalogue=60, gap_rate=0.3, typo_rate=0.0))
@@ -102,6 +87,7 @@ def test_gaps_fill_in_to_the_world_without_gaps():
         assert not whole.gaps
         for place, (complete, row) in enumerate(zip(whole.rows, table.rows, strict=True)):
             missing = {header: text for (number, header), text in table.gaps.items() if number == place}
+            assert not missing.keys() & dict(leaves(row)).keys()
             assert dict(leaves(row)) | missing == dict(leaves(complete))
 
 
@@ -145,15 +131,12 @@ def digests(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
 
 
-def test_the_files_are_of_many_formats(written):
-    suffixes = {path.name.split(".", 1)[1] for path in written[0].iterdir()}
-    assert suffixes == {"csv", "csv.gz", "tsv", "tsv.gz", "jsonl", "jsonl.gz", "parquet"}
-
-
 def test_the_files_hold_the_rows_of_the_world_in_memory(written):
     world = {table.name: table for table in simulate(SimulatorConfig(num_rows=NUM_ROWS)).catalogues}
     tables = read_tables([written[0]], whole=True)
     assert tables.keys() == world.keys()
+    suffixes = {path.name.split(".", 1)[1] for path in written[0].iterdir()}
+    assert suffixes == {"csv", "csv.gz", "tsv", "tsv.gz", "jsonl", "jsonl.gz", "parquet"}
     for name, table in tables.items():
         rows = [{header: cell for header, cell in row.items() if cell is not None} for row in table.text.to_pylist()]
         assert rows == [dict(leaves(row)) for row in world[name].rows], name
@@ -192,9 +175,12 @@ def truth():
     )
 
 
-def test_a_truth_that_is_saved_is_loaded_equal(truth, tmp_path):
+def test_the_truth_says_what_columns_mean_and_which_rows_share_a_film_and_is_loaded_as_saved(truth, tmp_path):
     truth.save(tmp_path / "truth.json")
     assert Truth.load(tmp_path / "truth.json") == truth
+    assert truth.concept_of("a", "cast.2.name") == "actor"  # later members of a list mean what the first does
+    assert truth.concept_of("b", "title") is None
+    assert truth.shared_rows("a", "b") == [(0, 2), (2, 0)]
 
 
 @pytest.mark.parametrize(
@@ -208,12 +194,3 @@ def test_a_file_that_is_no_truth_is_refused(text, message, tmp_path):
     (tmp_path / "truth.json").write_text(text)
     with pytest.raises(TableError, match=message):
         Truth.load(tmp_path / "truth.json")
-
-
-def test_later_members_of_a_list_mean_what_the_first_does(truth):
-    assert truth.concept_of("a", "cast.2.name") == "actor"
-    assert truth.concept_of("b", "title") is None
-
-
-def test_shared_rows_are_about_the_same_film(truth):
-    assert truth.shared_rows("a", "b") == [(0, 2), (2, 0)]

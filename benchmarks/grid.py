@@ -2,10 +2,10 @@
 
     python benchmarks/grid.py movie=CORPUS product=CORPUS --gold GOLD -o RESULTS --pack OUT [--seconds 540]
 
-First the learning rates of the baselines are measured (`RESULTS/rates.json`), then models are trained and measured in
-the order of `list_jobs`: what matters most comes first, and what does not fit is left out. The same command again goes
-on. `--pack` writes what is new, small enough to carry home, as tar files. There, `--unpack FOLDER` makes one folder
-of results of them, and `--classifiers lr,xgboost` measures classifiers on the row vectors in it.
+Learning rates of the baselines are measured (`RESULTS/rates.json`), then models are trained and measured in the order
+of `list_jobs`: what matters most comes first, and what does not fit is left out. The same command again goes on.
+`--pack` writes figures after each model, and arrays at the end, small enough to carry home. There, `--unpack FOLDER`
+adds them to a folder of results, and `--classifiers xgboost` measures classifiers on the row vectors in it.
 """
 
 # needs: prepared corpora, their gold, and a GPU
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tarfile
 import time
 import tomllib
@@ -26,7 +25,12 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from navi.corpus import Corpus
+import torch
+
+from navi.backbones import MINILM
+from navi.corpus import Corpus, PrepareConfig, prepare
+from navi.errors import ConfigError
+from navi.files import read_json
 from navi.training import PretrainConfig
 from navi_paper.baselines.training import measure_rates
 from navi_paper.data import EvaluationConfig, EvaluationData
@@ -35,16 +39,19 @@ from navi_paper.grid import SPECS, Grid, GridConfig, read_rates
 from navi_paper.results import Results
 from navi_paper.tasks import ENCODER_TASKS, TASKS
 
-CONFIG = Path(__file__).parent.parent / "paper" / "grid.toml"
+PAPER = Path(__file__).parent.parent / "paper"
+CONFIG, SPLIT = PAPER / "grid.toml", PAPER / "split.json"
 RATED = ("bert", "haetae", "cm2", "tapas")
 BESIDE = {"bert": ("bert-extended",), "haetae": ("haetae-extended",), "navi": ("navi-plain",)}
 """Models that are read from another one's weights."""
 FIRST_SEED = ("geometry", "text_vectors", "variant_vectors")
 """Tasks that only the first seed does."""
 ABLATED = (*("without_attributes", "without_segment_masking", "without_alignment", "random_routing"),)
+HERE = (*(each.name for each in ENCODER_TASKS), "classification_lr")
+"""Tasks that are done where the models are trained."""
 AFTER = {"row_vectors": "classification", "variant_vectors": "variants", "text_vectors": "features"}
 """What classifies the vectors of each task."""
-FILE_BYTES, MAX_FILES, PACK_BYTES = 15 << 20, 8, 60 << 20
+FILE_BYTES, MAX_FILES, PACK_BYTES = 15 << 20, 4, 56 << 20
 """Sizes of what can be carried home from one call."""
 
 
@@ -62,20 +69,20 @@ class Job:
 
 
 def list_jobs(corpora: Sequence[str], seeds: Sequence[int]) -> Iterator[Job]:
-    """Yield all jobs, the most important first."""
-    main = ("bert", "navi-paper", "navi", "navi-from_base")
+    """Yield all jobs, the most important first; the paper's own schedule takes longest and is begun at once."""
+    navi = ("navi-paper", "navi", "navi-from_base")
     ablations = (*(f"navi-paper-{each}" for each in ABLATED), "navi-without_alignment", "navi-without_views")
+    first, second, later = seeds[:1], seeds[1:2], seeds[2:]
     stages: list[tuple[tuple[str, ...], Sequence[int | None]]] = [
-        (RATED[:1], [None]),
-        (main[1:], seeds[:1]),
-        (RATED[1:], [None]),
-        (("bert", "frozen"), seeds[:1]),
-        (main, seeds[1:]),
-        (RATED[1:], seeds[:1]),
-        (("navi-paper-as_written",), seeds[:1]),
-        (ablations, seeds[:1]),
-        (RATED[1:], seeds[1:]),
-        (ablations, seeds[1:]),
+        (("navi-paper-as_written",), first),
+        (RATED, [None]),
+        ((*navi, "bert", "haetae"), first),
+        (("frozen", "cm2", "tapas"), first),
+        ((*navi, "bert", "haetae"), second),
+        (ablations, first),
+        ((*navi, "bert", "haetae"), later),
+        (("cm2", "tapas"), [*second, *later]),
+        (ablations, [*second, *later]),
     ]
     for models, own_seeds in stages:
         yield from (Job(corpus, model, seed) for seed in own_seeds for model in models for corpus in corpora)
@@ -106,13 +113,14 @@ class Worker:
         corpus = Corpus.open(self.paths[job.corpus])
         if job.seed is None:
             folder = self.folder / "rates"
-            losses = measure_rates(job.model, corpus, folder, self.shared)
-            rmtree(folder)
+            known = read_json(self.rates, ConfigError, "").get(job.corpus, {}).get(job.model, {})
+            losses = measure_rates(job.model, corpus, folder, self.shared, known)
+            rmtree(folder, ignore_errors=True)
             return losses
         config = GridConfig(
             name=job.corpus,
             models=tuple(SPECS[each] for each in (job.model, *BESIDE.get(job.model, ()))),
-            tasks=tuple(each for each in ENCODER_TASKS if job.seed == 0 or each.name not in FIRST_SEED),
+            tasks=tuple(each for each in TASKS if each.name in HERE and (job.seed == 0 or each.name not in FIRST_SEED)),
             seeds=(job.seed,),
             pretrain=self.shared,
             rates=read_rates(self.rates, job.corpus),
@@ -127,7 +135,7 @@ class Worker:
 
 def work(connection: Connection, number: int, arguments: argparse.Namespace) -> None:
     """Do what comes through the connection until it is closed."""
-    os.environ["OMP_NUM_THREADS"] = "2"
+    torch.set_num_threads(1)
     worker = Worker(number, arguments)
     while True:
         job = connection.recv()
@@ -137,12 +145,24 @@ def work(connection: Connection, number: int, arguments: argparse.Namespace) -> 
             connection.send((job, None, traceback.format_exc()))
 
 
+def prepare_corpora(arguments: argparse.Namespace) -> None:
+    """Prepare the corpora that are not there yet, with the tables of `paper/split.json` kept out."""
+    split = json.loads(SPLIT.read_text("utf-8"))
+    for name, corpus in (each.split("=") for each in arguments.corpora):
+        if not Path(corpus).exists():
+            kept_out = {f"{kind}_tables": tuple(split[name][kind]) for kind in ("unseen", "validation")}
+            config = PrepareConfig(backbone=arguments.backbone or MINILM, **kept_out)
+            prepared = prepare([arguments.tables / name], corpus, config)
+            print(f"{time.time() - arguments.begun:6.1f} {name} is prepared: {prepared.fingerprint}", flush=True)
+
+
 def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[Job]:
     """Do as many jobs as there is time for, and return those that were left."""
     done_file, rates_file = arguments.out / "done.json", arguments.out / "rates.json"
-    rates = json.loads(rates_file.read_text()) if rates_file.is_file() else {}
-    rates_file.write_text(json.dumps(rates))
-    done = set(json.loads(done_file.read_text())) if done_file.is_file() else set()
+    for file, begin in ((rates_file, arguments.rates), (done_file, arguments.done)):
+        if not file.is_file():
+            file.write_text(begin.read_text() if begin else "{}")
+    rates, done = json.loads(rates_file.read_text()), set(json.loads(done_file.read_text()))
     corpora = [each.split("=")[0] for each in arguments.corpora]
     jobs = [job for job in list_jobs(corpora, arguments.seeds) if str(job) not in done]
     jobs = [job for job in jobs if not arguments.models or job.model in arguments.models]
@@ -159,8 +179,8 @@ def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[Job]:
             ready = [
                 job
                 for job in jobs
-                if (job.model not in RATED or job.seed is None or job.model in rates.get(job.corpus, {}))
-                and took.get((job.model, job.seed is None), 0) < deadline - time.time()
+                if (job.model not in RATED or job.seed is None or f"{job.corpus} {job.model} rates" in done)
+                and took.get((job.corpus, job.model, job.seed is None), 0) < deadline - time.time()
             ]
             if ready:
                 jobs.remove(ready[0])
@@ -172,7 +192,7 @@ def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[Job]:
         for connection in wait(list(busy), timeout=min(5.0, max(0.1, deadline - time.time()))):
             job, found, error = connection.recv()
             seconds = time.time() - busy.pop(connection)
-            took[job.model, job.seed is None] = seconds
+            took[job.corpus, job.model, job.seed is None] = seconds
             idle.append(connection)
             print(
                 f"{time.time() - arguments.begun:6.1f} {job}: {seconds:.1f} s {found if found else ''} {error or ''}",
@@ -184,50 +204,46 @@ def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[Job]:
             if error is None and (job.seed is None or not found):
                 done.add(str(job))
                 done_file.write_text(json.dumps(sorted(done)))
+                if arguments.pack:  # a kill costs the arrays, not the figures
+                    copy_results(arguments.out, arguments.pack)
     for process in processes:  # what is not finished is not waited for
         process.kill()
     return jobs
 
 
+def copy_results(results: Path, out: Path) -> None:
+    """Write figures, learning rates and the jobs that are done into the folder that is carried home."""
+    lines = [file.read_text("utf-8") for file in sorted(results.glob("worker-*/results.jsonl"))]
+    (out / "results.jsonl").write_text("".join(lines), "utf-8")
+    for name in ("rates.json", "done.json"):
+        (out / name).write_text((results / name).read_text("utf-8"), "utf-8")
+
+
 def pack(results: Path, out: Path) -> None:
-    """Write what is new as tar files: results, logs of runs, row vectors of all seeds and other arrays of the first."""
-    packed_file = results / "packed.json"
-    packed = set(json.loads(packed_file.read_text())) if packed_file.is_file() else set()
-    files = [*sorted(results.glob("worker-*/results.jsonl")), results / "rates.json"]
-    files += [*results.glob("worker-*/models/*/*/metrics.jsonl"), *results.glob("worker-*/models/*/*/training.json")]
-    arrays = sorted(results.glob("worker-*/arrays/*.npz"), key=lambda file: file.name.rsplit("--", 1)[-1])
+    """Write figures, and arrays as tar files: those of the first seed first, then row vectors of the others."""
+    copy_results(results, out)
+    arrays = sorted(results.glob("worker-*/arrays/*.npz"), key=lambda file: (file.stem[-1:], file.name))
     wanted = [file for file in arrays if "--row_vectors--" in file.name or file.name.endswith("--0.npz")]
-    chosen: list[list[Path]] = [[]]
-    total = size = 0
-    for file in [*files, *wanted]:
-        name, bytes_ = file.relative_to(results).as_posix(), file.stat().st_size
-        if name in packed or total + bytes_ > PACK_BYTES:
-            continue
-        if size + bytes_ > FILE_BYTES:
-            if len(chosen) == MAX_FILES:
-                break
-            chosen.append([])
-            size = 0
-        chosen[-1].append(file)
-        size, total = size + bytes_ + 1024, total + bytes_ + 1024
-        if file.suffix == ".npz":
-            packed.add(name)
-    for number, members in enumerate(chosen):
-        with tarfile.open(out / f"results-{number}.tar", "w") as archive:
-            for file in members:
-                archive.add(file, file.relative_to(results).as_posix())
-    packed_file.write_text(json.dumps(sorted(packed)))
-    left = [file.name for file in wanted if file.relative_to(results).as_posix() not in packed]
-    print(f"packed {len(packed)} arrays, {total / 1e6:.1f} MB; left {len(left)}: {left[:20]}")
+    total, packed = 0, 0
+    for number in range(MAX_FILES):
+        size = 0
+        with tarfile.open(out / f"arrays-{number}.tar", "w") as archive:
+            while packed < len(wanted) and (size + wanted[packed].stat().st_size) < FILE_BYTES and total < PACK_BYTES:
+                file = wanted[packed]
+                archive.add(file, f"arrays/{file.name}")
+                size, total, packed = size + file.stat().st_size + 1024, total + file.stat().st_size, packed + 1
+    print(f"packed {packed} of {len(wanted)} arrays, {total / 1e6:.1f} MB")
 
 
 def unpack(packed: Path, results: Path) -> None:
-    """Put what several workers packed into one folder of results."""
-    (results / "arrays").mkdir(parents=True, exist_ok=True)
-    lines = [line for file in sorted(packed.glob("worker-*/results.jsonl")) for line in file.open(encoding="utf-8")]
-    (results / "results.jsonl").write_text("".join(dict.fromkeys(lines)), encoding="utf-8")
-    for file in packed.glob("worker-*/arrays/*.npz"):
-        (results / "arrays" / file.name).write_bytes(file.read_bytes())
+    """Add what was carried home to a folder of results; a cell that is measured again replaces the former one."""
+    results.mkdir(parents=True, exist_ok=True)
+    with (results / "results.jsonl").open("a", encoding="utf-8") as file:
+        file.write((packed / "results.jsonl").read_text("utf-8"))
+    (results / "rates.json").write_text((packed / "rates.json").read_text("utf-8"), "utf-8")
+    for each in sorted(packed.glob("arrays-*.tar")):
+        with tarfile.open(each) as archive:
+            archive.extractall(results, filter="data")
 
 
 def classify(arguments: argparse.Namespace) -> None:
@@ -266,7 +282,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=6)
     parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(",")], default=[0, 1, 2])
     parser.add_argument("--models", type=lambda text: text.split(","), default=())
-    parser.add_argument("--unpack", type=Path, help="folder where tar files of --pack were unpacked")
+    parser.add_argument("--tables", type=Path, help="folder of tables by corpus; prepares corpora that are not there")
+    parser.add_argument("--rates", type=Path, help="validation losses that are known, by corpus, baseline and rate")
+    parser.add_argument("--done", type=Path, help="done.json of an earlier run: what it lists is not done again")
+    parser.add_argument("--unpack", type=Path, help="folder that --pack wrote")
     parser.add_argument("--classifiers", type=lambda text: text.split(","), default=(), help="classify, train nothing")
     parser.add_argument("--rows", type=int, default=1000)
     arguments = parser.parse_args()
@@ -276,6 +295,8 @@ def main() -> None:
     if arguments.classifiers:
         classify(arguments)
         return
+    if arguments.tables:
+        prepare_corpora(arguments)
     arguments.out.mkdir(parents=True, exist_ok=True)
     left = run_jobs(arguments, arguments.begun + arguments.seconds)
     print(f"{len(left)} jobs left: {', '.join(map(str, left))}")

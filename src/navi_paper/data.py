@@ -11,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ConfigError
 from navi.randomness import fold, make_key, order_keys
 from navi_paper.encoder import Bools, Floats, Ints, TableEncoder
 from navi_paper.gold import Gold, name_columns
+from navi_paper.views import permute_columns
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
@@ -88,6 +90,11 @@ class EvaluationData:
         arrays = self.corpus.arrays
         tokens: Ints = arrays.count_row_tokens() + 4 * np.diff(arrays.row_offsets) + 2
         return tokens
+
+    @cached_property
+    def permuted(self) -> SegmentArrays:
+        """The corpus's arrays with the columns of each row in another order."""
+        return permute_columns(self.corpus.arrays, seed=self.config.seed)
 
     @cached_property
     def numeric_columns(self) -> Bools:
@@ -183,6 +190,14 @@ def sample_cells(data: EvaluationData, split: str, columns: Ints, count: int, pu
     return row_C[drawn], column_C[drawn]
 
 
+def sum_by(group_N: Ints, vectors_ND: Floats, num_groups: int) -> NDArray[np.float64]:
+    """Return the sum of the vectors of each group: (groups, D)."""
+    ones = np.ones(len(group_N))
+    summing = csr_array((ones, (group_N, np.arange(len(group_N)))), shape=(num_groups, len(group_N)))
+    sums: NDArray[np.float64] = summing @ vectors_ND
+    return sums
+
+
 def average_columns(
     encoder: TableEncoder, arrays: SegmentArrays, rows: Ints, wanted: tuple[Ints, Ints], parts: Sequence[str]
 ) -> dict[str, Floats]:
@@ -201,6 +216,5 @@ def average_columns(
         chosen = np.isin(np.repeat(some, np.diff(taken.row_offsets)) * num_columns + column_C, keys)
         found = encoder.embed(taken, np.arange(len(some)), parts=parts)
         for part in parts:
-            sums.setdefault(part, np.zeros((num_columns, found[part].shape[1])))
-            np.add.at(sums[part], column_C[chosen], found[part][chosen])
+            sums[part] = sums.get(part, 0.0) + sum_by(column_C[chosen], found[part][chosen], num_columns)
     return {part: (total / np.maximum(counts, 1)[:, None]).astype(np.float32) for part, total in sums.items()}

@@ -124,7 +124,7 @@ def make_config(
     own = make_preset(spec.preset, spec.ablation) if spec.preset else shared
     sampler, training = shared.sampler, shared.training
     if spec.as_written:
-        sampler = replace(own.sampler, max_table_rows=shared.sampler.max_table_rows)
+        sampler = own.sampler
         schedule = ("epochs", "learning_rate", "new_learning_rate", "weight_decay", "warmup_share")
         training = replace(training, **{name: getattr(own.training, name) for name in schedule})
     backbone = spec.backbone or shared.backbone

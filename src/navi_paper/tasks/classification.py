@@ -33,6 +33,7 @@ from navi_paper.data import (
     TaskResult,
     draw_members,
     parse_numbers,
+    sum_by,
 )
 from navi_paper.encoder import EMBEDS_TEXTS, IN_VARIANTS, Bools, Floats, Ints, TableEncoder
 from navi_paper.gold import (
@@ -174,8 +175,7 @@ def _embed_texts(encoder: TableEncoder, data: EvaluationData, rows: Ints) -> Flo
     headers_CD, values_CD = encoder.embed_states(view, np.arange(len(rows)))
     text_C = ~data.numeric_columns[~hidden_K][view.cell_column]
     row_C = view.cell_row[text_C]
-    sums_ND = np.zeros((len(rows), headers_CD.shape[1]))
-    np.add.at(sums_ND, row_C, (headers_CD[text_C] + values_CD[text_C]) / 2)
+    sums_ND = sum_by(row_C, (headers_CD[text_C] + values_CD[text_C]) / 2, len(rows))
     means: Floats = (sums_ND / np.maximum(np.bincount(row_C, minlength=len(rows)), 1)[:, None]).astype(np.float32)
     return means
 

@@ -21,7 +21,6 @@ from navi_paper.data import (
     sample_cells,
 )
 from navi_paper.encoder import Ints, TableEncoder
-from navi_paper.views import permute_columns
 
 # Shape suffixes: Q columns, C cells, N items, D hidden size.
 
@@ -53,7 +52,7 @@ def measure_clusters(encoder: TableEncoder, data: EvaluationData) -> TaskResult:
     measures: dict[str, float] = {}
     arrays: dict[str, NDArray[Any]] = {}
     gold = list_gold_columns(data)
-    views = {"": data.corpus.arrays, "_permuted": permute_columns(data.corpus.arrays, seed=data.config.seed)}
+    views = {"": data.corpus.arrays, "_permuted": data.permuted}
     for split in SPLITS:
         wanted = sample_cells(data, split, gold.number, data.config.column_rows, _CLUSTERING)
         columns = gold[np.isin(gold.number, wanted[1])]

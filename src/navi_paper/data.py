@@ -190,7 +190,7 @@ def sample_cells(data: EvaluationData, split: str, columns: Ints, count: int, pu
     return row_C[drawn], column_C[drawn]
 
 
-def sum_by(group_N: Ints, vectors_ND: Floats, num_groups: int) -> NDArray[np.float64]:
+def sum_by(group_N: Ints, vectors_ND: NDArray[np.floating], num_groups: int) -> NDArray[np.float64]:
     """Return the sum of the vectors of each group: (groups, D)."""
     ones = np.ones(len(group_N))
     summing = csr_array((ones, (group_N, np.arange(len(group_N)))), shape=(num_groups, len(group_N)))

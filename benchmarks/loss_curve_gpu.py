@@ -4,8 +4,9 @@
 
 Each setting trains from the same seed on the same batches, of a prepared corpus or of simulated film catalogues. Passes
 draw other dropout masks when they are recorded, because batches are filled up: with `--dropout 0` nothing but the
-arithmetic differs. The last line of each compares its curve with the first one's: the mean and the largest relative
-difference of the loss, smoothed over 50 steps. Under `torchrun --nproc-per-node 1` rows/s show what that costs.
+arithmetic differs, and `unrecorded` beside `graphs` tells what recording does from what half precision does. The last
+line of each compares its curve with the first one's: the mean and the largest relative difference of the loss, smoothed
+over 50 steps. Under `torchrun --nproc-per-node 1` rows/s show what that costs.
 """
 
 # needs: a GPU
@@ -22,12 +23,15 @@ import numpy as np
 from navi import prepare
 from navi.simulator import SimulatorConfig, write_catalogues
 from navi.training import PretrainConfig, make_preset, pretrain
+from navi.training import step as training_step
 
 SETTINGS = {
     "float32": {"precision": "float32", "graphs": False},
     "bfloat16": {"precision": "bfloat16", "graphs": False},
+    "unrecorded": {"precision": "bfloat16", "graphs": True},
     "graphs": {"precision": "bfloat16", "graphs": True},
 }
+"""Float32; autocast; filled batches in half precision throughout, but never recorded; and the same recorded."""
 
 
 def train(corpus: str, options: argparse.Namespace, settings: dict[str, object]) -> tuple[np.ndarray, float]:
@@ -55,7 +59,9 @@ def main(options: argparse.Namespace) -> None:
         if not options.corpus:
             write_catalogues(Path(folder) / "tables", SimulatorConfig(num_rows=20_000))
             prepare([Path(folder) / "tables"], corpus)
+        warm_up = training_step.WARM_UP
         for name in options.settings:
+            training_step.WARM_UP = options.steps if name == "unrecorded" else warm_up
             curves[name], rate = train(corpus, options, SETTINGS[name])
             shown = " ".join(f"{loss:.4f}" for loss in curves[name][:: max(1, options.steps // 12)])
             print(f"curve {name} rows_per_s={rate:.0f} losses={shown}", flush=True)

@@ -17,7 +17,7 @@ from navi.backbones import BASE_FOLDER, BASE_MODEL, MINILM, find_backbone
 from navi.corpus import PrepareConfig
 from navi.files import write_folder
 from navi.model import load_backbone
-from navi.model.base import pack_weights, write_manifest
+from navi.model.backbone import pack_weights, write_manifest
 from navi.training import PretrainConfig, TrainingResult
 
 FACTS = {

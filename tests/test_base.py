@@ -14,7 +14,7 @@ from navi.backbones import BASE_FOLDER, find_licence, load_tokenizer
 from navi.corpus import PrepareConfig, prepare
 from navi.errors import ModelError
 from navi.model import is_new, load_backbone
-from navi.model.base import pack_weights, unpack_weights, write_manifest
+from navi.model.backbone import pack_weights, unpack_weights, write_manifest
 from navi.sklearn import NaviEncoder
 from navi.training import PretrainConfig, TrainingResult, make_preset
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from navi.cli import app
-from navi.model.base import pack_weights, write_manifest
+from navi.model.backbone import pack_weights, write_manifest
 
 ASKED = {
     "corpus": "inspect corpus --json",
@@ -65,12 +65,12 @@ def within(seconds: int):
 @pytest.fixture
 def ask(stage, monkeypatch, tally):
     """Run a command in this process; an error must be one line, a success is returned without what chance decides."""
-    from navi.model import base
+    from navi.model import backbone
 
     monkeypatch.chdir(stage)
 
     def run(command: str) -> object:
-        base.list_files.cache_clear()
+        backbone.list_files.cache_clear()
         with within(LONGEST):
             result = CliRunner().invoke(app, command.split())
         if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -28,7 +28,7 @@ class PlainFlags:
         return parameters
 
 
-class Verb(PlainFlags, TyperCommand):
+class VerbCommand(PlainFlags, TyperCommand):
     """One verb."""
 
 
@@ -134,6 +134,6 @@ for _group, _verbs in GROUPS.items():
         _examples = EXAMPLES[_verb.__name__]
         _epilog = "\n\n".join(("Example:" if len(_examples) == 1 else "Examples:", *_examples))
         _needs_arguments = _verb not in (demo.demo, serve.serve)
-        app.command(_verb.__name__, cls=Verb, epilog=_epilog, rich_help_panel=_group, no_args_is_help=_needs_arguments)(
-            _verb
-        )
+        app.command(
+            _verb.__name__, cls=VerbCommand, epilog=_epilog, rich_help_panel=_group, no_args_is_help=_needs_arguments
+        )(_verb)

@@ -14,8 +14,7 @@ from navi.corpus import PrepareConfig
 from navi.errors import ConfigError, ModelError
 from navi.files import digest_file, read_json, was_locked
 from navi.model import NaviModel
-from navi.model.backbone import COPY_AGAIN, load_navi, read_config
-from navi.model.base import list_files
+from navi.model.backbone import COPY_AGAIN, list_files, load_navi, read_config
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -39,6 +39,7 @@ settings.load_profile("patient")
 
 CATALOGUES = {"num_catalogues": 5, "num_rows": 400, "seed": 0}
 SPECIAL_WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 VOCABULARY_SIZE = 200
 WORDS = """
 title name year genre actor actors director country language price brand color size model currency rating votes runtime
@@ -74,26 +75,30 @@ FAST: dict[str, Any] = {
 def list_vocabulary() -> list[str]:
     """Return the words of the tiny tokenizer: every ASCII text can be put together from them."""
     signs = ":,.;-_/'()&!?#%+*="
-    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-    vocabulary = [*SPECIAL_WORDS, *signs, *letters, *(f"##{letter}" for letter in letters), *WORDS.split()]
+    vocabulary = [*SPECIAL_WORDS, *signs, *LETTERS, *(f"##{letter}" for letter in LETTERS), *WORDS.split()]
     vocabulary = list(dict.fromkeys(vocabulary))[:VOCABULARY_SIZE]
     return vocabulary + [f"[unused{i}]" for i in range(VOCABULARY_SIZE - len(vocabulary))]
+
+
+def make_tokenizer(vocabulary: Sequence[str]) -> Tokenizer:
+    """Return a WordPiece tokenizer in small letters that knows these words."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordPiece({word: number for number, word in enumerate(vocabulary)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.add_special_tokens(list(SPECIAL_WORDS))
+    return tokenizer
 
 
 @pytest.fixture(scope="session")
 def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a random BERT of three layers: config.json, tokenizer.json, model.safetensors; do not change it."""
     import torch
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     from transformers import BertConfig, BertModel
 
     folder = tmp_path_factory.mktemp("tiny-bert")
-    vocabulary = {word: number for number, word in enumerate(list_vocabulary())}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.add_special_tokens(list(SPECIAL_WORDS))
-    tokenizer.save(str(folder / "tokenizer.json"))
+    make_tokenizer(list_vocabulary()).save(str(folder / "tokenizer.json"))
     shape = {key: entry for key, entry in BERT_SHAPE.items() if key != "model_type"}
     with torch.random.fork_rng():
         torch.manual_seed(7)
@@ -138,7 +143,6 @@ def corpus_dir(catalogues: Path, tiny_backbone: Path, tmp_path_factory: pytest.T
 def model_dir(corpus_dir: Path, tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model directory: the tiny backbone pretrained for a few steps; do not change it."""
     from navi.corpus import Corpus
-    from navi.files import write_json
     from navi.training import PretrainConfig, pretrain
 
     folder = tmp_path_factory.mktemp("trained") / "model"
@@ -147,13 +151,7 @@ def model_dir(corpus_dir: Path, tiny_backbone: Path, tmp_path_factory: pytest.Te
         "training": {"max_steps": 20, "workers": 0, "validate_rows": 8, "learning_rate": 1e-3},
         "sampler": {"rows_per_batch": 8, "tables_per_batch": 4},
     }
-    corpus = Corpus.open(corpus_dir)
-    pretrain(corpus, folder, PretrainConfig.from_dict(settings))
-    record = json.loads((folder / "pretrain.json").read_text())
-    record["corpus"]["settings"] = corpus.config.as_settings()
-    del record["checksum"]
-    write_json(folder / "pretrain.json", record, checksum=True)
-    return folder
+    return pretrain(Corpus.open(corpus_dir), folder, PretrainConfig.from_dict(settings)).path
 
 
 @pytest.fixture(scope="session")
@@ -223,16 +221,8 @@ def make_config(tiny_backbone: Path) -> Callable[..., PretrainConfig]:
 @pytest.fixture(scope="session")
 def word_tokenizer() -> Tokenizer:
     """A WordPiece tokenizer that knows a few words, ASCII letters, digits and signs, and nothing beyond."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-
-    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
     words = [*SPECIAL_WORDS, "title", "year", "genre", "drama", "comedy", "the", "film"]
-    vocabulary = [*words, *letters, *(f"##{letter}" for letter in letters), *":.,-[]/|"]
-    tokenizer = Tokenizer(models.WordPiece({word: number for number, word in enumerate(vocabulary)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.add_special_tokens(list(SPECIAL_WORDS))
-    return tokenizer
+    return make_tokenizer([*words, *LETTERS, *(f"##{letter}" for letter in LETTERS), *":.,-[]/|"])
 
 
 @pytest.fixture(scope="session")

@@ -145,12 +145,12 @@ def test_without_a_terminal_progress_is_lines_on_stderr(catalogues, navi_command
 
 
 @pytest.mark.usefixtures("every_report")
-def test_training_shows_losses_rates_and_the_time_left_once_the_rate_is_known(capsys):
+def test_training_shows_losses_rates_and_the_time_left_once_it_is_known(capsys):
     from navi.cli.console import Screen
     from navi.cli.progress import follow_training, show_progress
     from navi.training import StepReport
 
-    first = StepReport(step=1, num_steps=200, epoch=1, rows_per_second=0.0, tokens_per_second=0.0, seconds_left=2000.0)
+    first = StepReport(step=1, num_steps=200, epoch=1, rows_per_second=0.0, tokens_per_second=0.0, seconds_left=None)
     rates = {"rows_per_second": 16.25, "tokens_per_second": 1234.0, "seconds_left": 125.0}
     metrics = {"loss": 3.5, "masked": 3.4, "low": None}
     later = StepReport(step=10, num_steps=200, epoch=1, **rates, metrics=metrics, note="Memory ran out.")

@@ -151,7 +151,7 @@ def test_the_summary_sets_validation_beside_the_majority(toy_corpus, write_toml,
     assert "2 steps on cpu, float32" in shown
     for text in ("before", "most frequent guess", "headers, attribute hidden (blind)"):
         assert text in shown
-    (worth,) = (line for line in shown.splitlines() if line.startswith("Worth it? columns matched "))
+    (worth,) = (line for line in shown.splitlines() if line.startswith("Worth it? ") and ": columns matched " in line)
     assert ", headers named " in worth
     assert ", values filled " in worth
     assert "No better than the most frequent guess yet: " in " ".join(shown.split())
@@ -228,11 +228,16 @@ def test_a_record_with_little_in_it_is_shown_as_it_is():
     assert not any("Worth it" in line for line in shown)
 
 
-def test_a_folder_of_tables_is_prepared_and_learned(toy_tables, tmp_path, navi_command):
-    flags = ("-o", tmp_path / "model", "--max-steps", 1, "--rows-per-batch", 8, "--quiet")
+def test_a_folder_of_tables_is_prepared_with_the_vocabulary_it_is_learned_with(
+    toy_tables, tiny_backbone, write_toml, tmp_path, navi_command
+):
+    file = write_toml("[prepare]\nseed = 4\nmax_unknown_share = 1.0\n")
+    flags = ("-o", tmp_path / "model", "--from", tiny_backbone, "--config", file, "--max-steps", 1, "--quiet")
     navi_command("pretrain", toy_tables, *flags)
     assert {path.name for path in tmp_path.iterdir()} >= {"model", "model-corpus"}
-    assert TrainingResult.load(tmp_path / "model").num_steps == 1
+    record = TrainingResult.load(tmp_path / "model")
+    assert (record.num_steps, record.config["backbone"]) == (1, str(tiny_backbone))
+    assert record.corpus["settings"]["seed"] == 4
     navi_command("pretrain", toy_tables, *flags, "--resume")
     assert "model-corpus already" in navi_command("pretrain", toy_tables, *flags, code=2).stderr
 

@@ -84,6 +84,8 @@ def test_a_limit_of_steps_cuts_the_run(arrays):
     assert plan.num_steps == len(plan.list_steps(0, 0)) == 4
     assert plan.boundaries == [0, 4]
     assert make_plan(arrays, max_steps=10_000).num_steps == make_plan(arrays).num_steps
+    with pytest.raises(TrainingError, match="There are no training rows"):
+        RunPlan(arrays, np.arange(0), PretrainConfig())
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 5), st.integers(1, 200))
@@ -101,11 +103,6 @@ def test_a_step_is_shared_and_split_between_tables_where_it_can_be(tables, count
     assert all(len(part) == 1 or row_tokens[part].sum() <= max_tokens for part in parts)
     if all(row_tokens[row_table == table].sum() <= max_tokens for table in tables):
         assert sum(len(set(row_table[part])) for part in parts) == len(set(tables))
-
-
-def test_no_training_rows_are_too_few(arrays):
-    with pytest.raises(TrainingError, match="There are no training rows"):
-        RunPlan(arrays, np.arange(0), PretrainConfig())
 
 
 # One step
@@ -286,6 +283,7 @@ def test_a_step_that_is_not_finite_leaves_weights_and_optimiser_alone():
 # Memory, time, and the log
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is kept with glibc alone")
 def test_memory_freed_in_a_run_is_there_for_what_comes_next_and_goes_back_at_the_end():
     """Counts page faults and pages in a process of its own: other tests leave memory of all sizes behind."""

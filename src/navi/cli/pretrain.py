@@ -275,11 +275,12 @@ def judge_training(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
     """Return one line that says what training changed for a user of the model.
 
     >>> judge_training({"value_accuracy": 0.2}, {"value_accuracy": 0.31})
-    'Worth it? values filled 20.0 % → 31.0 %. Better at all of it, on rows and columns of yours that it did not learn.'
+    'Worth it? On rows and columns that it did not learn: values filled 20.0 % → 31.0 %. Better at all of it.'
     """
     known = {name: label for name, label in WORTH.items() if first.get(name) is not None}
     changes = [f"{label} {format_share(first[name])} → {format_share(last[name])}" for name, label in known.items()]
     same = [label for name, label in known.items() if last[name] <= first[name]]
-    verdict = f"No better: {', '.join(same)}; if that matters, stay with what it started from" if same else ""
-    verdict = verdict or "Better at all of it"
-    return f"Worth it? {', '.join(changes)}. {verdict}, on rows and columns of yours that it did not learn."
+    verdict = f"No better: {', '.join(same)}; for that, what it started from serves as well." if same else ""
+    return (
+        f"Worth it? On rows and columns that it did not learn: {', '.join(changes)}. {verdict or 'Better at all of it.'}"
+    )

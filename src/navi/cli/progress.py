@@ -99,8 +99,7 @@ def follow_training(meter: Meter) -> Callable[[StepReport], None]:
         parts = [f"{name} {format_loss(at.metrics[name])}" for name in LOSSES if name in at.metrics]
         if at.rows_per_second:
             parts += [f"{format_count(at.rows_per_second)} rows/s", f"{format_count(at.tokens_per_second)} tokens/s"]
-        # The first steps take far longer than the others: the time left is known once the rate is.
-        left = at.seconds_left if at.rows_per_second else -1.0
+        left = -1.0 if at.seconds_left is None else at.seconds_left
         meter.update(f"Epoch {at.epoch}", at.step, at.num_steps, ", ".join(parts), left)
 
     return report

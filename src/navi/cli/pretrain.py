@@ -280,7 +280,6 @@ def judge_training(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
     known = {name: label for name, label in WORTH.items() if first.get(name) is not None}
     changes = [f"{label} {format_share(first[name])} → {format_share(last[name])}" for name, label in known.items()]
     same = [label for name, label in known.items() if last[name] <= first[name]]
-    verdict = f"No better: {', '.join(same)}; for that, what it started from serves as well." if same else ""
-    return (
-        f"Worth it? On rows and columns that it did not learn: {', '.join(changes)}. {verdict or 'Better at all of it.'}"
-    )
+    verdict = f"No better: {', '.join(same)}; for that, what it started from serves as well" if same else ""
+    verdict = verdict or "Better at all of it"
+    return f"Worth it? On rows and columns that it did not learn: {', '.join(changes)}. {verdict}."

@@ -161,7 +161,7 @@ class NaviScores:
     def score(self, first: str, second: str) -> Scores:
         """Return the logarithm of the odds that two columns mean the same, for all pairs of two tables."""
         both = self._take({first, second})
-        logit = self._scorer.compete(self._scorer.score(both, both, self._background).total, both.tables)
+        logit = self._scorer.compete(self._scorer.score_total(both, both, self._background), both.tables)
         ours, theirs = ([k for k in range(len(both)) if both.tables[k] == name] for name in (first, second))
         return {(both.headers[i], both.headers[j]): float(logit[i, j]) for i in ours for j in theirs}
 

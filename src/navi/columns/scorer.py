@@ -64,26 +64,30 @@ class PairScorer:
     either table, and of the logarithm of the tables' widths; the bias last."""
 
     def score(self, first: ColumnProfiles, second: ColumnProfiles, background: Background) -> PairScores:
-        """Return the scores of every pair of columns of two lots, before they compete."""
-        scores = np.zeros((3, len(first), len(second)), np.float32)
-        for start in range(0, len(first), BLOCK):
-            block = slice(start, start + BLOCK)
-            features = measure_features(first.take(np.arange(len(first))[block]), second, background)
-            total = self.weigh(features)
-            scores[:, block] = (
-                total,
-                total - self.weigh(leave_out(features, WITHOUT_HEADERS)),
-                total - self.weigh(leave_out(features, WITHOUT_VALUES)),
-            )
-        return PairScores(total=scores[0], headers=scores[1], values=scores[2])
+        """Return the scores of every pair of columns, before they compete, with what headers and values contribute."""
+        total, values, headers = self._weigh_blocks(first, second, background, (), WITHOUT_HEADERS, WITHOUT_VALUES)
+        return PairScores(total=total, headers=total - values, values=total - headers)
+
+    def score_total(self, first: ColumnProfiles, second: ColumnProfiles, background: Background) -> Scores:
+        """Return the score of every pair of columns alone: (K, L)."""
+        (total,) = self._weigh_blocks(first, second, background, ())
+        return total
 
     def score_values(self, first: ColumnProfiles, second: ColumnProfiles, background: Background) -> Scores:
         """Return the score of every pair of columns by their values alone, as if neither had a header: (K, L)."""
-        scores = np.zeros((len(first), len(second)), np.float32)
+        (values,) = self._weigh_blocks(first, second, background, WITHOUT_HEADERS)
+        return values
+
+    def _weigh_blocks(
+        self, first: ColumnProfiles, second: ColumnProfiles, background: Background, *absent: Sequence[str]
+    ) -> list[Scores]:
+        """Return the score of every pair of columns, once for each group of features that are left out: (K, L) each."""
+        scores = [np.empty((len(first), len(second)), np.float32) for _ in absent]
         for start in range(0, len(first), BLOCK):
             block = slice(start, start + BLOCK)
             features = measure_features(first.take(np.arange(len(first))[block]), second, background)
-            scores[block] = self.weigh(leave_out(features, WITHOUT_HEADERS))
+            for names, found in zip(absent, scores, strict=True):
+                found[block] = self.weigh(leave_out(features, names) if names else features)
         return scores
 
     def weigh(self, features: Scores) -> Scores:

@@ -17,7 +17,6 @@ from navi.columns import (
     Background,
     ColumnProfiles,
     PairScorer,
-    PairScores,
     find_stem,
     is_useless,
     join_profiles,
@@ -42,6 +41,8 @@ count for, unless they are members of one list, and what a decision counts for."
 NEAR = 0.05
 """Probability from which a partner of a column that stands alone is worth a look."""
 NO_LIMIT = 1 << 30
+DESCRIBED = 64
+"""Pairs of different columns that are described at once."""
 PLACEHOLDER = "-"
 """Stands for the value of a column that has none, so that its header can be read."""
 SCHEMA = "schema"
@@ -329,13 +330,25 @@ def match_schema(
     ours, theirs = np.flatnonzero(~is_target), np.flatnonzero(is_target)
     if descriptions:
         profiles = _add_descriptions(navi, profiles, theirs, descriptions)
-    word, explainer = _Word.read(decisions, profiles), _make_explainer(scorer, profiles, every if explain else None)
-    scored = _score(scorer, profiles, word, explainer, ours, theirs)
-    ranked = []
-    for place, column in enumerate(ours.tolist()):
-        best = np.lexsort((theirs, -scored.logit[place]))[:top].tolist()
-        pairs = tuple(scored.describe(place, at) for at in best)
-        ranked.append(RankedColumn(column=_refer(profiles, column), candidates=pairs))
+    background, names = Background([profiles]), np.array(profiles.tables)
+    scored = _score(
+        scorer,
+        profiles,
+        background,
+        _Word.read(decisions, profiles),
+        ours,
+        theirs,
+        total=scorer.score_total(profiles.take(ours), profiles.take(theirs), background),
+        compete=lambda total: scorer.compete(total, names[ours], names[theirs]),
+    )
+    scored = replace(scored, explain=_make_explainer(scorer, profiles, every if explain else None))
+    best = [np.lexsort((theirs, -line))[:top].tolist() for line in scored.logit]
+    found = scored.describe_blocks([(place, at) for place, each in enumerate(best) for at in each])
+    ranked, start = [], 0
+    for column, each in zip(ours.tolist(), best, strict=True):
+        candidates = tuple(found[start : start + len(each)])
+        ranked.append(RankedColumn(column=_refer(profiles, column), candidates=candidates))
+        start += len(each)
     return SchemaMatches(columns=tuple(ranked), threshold=threshold, decisions=tuple(decisions))
 
 
@@ -440,7 +453,8 @@ class ColumnMatcher:
         self, profiles: ColumnProfiles, scorer: PairScorer, *, threshold: float = 0.5, one_to_one: bool = False
     ) -> None:
         self.profiles, self.scorer, self.threshold, self.one_to_one = profiles, scorer, threshold, one_to_one
-        self._scores = scorer.score(profiles, profiles, Background([profiles]))
+        self._background = Background([profiles])
+        self._total = scorer.score_total(profiles, profiles, self._background)
         self._table = np.unique(profiles.tables, return_inverse=True)[1]
         self._inside: Flags = self._table[:, None] == self._table[None, :]
         self._apart = self._inside if one_to_one else self._inside & ~_are_family(profiles)
@@ -449,11 +463,13 @@ class ColumnMatcher:
     def _compete(self, decided: Floats) -> Floats:
         """Return what competition makes of scores; only tables with a score that has changed compete again."""
         tables = np.array(self.profiles.tables)
-        before, odds = self._before or (None, None)
-        changed = np.isin(self._table, self._table[(decided != before).any(axis=1)])
-        if odds is None or changed.all():
+        changed = np.ones(len(tables), np.bool_)
+        if self._before is not None:
+            changed = np.isin(self._table, self._table[(decided != self._before[0]).any(axis=1)])
+        if self._before is None or changed.all():
             odds = self.scorer.compete(decided, tables)
         else:
+            odds = self._before[1].copy()
             odds[changed] = self.scorer.compete(decided[changed], tables[changed], tables)
             odds[:, changed] = self.scorer.compete(decided[:, changed], tables, tables[changed])
         self._before = decided, odds
@@ -466,11 +482,17 @@ class ColumnMatcher:
     def group(self, decisions: Sequence[Decision] = ()) -> ColumnGroups:
         """Return the columns in clusters, decisions taken as given."""
         every, word = np.arange(len(self.profiles)), _Word.read(decisions, self.profiles)
-        scored = _score(self.scorer, self.profiles, word, None, every, every, self._scores, self._compete)
-        shifted = scored.logit - np.float32(np.log(self.threshold / (1 - self.threshold)))
+        scored = _score(
+            self.scorer, self.profiles, self._background, word, every, every, total=self._total, compete=self._compete
+        )
+        shift = np.float32(np.log(self.threshold / (1 - self.threshold)))
+        shifted = scored.logit - shift if shift else scored.logit
         if self.one_to_one:
             shifted = np.where(assign_one_to_one(shifted, self._table), shifted, -LIMIT)
-        labels = cluster_scores(shifted, (self._apart | word.apart) & ~word.together, word.together)
+        if word.is_empty:
+            labels = cluster_scores(shifted, self._apart)
+        else:
+            labels = cluster_scores(shifted, (self._apart | word.apart) & ~word.together, word.together)
         return ColumnGroups(
             labels=labels, scored=scored, inside=self._inside, given=word.names, decisions=tuple(decisions)
         )
@@ -480,40 +502,55 @@ class ColumnMatcher:
 class _Scored:
     """Pairs of some columns with others."""
 
+    scorer: PairScorer
+    background: Background
     profiles: ColumnProfiles
     """Of all columns."""
     first: Ints
     """(K,) place of each column among the profiles."""
     second: Ints
     """(L,) likewise."""
-    scores: PairScores
     before: Floats
     """(K, L) what the scores are before they compete, decisions taken as given."""
     logit: Floats
     """(K, L) logarithm of the odds that both mean the same, all said."""
-    decided: Flags
-    """(K, L) whether a person's word says so."""
-    explain: Explain | None
+    decided: Flags | None
+    """(K, L) whether a person's word says so; None without any."""
+    explain: Explain | None = None
 
-    def describe(self, first: int, second: int) -> ColumnPair:
-        """Return a pair, given the places of its columns here."""
-        ours, theirs = int(self.first[first]), int(self.second[second])
-        reasons: tuple[Reason, ...] = ()
-        if self.explain is not None:
-            reasons = (*self._explain_rest(first, second), *self.explain(ours, theirs))
-        return ColumnPair(
-            first=_refer(self.profiles, ours),
-            second=_refer(self.profiles, theirs),
-            score=float(1 / (1 + np.exp(-self.logit[first, second]))),
-            headers=float(self.scores.headers[first, second]),
-            values=float(self.scores.values[first, second]),
-            reasons=reasons,
-        )
+    def describe(self, pairs: Sequence[tuple[int, int]]) -> list[ColumnPair]:
+        """Return pairs, given the places of their columns here; what contributed is found for all of them at once."""
+        if not pairs:
+            return []
+        (rows, row_P), (columns, column_P) = (np.unique(each, return_inverse=True) for each in np.array(pairs).T)
+        ours, theirs = self.first[rows], self.second[columns]
+        parts = self.scorer.score(self.profiles.take(ours), self.profiles.take(theirs), self.background)
+        found = []
+        for (first, second), row, column in zip(pairs, row_P, column_P, strict=True):
+            reasons: tuple[Reason, ...] = ()
+            if self.explain is not None:
+                explained = self.explain(int(ours[row]), int(theirs[column]))
+                reasons = (*self._explain_rest(first, second), *explained)
+            pair = ColumnPair(
+                first=_refer(self.profiles, int(ours[row])),
+                second=_refer(self.profiles, int(theirs[column])),
+                score=float(1 / (1 + np.exp(-self.logit[first, second]))),
+                headers=float(parts.headers[row, column]),
+                values=float(parts.values[row, column]),
+                reasons=reasons,
+            )
+            found.append(pair)
+        return found
+
+    def describe_blocks(self, pairs: Sequence[tuple[int, int]]) -> list[ColumnPair]:
+        """Return pairs that have little in common, some at a time."""
+        blocks = (pairs[start : start + DESCRIBED] for start in range(0, len(pairs), DESCRIBED))
+        return [pair for block in blocks for pair in self.describe(block)]
 
     def _explain_rest(self, first: int, second: int) -> list[Reason]:
         """Return what a person's word and the rivals of two columns say."""
         speaks: Literal["for", "against"] = "for" if self.logit[first, second] > 0 else "against"
-        if self.decided[first, second]:
+        if self.decided is not None and self.decided[first, second]:
             return [Reason(speaks=speaks, text="it was decided so")]
         moved = float(self.logit[first, second] - self.before[first, second])
         tables = np.asarray(self.profiles.tables)
@@ -535,35 +572,38 @@ def _refer(profiles: ColumnProfiles, column: int) -> ColumnRef:
 def _score(
     scorer: PairScorer,
     profiles: ColumnProfiles,
+    background: Background,
     word: _Word,
-    explain: Explain | None,
     first: Ints,
     second: Ints,
-    scores: PairScores | None = None,
-    compete: Callable[[Floats], Floats] | None = None,
+    *,
+    total: Floats,
+    compete: Callable[[Floats], Floats],
 ) -> _Scored:
     """Return how likely each pair of some columns with others is to mean the same, decisions taken as given.
 
     Columns that were decided to be the same count as one: what speaks for one of them speaks for all. A pair that was
     decided on competes with the others as such: that takes a rival away from them, or gives them one.
     """
-    ours, theirs = (profiles if len(each) == len(profiles) else profiles.take(each) for each in (first, second))
-    scores = scores or scorer.score(ours, theirs, Background([profiles]))
-    every = len(first) == len(second) == len(profiles)
-    same, apart = (each if every else each[np.ix_(first, second)] for each in (word.together, word.apart))
-    decided = word.average(scores.total, first, second)
-    decided[apart], decided[same] = -LIMIT, LIMIT
-    logit = np.clip(compete(decided) if compete else scorer.compete(decided, ours.tables, theirs.tables), -LIMIT, LIMIT)
-    logit[apart], logit[same] = -LIMIT, LIMIT
+    if word.is_empty:  # nothing is copied: thousands of columns take gigabytes
+        before, logit, decided = total, compete(total), None
+        np.clip(logit, -LIMIT, LIMIT, out=logit)
+    else:
+        every = len(first) == len(second) == len(profiles)
+        same, apart = (each if every else each[np.ix_(first, second)] for each in (word.together, word.apart))
+        before, decided = word.average(total, first, second), same | apart
+        before[apart], before[same] = -LIMIT, LIMIT
+        logit = np.clip(compete(before), -LIMIT, LIMIT)
+        logit[apart], logit[same] = -LIMIT, LIMIT
     return _Scored(
+        scorer=scorer,
+        background=background,
         profiles=profiles,
         first=first,
         second=second,
-        scores=scores,
-        before=decided,
+        before=before,
         logit=logit,
-        decided=same | apart,
-        explain=explain,
+        decided=decided,
     )
 
 
@@ -579,6 +619,11 @@ class _Word:
     """Columns that are the same as no other."""
     names: Mapping[int, str]
     """Unified names, by the column that was given one."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is said of any pair."""
+        return not len(self.different) and not len(self.alone) and len(np.unique(self.group)) == len(self.group)
 
     @cached_property
     def together(self) -> Flags:
@@ -689,8 +734,10 @@ def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | 
     from scipy.cluster.hierarchy import fcluster, linkage
 
     joined = score > 0
-    joined = joined if apart is None else joined & ~apart
-    joined = joined if together is None else joined | together
+    if apart is not None:
+        np.greater(joined, apart, out=joined)
+    if together is not None:
+        joined |= together
     labels: Ints = np.arange(len(score))
     for members in _find_components(joined):
         if len(members) > 1:
@@ -777,15 +824,14 @@ class ColumnGroups:
     def describe(self, explain: Explain | None = None) -> Matches:
         """Return the clusters with every pair of their columns."""
         scored, pairs = replace(self.scored, explain=explain), []
-        nearest: dict[frozenset[int], ColumnPair] = {}
+        near: dict[frozenset[int], tuple[int, int]] = {}
         for group in map(sorted, self.members):
             inner = ((first, second) for place, first in enumerate(group) for second in group[place + 1 :])
-            pairs += [scored.describe(*pair) for pair in inner if not self.inside[pair]]
+            pairs += scored.describe([pair for pair in inner if not self.inside[pair]])
             if len(group) == 1 and (best := self.find_nearest(group[0])) is not None:
-                nearest.setdefault(frozenset((group[0], best)), scored.describe(group[0], best))
-        lists = [
-            sorted(each, key=lambda pair: (-pair.score, pair.first, pair.second)) for each in (pairs, nearest.values())
-        ]
+                near.setdefault(frozenset((group[0], best)), (group[0], best))
+        nearest = scored.describe_blocks(list(near.values()))
+        lists = [sorted(each, key=lambda pair: (-pair.score, pair.first, pair.second)) for each in (pairs, nearest)]
         return Matches(clusters=self.clusters, pairs=tuple(lists[0]), nearest=tuple(lists[1]), decisions=self.decisions)
 
 

@@ -209,7 +209,7 @@ class _Namer:
         """Return the probability that some shown column of the table is what each known column is."""
         if len(shown) == 0:
             return np.zeros(len(self._known))
-        total = self._scorer.score(self._profiles.take(shown), self._known, self._background).total
+        total = self._scorer.score_total(self._profiles.take(shown), self._known, self._background)
         taken: Floats = 1 / (1 + np.exp(-total.max(axis=0).astype(np.float64)))
         return taken
 

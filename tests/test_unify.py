@@ -121,6 +121,8 @@ def test_a_column_has_one_type_and_one_format(cells, type, values, beside):
         ["Rocky 2", "Jaws 3"],
         ["4.5/5", "3/5"],
         ["1e5", "2e6"],
+        ["1.1", "1.10", "1.9"],  # versions
+        ["F", "F"],  # half of yes and no may be anything
     ],
 )
 def test_what_would_lose_something_as_a_number_stays_text(cells):
@@ -145,6 +147,15 @@ def test_a_cell_that_is_not_of_its_type_is_kept_beside():
     last = found.table.to_pylist()[-1]
     assert (last["x"], json.loads(last["_unread"])) == (None, {"x": "about 7"})
     assert found.notes == ("1 cell of 'x' is not of its type; _unread has it.",)
+
+
+def test_a_currency_or_unit_that_has_no_column_is_never_dropped(feeds, spec):
+    bare = dataclasses.replace(spec.columns[1], currency_column="")
+    found = unify(feeds, dataclasses.replace(spec, columns=(spec.columns[0], bare)))
+    assert found.table["price"].to_pylist() == [5.0, 12.5, None, None]
+    assert [json.loads(each)["price"] for each in found.table["_unread"].to_pylist()[2:]] == ["4,99 €", "80,00 €"]
+    mixed, _ = unify_columns(["$5", "C$7"])
+    assert mixed.table["x currency"].to_pylist() == ["USD", "CAD"]
 
 
 def test_texts_and_headers_come_along_when_asked_for():

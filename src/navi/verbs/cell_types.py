@@ -35,6 +35,8 @@ DURATION = "duration"
 """Format of cells such as `2h 10m`, which become minutes."""
 MINUTES = "min"
 TRUE, FALSE = frozenset(("yes", "y", "true", "t", "1", "1.0")), frozenset(("no", "n", "false", "f", "0", "0.0"))
+LETTERS = ({"y", "n"}, {"t", "f"})
+"""Letters that are yes and no where a column has both; one of them alone may be anything."""
 CURRENCIES = {
     "$": "USD", "us$": "USD", "c$": "CAD", "a$": "AUD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "₩": "KRW",
     "rs": "INR", "rs.": "INR", "dollar": "USD", "dollars": "USD", "euro": "EUR", "euros": "EUR", "pounds": "GBP",
@@ -66,9 +68,9 @@ class CellFormat:
     unit: str = ""
     """Unit of the cells that name none."""
     has_currency: bool = False
-    """Whether cells name a currency."""
+    """Whether cells name a currency, so that it has a column."""
     has_unit: bool = False
-    """Whether cells name a unit."""
+    """Whether cells name a unit, so that it has a column."""
     doubt: str = ""
     """What the cells leave open, and what was done; nothing where they are clear."""
 
@@ -104,7 +106,9 @@ def learn_cell_format(counts: Mapping[str, int]) -> CellFormat:
     counts = dict(sorted(counts.items(), key=lambda each: -each[1])[:MAX_LEARNED])
     if not counts:
         return CellFormat()
-    if all(text.strip().lower() in TRUE | FALSE for text in counts) and any(not text[:1].isdigit() for text in counts):
+    folded = {text.strip().lower() for text in counts}
+    words = {text for text in folded if not text[:1].isdigit()}
+    if words and folded <= TRUE | FALSE and (any(len(text) > 1 for text in words) or words in LETTERS):
         return CellFormat(type="boolean")
     return _learn_duration(counts) or _learn_date(counts) or _learn_number(counts) or CellFormat()
 
@@ -168,7 +172,12 @@ def _learn_number(counts: Mapping[str, int]) -> CellFormat | None:
     is_name = len(units) > max(1, min(MAX_UNITS, len(parsed) // 2))
     # Leading zeros, and more digits than a number keeps, mean a code.
     is_code = any(_PADDED.match(text) or sum(map(str.isdigit, text)) > MAX_DIGITS for text in parsed)
-    if cells < ENOUGH * sum(counts.values()) or is_name or is_code:
+    # So do 1.1 and 1.10 in one column: they would become one number.
+    is_version = any(
+        "." in (cut := text.rstrip("0")) and cut != text and not found.currency and cut in parsed
+        for text, found in parsed.items()
+    )
+    if cells < ENOUGH * sum(counts.values()) or is_name or is_code or is_version:
         return None
     doubt = ""
     if len(parsed) > 1 and all(re.search(r"\d\.\d{3}(?!\d)", text) for text in parsed):
@@ -277,14 +286,19 @@ def read_cells(texts: pa.ChunkedArray, type: CellType, how: CellFormat) -> ReadC
 def _finish_number(
     text: str, found: Quantity | None, type: CellType, how: CellFormat
 ) -> tuple[float | int | None, str, str]:
-    """Return a number, its currency and unit, as a column has them."""
+    """Return a number, its currency and unit, as a column has them; None where it has no place for one of them."""
     if found is None or (type == "integer" and not found.number.is_integer()):
         return None, "", ""
     # A bare sign is what the column says it is.
-    signed = "$" in text and how.currency
+    signed = how.currency and re.search(r"(?<![a-zA-Z])\$", text)
     currency = how.currency if signed or not found.currency else found.currency
-    number = int(found.number) if type == "integer" else found.number
-    return number, currency, found.unit or how.unit
+    unit = found.unit or how.unit
+    homeless = (currency != how.currency and not how.has_currency) or (
+        unit != how.unit and not how.has_unit and how.format != DURATION
+    )
+    if homeless:
+        return None, "", ""
+    return int(found.number) if type == "integer" else found.number, currency, unit
 
 
 def _read_boolean(text: str) -> bool | None:

@@ -467,7 +467,14 @@ def _unify_table(
             found |= dict.fromkeys(column.names, nothing) | {column.name: nothing.cast(ARROW_TYPES[column.type])}
             continue
         texts = _get_column(wide, source.header)
-        how = CellFormat(type=column.type, format=source.format, currency=source.currency, unit=source.unit)
+        how = CellFormat(
+            type=column.type,
+            format=source.format,
+            currency=source.currency,
+            unit=source.unit,
+            has_currency=bool(column.currency_column),
+            has_unit=bool(column.unit_column),
+        )
         cells = read_typed(texts, column.type, how)
         found |= dict.fromkeys(column.names, nothing) | {column.name: cells.values}
         header = pc.if_else(texts.is_valid(), pa.scalar(source.header), pa.scalar(None, pa.string()))

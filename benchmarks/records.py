@@ -1,7 +1,7 @@
 """Figures of a benchmark as lines of `benchmarks/results.jsonl`, each with what is needed to get it again.
 
-A benchmark calls `add_record` for each line that it prints, if it is run with `--record`. A figure in docs/benchmarks.md has its
-line there.
+A benchmark calls `add_record` for each line that it prints, if it is run with `--record`. A figure in
+docs/benchmarks.md has its line there.
 """
 
 # needs: nothing; other benchmarks import it.
@@ -22,7 +22,7 @@ RESULTS = Path(__file__).with_name("results.jsonl")
 
 
 def add_record(figures: Mapping[str, float], *, setting: str, data: Sequence[Path], seed: int, navi: Navi) -> None:
-    """Append a line: the figures, what was measured (`setting`), commit, command, seed, and digests of data and model."""
+    """Append the figures, what was measured (`setting`), commit, command, seed, and digests of data and model."""
     line = {
         "benchmark": Path(sys.argv[0]).stem,
         "setting": setting,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Matrices here are tiny: threads that wait for each other cost more than they bring. Read when torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Test runners tell their workers how wide the screen is; what is printed must not depend on it.
+# Test runners set the width of the screen for their workers; what is printed must not depend on it.
 os.environ.pop("COLUMNS", None)
 
 # A machine busy with something else must not fail a law.
@@ -332,7 +332,7 @@ def draw_arrays(
 ) -> SegmentArrays:
     """Return random arrays: headers share attributes, tables share headers, rows share values and leave cells out.
 
-    `cells` and `value_tokens` are the least and the most; `roles` are dealt out anew to each table's columns.
+    `cells` and `value_tokens` are the least and the most; `roles` are dealt out again to each table's columns.
     """
     from navi.corpus.arrays import SegmentArrays
 

@@ -68,6 +68,7 @@ def test_the_demo_ends_with_scores_and_what_to_type_next(first_demo):
     assert f"navi match --model {folder / 'model'}" in end.replace("\n", "")
 
 
+@pytest.mark.long
 def test_the_demo_may_be_repeated_in_its_folder_and_speak_json(first_demo, small, navi_command):
     scores = json.loads(navi_command("demo", "--folder", first_demo[0], *small, "--json").stdout)["scores"]
     assert [set(score) for score in scores] == [{"task", "guess_name", "guess", "navi"}] * len(scores)

@@ -84,7 +84,7 @@ def read_lines(out: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def config(make_config: Callable[..., PretrainConfig]) -> PretrainConfig:
     """Settings under which nothing depends on who takes which row: without dropout."""
-    training = {"epochs": 4, "log_every": 1, "checkpoint_steps": 4, "validate_rows": 8}
+    training = {"epochs": 2, "log_every": 1, "checkpoint_steps": 3, "validate_rows": 8}
     return make_config(model={"dropout": 0.0}, views={"columns_per_step": 7, "rows_between": 16}, training=training)
 
 
@@ -117,14 +117,14 @@ def test_two_processes_have_the_losses_of_one(start_ranks, toy_corpus, config, w
 def test_a_killed_process_stops_the_others_and_any_number_goes_on(start_ranks, toy_corpus, config, whole, tmp_path):
     out = tmp_path / "killed"
     processes = start_ranks(2, toy_corpus, out, config)
-    wait_for_step(out, 4, processes)
+    wait_for_step(out, 3, processes)
     processes[1].kill()
     assert join(processes[:1], 20) == [1]
     said = Path(f"{out}.rank0").read_text()
     assert said.startswith("Process 0 of 2 cannot reach the others: one of them ended")
     assert "--resume" in said
     processes = start_ranks(3, toy_corpus, out, config, resume=True)
-    wait_for_step(out, 16, processes)
+    wait_for_step(out, 9, processes)
     for process in processes:  # as torchrun does
         os.kill(process.pid, signal.SIGTERM)
     assert join(processes, 20) == [128 + signal.SIGTERM] * 3

@@ -230,7 +230,7 @@ def search(
     if (like is None) == (row is None):
         raise ConfigError("Give one of --like ROW and --row TABLE:N.")
     wanted = None if row is None else parse_row(row)
-    # Embedding all rows takes long: what was mistyped is told before.
+    # Embedding all rows takes long: check what may be mistyped before.
     if like is not None:
         cells = parse_like(like)
         if len(paths) == 1 and has_vectors(paths[0]):

@@ -59,7 +59,7 @@ class Screen:
             self.answer(*renderables)
 
     def note(self, text: str) -> None:
-        """Say something by the way."""
+        """Print a note to stderr."""
         if not self.quiet:
             self.notes.print(escape_controls(text), soft_wrap=True)
 

@@ -164,7 +164,7 @@ def stop_before_training() -> Iterator[None]:
 def open_or_prepare(
     source: Path, out: Path, config: PrepareConfig, meter: Meter, *, resume: bool, overwrite: bool
 ) -> Corpus:
-    """Return the corpus at a place; of a folder of tables, one made beside the model; none is replaced unasked."""
+    """Return the corpus in a folder, or prepare one of its tables beside the model."""
     from navi.corpus import Corpus, prepare
     from navi.corpus.corpus import MANIFEST_FILE
     from navi.training.processes import Processes
@@ -212,7 +212,7 @@ def make_pretrain_config(
 ) -> PretrainConfig:
     """Return the settings of `navi pretrain`: a preset, then the file, then flags, given as `section.name`.
 
-    Training starts from `backbone` unless something else says so. Whoever names epochs or steps has no use for the
+    Training starts from `backbone` unless the file or a flag names another. Epochs or steps that are given replace the
     preset's minutes. A run that is to go on (`running` is its directory) keeps the settings it was started with, where
     no preset, ablation or file is given.
     """

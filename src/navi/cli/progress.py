@@ -39,7 +39,7 @@ class Meter:
         return max(monotonic() - self._started, 1e-3)
 
     def wait(self, label: str) -> None:
-        """Show that something is under way whose end cannot be foreseen."""
+        """Show that something is under way that may take any time."""
         if self._bar is None:
             self.screen.note(f"{label} …")
         else:
@@ -48,7 +48,7 @@ class Meter:
     def update(self, label: str, done: int, total: int | None, detail: str, seconds_left: float | None = None) -> None:
         """Show a new state; the time left follows from how fast this stage went, if it is not given.
 
-        Without a total there is no end to foresee; a negative time left is not known yet.
+        Without a total no time left is shown; a negative one is not known yet.
         """
         if label != self._label:
             self._label, self._started = label, monotonic()

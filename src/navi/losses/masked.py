@@ -63,6 +63,6 @@ class CrossEntropy(torch.autograd.Function):
         """Return the gradient of the logits: the probabilities, less 1 for the token itself."""
         share_MV, token_M, sum_M = ctx.saved_tensors
         scale_M = torch.where(token_M == IGNORED, 0, gradient)
-        share_MV.mul_((scale_M / sum_M)[:, None])  # torch tells a second pass that it comes too late
+        share_MV.mul_((scale_M / sum_M)[:, None])  # torch refuses a second backward pass
         share_MV.scatter_add_(1, token_M.clamp(min=0)[:, None], -scale_M[:, None])
         return share_MV, None

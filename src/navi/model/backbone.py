@@ -192,7 +192,7 @@ def load_backbone(name: str | Path, **settings: Any) -> NaviModel:
 
 
 def is_new(name: str, config: NaviConfig) -> bool:
-    """Tell whether a parameter starts cold: projection, unknown attribute, gate, and a head that was made anew."""
+    """Return whether a parameter starts cold: projection, unknown attribute, gate, a head that no backbone brought."""
     new = NEW_PARAMETERS if config.cold_start else ()
     return name.startswith((*new, HEAD) if config.cold_head else new)
 

@@ -148,7 +148,7 @@ class Runner:
         """Return the asked-for embeddings in the order of `rows`: (R, D) for `ROW_PARTS`, (S, D) for the others.
 
         Those of segments stand row after row. Where rows alone are asked for, those with equal cells run once, unless a
-        mask may tell them apart.
+        mask may make them differ.
         """
         unknown = set(parts) - set(PARTS)
         if unknown:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TOKENS_AT_ONCE = 4096
 """Tokens that are read at once before training: on a CPU a second or so."""
 HELD_OUT_SHARE, MAX_HELD_OUT, MAX_RIVALS = 0.125, 32, 256
-"""Share of the columns, and how many at most, that are measured and not learned; columns they must be told from."""
+"""Share of the columns, and how many at most, that are measured and not learned; columns they are compared with."""
 
 
 class StepViews:

@@ -67,7 +67,7 @@ finite.
 
 {measures}
 
-Header accuracy is `informed` where the model was told the column's attribute, `blind` where it was not.
+Header accuracy is `informed` where the model knew the column's attribute, `blind` where it did not.
 
 ## Settings
 {settings}
@@ -171,7 +171,7 @@ def survey_columns(model: NaviModel, special: SpecialTokens, corpus: Corpus) -> 
 
     Only training rows have a part in it. The model is used where it is, in inference precision: export it before.
     """
-    from navi.columns import profile_columns  # not at the top: who only reads a directory should not wait for it
+    from navi.columns import profile_columns  # not at the top: reading a directory should not wait for it
     from navi.corpus.tokens import TextTokenizer
     from navi.model.runner import Runner
 

@@ -68,7 +68,7 @@ class Processes:
             parameter.grad = gradient.view_as(parameter)
 
     def gather(self, mine: Tensor, sizes: Sequence[int]) -> Tensor:
-        """Return the tensors of all processes, one behind the other, so long each; gradients flow to one's own."""
+        """Return the tensors of all processes, of these lengths, joined; gradients flow to this process's own."""
         if self.count == 1:
             return mine
         padded = torch.cat([mine.detach(), mine.new_zeros(max(sizes) - len(mine), *mine.shape[1:])])

@@ -90,7 +90,7 @@ def open_corpus(corpus: Corpus | str | Path) -> Corpus:
 
 
 def _recall(folder: Path, corpus: Corpus, config: PretrainConfig) -> TrainingResult:
-    """Return the record of a finished run, if it is the one that is asked for."""
+    """Return the record of a finished run; raise if corpus or settings differ from those given."""
     result = TrainingResult.load(folder)
     recorded = PretrainConfig.from_dict(result.config)
     found = RunIdentity(config=recorded.to_dict(), corpus=result.corpus["fingerprint"])

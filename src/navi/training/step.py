@@ -114,7 +114,7 @@ class Stepper:
         self._row_tokens = builder.arrays.count_row_tokens()
 
     def prepare_graphs(self, steps: Sequence[Ints]) -> None:
-        """Make ready to record steps of rows like these; without it, every batch is made on the host."""
+        """Prepare to record steps of rows like these; without it, every batch is made on the host."""
         if self._may_record:
             self.recorder = Recorder(self._learn, self.builder.to(self.device), steps)
 

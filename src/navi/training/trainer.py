@@ -1,4 +1,4 @@
-"""The training loop: steps from where a run stands, with validation, checkpoints and trouble looked after."""
+"""The training loop: which rows each step takes, steps from where a run stands, validation, checkpoints and trouble."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Load on `navi serve` over loopback: 64 clients for a minute, beside `navi embed`'s throughput on the same rows.
 
-python benchmarks/serving.py [--clients 64] [--seconds 60] [--rows 32]
+python benchmarks/serving.py [--model DIR] [--clients 64] [--seconds 60] [--rows 32]
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from navi.simulator import SimulatorConfig, simulate
 from navi.verbs import Navi
 
 ARROW = "application/vnd.apache.arrow.stream"
+NUM_EMBEDDED = 2_048
+"""Rows that `embed_rows` is timed with: as many as 64 clients with 32 each wait with."""
 
 
 def make_requests(num_rows):
@@ -58,19 +60,21 @@ def send(port, bodies, number, until, seconds, codes):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--model")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--queue", type=int, default=64)
     asked = parser.parse_args()
     bodies, frames = make_requests(asked.rows)
-    navi = Navi.from_pretrained(device="cpu")
-    whole = {str(place): frame for place, frame in enumerate(frames)}
+    navi = Navi.from_pretrained(asked.model, device="cpu")
+    whole = {str(place): frame for place, frame in enumerate(frames[: -(-NUM_EMBEDDED // asked.rows)])}
     navi.embed_rows(frames[0])
     begun = time.perf_counter()
     navi.embed_rows(whole)
-    embedded = len(frames) * asked.rows / (time.perf_counter() - begun)
+    embedded = len(whole) * asked.rows / (time.perf_counter() - begun)
     command = [sys.executable, "-m", "navi", "serve", "--port", "0", "--device", "cpu", "--queue", str(asked.queue)]
+    command += ["--model", asked.model] if asked.model else []
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
     port = int(server.stdout.readline().split(" at ")[1].split(",")[0].rsplit(":", 1)[1])
     process, seconds, codes = psutil.Process(server.pid), [], Counter()
@@ -84,19 +88,20 @@ def main():
         client.start()
     memory = []
     while any(client.is_alive() for client in clients):
-        memory.append(process.memory_info().rss / 2**20)
-        time.sleep(1)
+        memory.append((time.perf_counter() - begun, process.memory_info().rss / 2**20))
+        time.sleep(0.5)
     took = time.perf_counter() - begun
     server.terminate()
     code = server.wait(120)
     served = len(seconds) * asked.rows / took
-    middle = memory[len(memory) // 3 : len(memory) // 3 * 2] or memory
+    warm = np.array([each for each in memory if asked.seconds / 3 <= each[0] <= asked.seconds])
+    slope = np.polyfit(warm[:, 0], warm[:, 1], 1)[0] * 60
     print(f"{asked.clients} clients, {asked.rows} rows a request, {took:.0f} s; answers by code: {dict(codes)}")
     print(f"p50 {np.percentile(seconds, 50) * 1000:.0f} ms, p99 {np.percentile(seconds, 99) * 1000:.0f} ms")
     print(f"{served:.0f} rows/s served, {embedded:.0f} rows/s by embed_rows at once: {served / embedded:.0%}")
-    print(
-        f"memory: {np.mean(middle):.0f} MiB in the middle third, {max(memory):.0f} at most, {memory[-1]:.0f} at the end"
-    )
+    shown = ", ".join(f"{rss:.0f}" for _, rss in memory[:: max(1, len(memory) // 12)])
+    print(f"memory over time, MiB: {shown}")
+    print(f"after a third of the time: {warm[:, 1].min():.0f} to {warm[:, 1].max():.0f} MiB, {slope:+.1f} MiB a minute")
     print(f"exit code {code}")
 
 

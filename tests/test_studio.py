@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from navi.errors import ConfigError, TableError
 from navi.server import Access, Review, make_studio
+from navi.server.rows import make_key
 from navi.verbs.match import ColumnRef, Decision, read_decisions
 
 TOKEN = "a-token-of-some-length"
@@ -149,18 +150,24 @@ def test_the_files_that_come_out_are_those_of_the_command_line(review, folder, r
 def test_forms_decide_and_say_what_was_done_or_why_not(review):
     genre, colour = find(review, "amber/genre"), find(review, "birch/colour")
     with open_client(review) as client:
-        assert "columns are one" in send(client, act="accept", members=f"{genre},{colour}")
-        name = find_card(review, "amber/genre").name
-        assert "Renamed to kind" in send(client, act="rename", members=f"{genre},{colour}", name="kind")
-        assert "is split off" in send(client, act="split", column=colour, members=f"{genre},{colour}")
-        assert "is moved to kind" in send(client, act="move", column=colour, members=colour, target="kind")
-        assert "no column is called" in send(client, act="merge", members=colour, target=f"{name}-not-there")
-        assert "is not unified" in send(client, act="alone", column=colour)
+        def card(text):
+            return find_card(review, text).key
+
+        kind = find_card(review, "amber/genre").name
+        assert f"Merged with {kind}" in send(client, act="merge", card=card("birch/colour"), target=kind)
+        assert "columns are one" in send(client, act="accept", card=card("amber/genre"))
+        assert "Renamed to kind" in send(client, act="rename", card=card("amber/genre"), name="kind")
+        old = card("birch/colour")
+        assert "is split off" in send(client, act="split", column=colour, card=old)
+        assert "this card has changed" in send(client, act="accept", card=old)
+        assert "is moved to kind" in send(client, act="move", column=colour, card=card("birch/colour"), target="kind")
+        assert "no column is called" in send(client, act="merge", card=card("birch/colour"), target="not-there")
+        assert "is not unified" in send(client, act="alone", column=colour, card=card("birch/colour"))
         assert "Taken back" in send(client, act="undo")
         assert "different" in send(client, act="different", column=genre, other=find(review, "cedar/title"))
         assert "Skipped" in send(client, act="skip", column=genre, other=colour)
-        assert client.post("/decide", content="act=accept&members=9999").status_code == 400
-        assert client.post("/decide", content="act=nothing&members=0").status_code == 400
+        assert client.post("/decide", content=f"act=alone&column=9999&card={card('amber/genre')}").status_code == 400
+        assert client.post("/decide", content=f"act=nothing&card={card('amber/genre')}").status_code == 400
         why = client.get(f"/why?first={genre}&second={colour}")
         assert "against" in why.text
 
@@ -225,10 +232,10 @@ def test_labels_of_rows_are_on_disk_at_once_and_navi_link_takes_them(review, fol
         assert "Are these about the same thing?" in page
         assert "The model says" in page
         assert "The model says" not in client.get("/rows?left=amber&right=cedar&blind=yes").text
-        pairs = [review.rows.view(each) for each in review.rows.list_open(review.rows.start_linking("amber", "cedar"))]
+        pairs = review.rows.list_open(review.rows.start_linking("amber", "cedar"))
         for pair, act in zip(pairs[:3], ("same", "different", "unsure"), strict=True):
             names = ("left_table", "left_row", "right_table", "right_row")
-            form = "&".join(f"{name}={value}" for name, value in zip(names, pair.key, strict=True))
+            form = "&".join(f"{name}={value}" for name, value in zip(names, make_key(pair), strict=True))
             assert f": {act}." in client.post("/label", content=f"act={act}&{form}").text
         with file.open() as opened:
             assert [line["same"] for line in csv.DictReader(opened)] == ["yes", "no", ""]
@@ -298,7 +305,7 @@ def test_a_studio_that_is_killed_starts_again_with_every_decision(folder, refere
 
     process, ask = start()
     for number in range(5):
-        ask("/decide", f"act=alone&column={number}".encode())
+        ask("/decide", f"act=different&column={number}&other=7".encode())
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert len(read_decisions(folder.parent / "decisions.csv")) == 5

@@ -1,14 +1,16 @@
-"""A bounded queue before one thread: what is alike runs at once, and what does not fit is refused."""
+"""Work in threads: a bounded queue whose requests of one kind run as one batch, and tasks that a page waits for."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Any
+
+from navi.errors import NaviError
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -101,3 +103,24 @@ class JobQueue:
             return
         for job, answer in zip(batch, answers, strict=True):
             job.future.set_result(answer)
+
+
+class Tasks:
+    """Work that takes long: each task runs once, one after the other, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._worker = ThreadPoolExecutor(1)
+        self._futures: dict[Hashable, Future[Any]] = {}
+
+    def start(self, key: Hashable, run: Callable[[], Any]) -> Any:
+        """Return what a task returned; None while it runs, and a text where it failed."""
+        if key not in self._futures:
+            self._futures[key] = self._worker.submit(run)
+        future = self._futures[key]
+        if not future.done():
+            return None
+        return str(error) if isinstance(error := future.exception(), NaviError) else future.result()
+
+    def forget(self, key: Hashable) -> None:
+        """Have a task run again when it is started again."""
+        self._futures.pop(key, None)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from navi.errors import NaviError, escape_controls
+from navi.errors import escape_controls
 from navi.report import place_points
 
 if TYPE_CHECKING:
@@ -25,23 +24,15 @@ class PointMap:
     """The points of a review: placed once, in a thread, when they are first asked for."""
 
     def __init__(self, review: Review) -> None:
-        self._review, self._worker = review, ThreadPoolExecutor(1)
-        self._found: dict[tuple[str, int], Future[dict[str, Any]]] = {}
-        self.status = "waiting"
+        self._review, self.status = review, "waiting"
 
     def start(self, of: str, limit: int) -> dict[str, Any] | str | None:
         """Return the points; None while they are being placed, and a text if that failed."""
-        place = (of, limit if of == "rows" else 0)
-        if place not in self._found:
-            work = self._place_rows if of == "rows" else self._place_columns
-            self._found[place] = self._worker.submit(work, limit)
-        future = self._found[place]
-        if not future.done():
-            return None
-        failure = future.exception()
-        if failure is not None and not isinstance(failure, NaviError):
-            raise failure
-        return str(failure) if failure is not None else future.result()
+        if of == "columns":
+            found: Any = self._review.tasks.start("columns", self._place_columns)
+        else:
+            found = self._review.tasks.start(("rows", limit), lambda: self._place_rows(limit))
+        return found
 
     def colour(self, found: Mapping[str, Any], colour: str) -> dict[str, Any]:
         """Return the points as a page draws them, each with the number of its group."""
@@ -53,7 +44,7 @@ class PointMap:
         shown = {"names": [escape_controls(name) or "–" for name in names.tolist()], "group": group.tolist()}
         return {name: found[name] for name in ("x", "y", "text")} | shown
 
-    def _place_columns(self, limit: int) -> dict[str, Any]:
+    def _place_columns(self) -> dict[str, Any]:
         review = self._review
         facts = [review.facts[column.table][column.header] for column in review.columns]
         text = [

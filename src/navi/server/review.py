@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
-from threading import RLock, Thread
+from threading import RLock
 from time import monotonic, sleep
+from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from navi.columns import ColumnProfiles, PairScorer
 from navi.corpus import ROLES, PrepareConfig
 from navi.corpus.roles import assign_roles, measure_entropy
 from navi.errors import ConfigError, NaviError
+from navi.server.jobs import Tasks
 from navi.server.rows import RowReview
 from navi.tables import ReadConfig, Table, read_tables, write_table
 from navi.verbs import Navi
@@ -93,9 +95,14 @@ class Card:
     """The likeliest partner of a column that stands alone: text, probability, number."""
 
     @property
-    def places(self) -> str:
-        """The numbers of its columns, as forms send them."""
-        return ",".join(str(member.place) for member in self.members)
+    def places(self) -> list[int]:
+        """The numbers of its columns."""
+        return [member.place for member in self.members]
+
+    @cached_property
+    def key(self) -> str:
+        """What forms call it; another one as soon as it has other members."""
+        return f"{self.members[0].place}-{crc32(repr(self.places).encode()):x}"
 
     @property
     def usefulness(self) -> float:
@@ -215,7 +222,7 @@ class Review:
         self.lock = RLock()
         self._model, self._device, self._decisions_file, self._labels_file = model, device, decisions, labels
         self._skipped: set[frozenset[int]] = set()
-        self._fills: dict[str, Fills[Table] | str | None] = {}
+        self.tasks = Tasks()
         self._worker = ThreadPoolExecutor(1)
         self._matched: tuple[Decision, ...] | None = None
 
@@ -237,7 +244,7 @@ class Review:
             self.place = {column: k for k, column in enumerate(self.columns)}
             self.facts = {name: describe_columns(table) for name, table in self.tables.items()}
             self.explainer = Explainer(scorer, self.profiles, self.tables)
-            self.rows = RowReview(self.navi, self.tables, self._labels_file)
+            self.rows = RowReview(self.navi, self.tables, self._labels_file, self.tasks)
             self._match()
             self.is_ready = True
         except (NaviError, OSError) as error:
@@ -259,10 +266,19 @@ class Review:
         begun = monotonic()
         groups = self.matcher.group(decisions)
         cards = self._make_cards(groups)
+        questions = self._rank_questions(cards)
         with self.lock:
             self._seconds = monotonic() - begun
-            self.groups, self.cards, self._matched = groups, cards, decisions
+            self.groups, self.cards, self._questions, self._matched = groups, cards, questions, decisions
+            self._by_key = {card.key: card for card in cards}
+            self._members = {member.place: member for card in cards for member in card.members}
             self.__dict__.pop("unified", None)
+
+    def find_card(self, key: str) -> Card:
+        """Return the card that a form is about; an error where it has other members by now."""
+        if key not in self._by_key:
+            raise ConfigError("this card has changed since the page was made. Look at it again")
+        return self._by_key[key]
 
     def settle(self, patience: float | None = None) -> bool:
         """Have the columns matched with the decisions there are, and return whether that is done in time."""
@@ -315,14 +331,10 @@ class Review:
             cards.append(card)
         return cards
 
-    def ask(self) -> Question | None:
-        """Return the question whose answer is worth most; None where nothing is in doubt."""
-        best: tuple[float, int, int, float] | None = None
-        closed = self._skipped | {
-            frozenset(self.place.get(each, -1) for each in _pair(decision)) for decision in self.file.decisions
-        }
-        for card in self.cards:
-            pairs: list[tuple[int, int, float]] = []
+    def _rank_questions(self, cards: Iterable[Card]) -> list[tuple[float, int, int, float]]:
+        """Return pairs of columns in doubt, those whose answer is worth most first: worth, both, probability."""
+        pairs: list[tuple[int, int, float]] = []
+        for card in cards:
             if card.nearest is not None:
                 pairs.append((card.members[0].place, card.nearest[2], card.nearest[1]))
             elif len(card.members) > 1 and not card.accepted:
@@ -331,19 +343,23 @@ class Review:
                     if each.probability is not None:
                         best_other = next(one for one in ranked if one.column.table != each.column.table)
                         pairs.append((each.place, best_other.place, each.probability))
-            for first, second, probability in pairs:
-                if frozenset((first, second)) in closed:
-                    continue
-                cells = sum(self._count_cells(k) for k in (first, second))
-                worth = _doubt(probability) * math.log2(2 + cells)
-                if best is None or worth > best[0]:
-                    best = (worth, first, second, probability)
-        if best is None or _doubt(best[3]) < 1 - SURE:
-            return None
-        members = {member.place: member for card in self.cards for member in card.members}
-        _, first, second, probability = best
-        reasons = self.explain(first, second)
-        return Question(first=members[first], second=members[second], probability=probability, reasons=reasons)
+        found = [
+            (doubt * math.log2(2 + self._count_cells(first) + self._count_cells(second)), first, second, probability)
+            for first, second, probability in pairs
+            if (doubt := _doubt(probability)) >= 1 - SURE
+        ]
+        return sorted(found, key=lambda each: -each[0])
+
+    def ask(self) -> Question | None:
+        """Return the question whose answer is worth most; None where nothing is in doubt."""
+        decided = {
+            frozenset(self.place.get(each, -1) for each in _pair(decision)) for decision in self.file.decisions
+        }
+        for _, first, second, probability in self._questions:
+            if frozenset((first, second)) not in self._skipped | decided:
+                both = {"first": self._members[first], "second": self._members[second]}
+                return Question(**both, probability=probability, reasons=self.explain(first, second))
+        return None
 
     def _count_cells(self, place: int) -> int:
         table, header = vars(self.columns[place]).values()
@@ -381,10 +397,10 @@ class Review:
     def join(self, places: Sequence[int]) -> None:
         """Decide that columns are one; what was said against that before is taken back."""
         chosen = [self.columns[place] for place in places]
-        inside = {frozenset(pair) for pair in combinations(chosen, 2)}
+        inside = set(chosen)
 
         def act(decisions: list[Decision]) -> list[Decision]:
-            kept = [each for each in _free(decisions, chosen) if _pair(each) not in inside or each.same]
+            kept = [each for each in _free(decisions, chosen) if each.same or not _pair(each) <= inside]
             return [*kept, *(Decision(first=chosen[0], second=each, same=True) for each in chosen[1:])]
 
         self.change(act)
@@ -443,17 +459,8 @@ class Review:
 
     def start_filling(self, name: str) -> Fills[Table] | str | None:
         """Return the fills of a table's empty cells; None while they are being found, and a text if that failed."""
-        with self.lock:
-            if name not in self._fills:
-                self._fills[name] = None
-                Thread(target=self._fill, args=(name,), daemon=True).start()
-            return self._fills[name]
-
-    def _fill(self, name: str) -> None:
-        try:
-            self._fills[name] = self.navi.impute(self.tables[name])
-        except NaviError as error:
-            self._fills[name] = str(error)
+        found: Any = self.tasks.start(("fill", name), lambda: self.navi.impute(self.tables[name]))
+        return found
 
     @property
     def matches(self) -> Matches:
@@ -502,7 +509,7 @@ def _join_columns(decisions: Iterable[Decision]) -> dict[ColumnRef, ColumnRef]:
 
     for each in decisions:
         if each.same and each.second.table:
-            head[find(each.first)] = find(each.second)
+            head[find(each.second)] = find(each.first)
     return {column: find(column) for column in list(head)}
 
 

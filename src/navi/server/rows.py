@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock, Thread
+from typing import Any
 
 import pyarrow as pa
 
-from navi.errors import NaviError, TableError
+from navi.errors import TableError
+from navi.server.jobs import Tasks
 from navi.tables import Table, read_tables, write_table
 from navi.verbs import Navi
-from navi.verbs.link import Evidence, RowPair, RowRef
+from navi.verbs.link import RowPair, RowRef
 
 LABEL_FIELDS = ("left_table", "left_row", "right_table", "right_row", "same")
 THRESHOLD = 0.05
@@ -54,75 +54,44 @@ class Labels:
         self.answers = answers
 
 
-@dataclass(frozen=True, kw_only=True)
-class PairView:
-    """Two rows side by side."""
-
-    left: RowRef
-    right: RowRef
-    probability: float
-    cells: tuple[Evidence, ...]
-    """The compared columns that have a cell, what counts most first."""
-    rest: tuple[tuple[str, dict[str, str]], ...]
-    """The whole rows."""
-
-    @property
-    def key(self) -> Key:
-        """What it is labelled under."""
-        return self.left.table, str(self.left.row), self.right.table, str(self.right.row)
-
-
 class RowReview:
     """Pairs of rows under review, linked when two tables are chosen."""
 
-    def __init__(self, navi: Navi, tables: Mapping[str, Table], labels: Path) -> None:
+    def __init__(self, navi: Navi, tables: Mapping[str, Table], labels: Path, tasks: Tasks) -> None:
         self.labels = Labels(labels)
-        self._navi, self._tables, self._lock = navi, tables, Lock()
-        self._found: dict[tuple[str, str], tuple[RowPair, ...] | str | None] = {}
+        self._navi, self._tables, self._tasks = navi, tables, tasks
 
     def start_linking(self, left: str, right: str) -> tuple[RowPair, ...] | str | None:
         """Return the pairs of two tables, None while they are sought, and a text if that failed."""
-        with self._lock:
-            if (left, right) not in self._found:
-                self._found[left, right] = None
-                Thread(target=self._link, args=(left, right), daemon=True).start()
-            return self._found[left, right]
+        found: Any = self._tasks.start(("link", left, right), lambda: self._link(left, right))
+        return found
 
     def forget(self, left: str, right: str) -> None:
         """Have two tables linked again, with the labels there are."""
-        with self._lock:
-            self._found.pop((left, right), None)
+        self._tasks.forget(("link", left, right))
 
-    def _link(self, left: str, right: str) -> None:
+    def _link(self, left: str, right: str) -> tuple[RowPair, ...]:
         lines = [
             dict(zip(LABEL_FIELDS, (*key, answer), strict=True))
             for key, answer in self.labels.answers.items()
             if answer and {key[0], key[2]} == {left, right}
         ]
-        try:
-            tables = {name: self._tables[name] for name in (left, right)}
-            self._found[left, right] = tuple(self._navi.link(tables, threshold=THRESHOLD, labels=lines or None))
-        except NaviError as error:
-            self._found[left, right] = str(error)
+        tables = {name: self._tables[name] for name in (left, right)}
+        return tuple(self._navi.link(tables, threshold=THRESHOLD, labels=lines or None))
 
     def list_open(self, pairs: tuple[RowPair, ...]) -> list[RowPair]:
         """Return the pairs without a label, the most doubtful first."""
-        known = self.labels.answers
-        return sorted(
-            (pair for pair in pairs if _make_key(pair) not in known), key=lambda pair: abs(pair.probability - 0.5)
-        )
+        open_pairs = (pair for pair in pairs if make_key(pair) not in self.labels.answers)
+        return sorted(open_pairs, key=lambda pair: abs(pair.probability - 0.5))
 
-    def view(self, pair: RowPair) -> PairView:
-        """Return a pair as a page shows it."""
-        rows = tuple((str(row), self._read_row(row)) for row in (pair.left, pair.right))
-        return PairView(left=pair.left, right=pair.right, probability=pair.probability, cells=pair.cells, rest=rows)
-
-    def _read_row(self, row: RowRef) -> dict[str, str]:
+    def read_row(self, row: RowRef) -> dict[str, str]:
+        """Return the cells of a row."""
         table = self._tables[row.table]
         place = int((table.row_number == row.row).argmax())
         cells: dict[str, str | None] = table.text.slice(place, 1).to_pylist()[0]
         return {header: cell for header, cell in cells.items() if cell}
 
 
-def _make_key(pair: RowPair) -> Key:
+def make_key(pair: RowPair) -> Key:
+    """Return what a pair is labelled under."""
     return pair.left.table, str(pair.left.row), pair.right.table, str(pair.right.row)

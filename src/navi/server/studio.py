@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pyarrow as pa
-from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -23,19 +22,19 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from navi.errors import NaviError
+from navi.errors import ConfigError, NaviError
 from navi.report import write_html
 from navi.report.cards import make_pages
 from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error
 from navi.server.bodies import JSON, write_json
 from navi.server.map import COLOURS, LIMITS, PointMap
 from navi.server.review import Card, Review
-from navi.server.rows import ANSWERS, LABEL_FIELDS
+from navi.server.rows import ANSWERS, LABEL_FIELDS, make_key
 from navi.tables import Table, write_table
 from navi.verbs.impute import Fills
 from navi.verbs.link import RowPair
 
-CARDS_PER_PAGE, MEMBERS_SHOWN, MAX_FORM = 40, 12, 1 << 20
+CARDS_PER_PAGE, MEMBERS_SHOWN, MAX_FORM = 20, 8, 1 << 20
 VIEWS = {f"/{title.lower()}": title for title in ("Tables", "Columns", "Rows", "Gaps", "Map", "Out")}
 CONFIDENCE, FILLS_SHOWN = 0.6, 5
 FILES = ("all.parquet", "all.csv", "spec.toml", "mapping.json", "decisions.csv", "report.html")
@@ -48,8 +47,7 @@ _pages.filters["empty_share"] = lambda fill: 1 - fill
 
 def show(template: str, request: Request, code: int = 200, **content: Any) -> Response:
     """Return a page."""
-    back = Markup('<input type="hidden" name="back" value="{}?{}">').format(request.url.path, request.url.query)
-    page = _pages.get_template(template).render(views=VIEWS, path=request.url.path, back=lambda: back, **content)
+    page = _pages.get_template(template).render(views=VIEWS, path=request.url.path, **content)
     return HTMLResponse(page, code)
 
 
@@ -147,8 +145,10 @@ class Studio:
 
     async def members(self, request: Request) -> Response:
         """Return the columns of a card that its page leaves out at first."""
-        place = self._find(request.query_params.get("card", ""))
-        card = next(card for card in self.review.cards if place in [member.place for member in card.members])
+        try:
+            card = self.review.find_card(request.query_params.get("card", ""))
+        except ConfigError as error:
+            raise HTTPException(409, f"Not done: {error}.") from error
         return show("members.html", request, card=card, rest=card.members[MEMBERS_SHOWN:])
 
     def describe_gaps(self, request: Request) -> dict[str, Any]:
@@ -206,14 +206,14 @@ class Studio:
         if asked:
             found = "Choose two different tables." if left == right else review.rows.start_linking(left, right)
         is_open = review.rows.list_open(found) if isinstance(found, tuple) else []
-        pair = review.rows.view(is_open[0]) if is_open else None
+        pair = is_open[0] if is_open else None
         return {
             "left": left,
             "right": right,
             "asked": asked,
             "found": found,
             "pair": pair,
-            "fields": [*zip(LABEL_FIELDS, pair.key, strict=False)] if pair else [],
+            "fields": [*zip(LABEL_FIELDS, make_key(pair), strict=False)] if pair else [],
             "blind": query.get("blind") == "yes",
             "labels": review.rows.labels.file,
             "num_labels": len(review.rows.labels.answers),
@@ -228,7 +228,7 @@ class Studio:
             self.message = await asyncio.to_thread(self._label, form)
         except (NaviError, OSError) as error:
             self.message = f"Not done: {error}"
-        return _go_back(form, "/rows")
+        return _go_back(request, "/rows")
 
     def _label(self, form: dict[str, str]) -> str:
         review, act = self.review, form.get("act", "")
@@ -264,7 +264,7 @@ class Studio:
             self.message = await asyncio.to_thread(self._decide, form)
         except (NaviError, OSError) as error:
             self.message = f"Not done: {error}"
-        return _go_back(form, "/columns")
+        return _go_back(request, "/columns")
 
     async def _read_form(self, request: Request) -> dict[str, str]:
         body = b""
@@ -278,10 +278,9 @@ class Studio:
 
     def _decide(self, form: dict[str, str]) -> str:
         review, act = self.review, form.get("act", "")
-        places = [self._find(each) for each in form.get("members", "").split(",") if each]
-        column = self._find(form["column"]) if form.get("column") else -1
         if act == "undo":
             return "Taken back." if review.undo() else "There is nothing to take back."
+        column = self._find(form["column"]) if form.get("column") else -1
         if act in ("same", "different", "skip"):
             other = self._find(form.get("other", ""))
             if act == "skip":
@@ -289,31 +288,31 @@ class Studio:
                 return "Skipped."
             review.answer(column, other, same=act == "same")
             return f"{review.columns[column]} and {review.columns[other]}: {act}."
-        if act == "alone" and column >= 0:
+        card = review.find_card(form.get("card", ""))
+        if act == "accept":
+            review.join(card.places)
+            return f"Accepted: {len(card.members)} columns are one."
+        if act == "rename":
+            review.rename(card.places, form.get("name", ""))
+            return f"Renamed to {form.get('name', '')}."
+        if act in ("split", "alone", "move") and column not in card.places:
+            raise HTTPException(400, "The form names no column of the card.")
+        if act == "split":
+            review.separate(column, card.places)
+            return f"{review.columns[column]} is split off."
+        if act == "alone":
             review.isolate(column)
             return f"{review.columns[column]} is not unified."
-        if not places:
-            raise HTTPException(400, "The form names no columns.")
-        if act == "accept":
-            review.join(places)
-            return f"Accepted: {len(places)} columns are one."
-        if act == "rename":
-            review.rename(places, form.get("name", ""))
-            return f"Renamed to {form.get('name', '')}."
-        if act == "split" and column >= 0:
-            review.separate(column, places)
-            return f"{review.columns[column]} is split off."
-        target = [card for card in review.cards if card.name == form.get("target")]
-        if act in ("move", "merge") and not target:
+        target = next((each for each in review.cards if each.name == form.get("target")), None)
+        if act not in ("move", "merge"):
+            raise HTTPException(400, "The form does not say what to do.")
+        if target is None:
             return f"Not done: no column is called '{form.get('target', '')}'. Choose one of the list."
-        others = [member.place for member in target[0].members] if target else []
-        if act == "move" and column >= 0:
-            review.move(column, places, others)
-            return f"{review.columns[column]} is moved to {target[0].name}."
-        if act == "merge":
-            review.join([*places, *others])
-            return f"Merged with {target[0].name}."
-        raise HTTPException(400, "The form does not say what to do.")
+        if act == "move":
+            review.move(column, card.places, target.places)
+            return f"{review.columns[column]} is moved to {target.name}."
+        review.join([*card.places, *target.places])
+        return f"Merged with {target.name}."
 
     async def download(self, request: Request) -> Response:
         """Return a file as the command line would write it."""
@@ -342,9 +341,9 @@ class Studio:
             return file.read_bytes()
 
 
-def _go_back(form: Mapping[str, str], usual: str) -> Response:
+def _go_back(request: Request, usual: str) -> Response:
     """Return to the page that a form was on; to none that is not the studio's."""
-    back = urlsplit(form.get("back", ""))
+    back = urlsplit(request.headers.get("referer", ""))
     target = back.path if back.path in VIEWS else usual
     return RedirectResponse(f"{target}?{back.query}" if back.query else target, 303)
 

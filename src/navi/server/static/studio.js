@@ -34,7 +34,6 @@ document.addEventListener("submit", async (event) => {
   const focus = card ? list(".card").indexOf(card) : null;
   try {
     const body = new URLSearchParams(new FormData(form, event.submitter));
-    body.set("back", location.pathname + location.search);
     await replacePage(await fetch(form.action, { method: "POST", body }), focus);
   } catch {
     document.querySelector(".message").textContent = "The studio does not answer. Is it still running?";

@@ -20,9 +20,7 @@ from navi.report import (
     Tiles,
     bar_chart,
     histogram,
-    line_chart,
     load_page,
-    reliability_chart,
     save_page,
     scatter_map,
     write_html,
@@ -58,9 +56,7 @@ def page():
     charts = (
         scatter_map("Segments.", POINTS, labels, colour="role", hulls=True),
         bar_chart("Bars.", {"NAVI": shares, "guess": {"filling": 0.2}}, percent=True, quiet=("guess",)),
-        line_chart("Lines.", {"a": ((0, 3.0), (5, 1.0)), "b": ((0, 2.0),)}, x_title="step", y_title="loss"),
         histogram("Shares.", {"a": [0.1, 0.2, 0.9], "b": [0.5]}, bins=4, x_title="cosine"),
-        reliability_chart("Trust.", {"a": ([0.1, 0.9, 0.95], [False, True, False])}),
     )
     sections = (
         Section("Tables", "Some text.", (Tiles({"rows": "5,600"}), table)),
@@ -181,7 +177,6 @@ def test_scalars_of_numpy_become_pythons_own_and_what_is_not_finite_nothing():
         (lambda: Measurement(float("nan")), "needs a finite value"),
         (lambda: ReportColumn("a", best="most"), "best of column 'a' must be one of highest, lowest, got 'most'"),
         (lambda: histogram("h", {}, x_title="x"), "'h' needs values"),
-        (lambda: reliability_chart("r", {"a": ([1.5], [True])}), "'r' needs confidences from 0 to 1"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(make, complaint):
@@ -197,11 +192,6 @@ def test_a_histogram_has_bins_that_all_share():
     assert [(record["series"], record["x"], record["x2"], record["y"]) for record in chart.records] == [
         *(("a", 0.0, 0.5, 0.5), ("a", 0.5, 1.0, 0.5), ("b", 0.0, 0.5, 0.0), ("b", 0.5, 1.0, 1.0)),
     ]
-
-
-def test_reliability_counts_how_often_the_sure_are_right():
-    chart = reliability_chart("", {"a": ([0.95, 0.92, 0.05, 1.0], [True, False, False, True])})
-    assert [(record["y"], record["answers"]) for record in chart.records] == [(0.0, 1), (pytest.approx(2 / 3), 3)]
 
 
 def test_a_map_has_ten_colours_and_what_is_left_is_grey_below():
@@ -233,9 +223,9 @@ def test_a_page_comes_back_as_it_was(page, tmp_path):
         (None, r"holds no page\.json. Expected a folder that `navi demo` or `navi evaluate` wrote"),
         ("{broken", r"Cannot read .*page\.json: "),
         ("[]", r"Cannot read .*page\.json: expected an object"),
-        ('{"format": 99}', "its format is 99, this version reads 2"),
-        ('{"format": 2, "title": "t"}', r"Cannot read .*page\.json: .* Make the results again"),
-        ('{"format": 2, "title": "t", "lead": "", "sections": [{"title": "s", "items": [{}]}]}', "Make the results"),
+        ('{"format": 99}', "its format is 99, this version reads 3"),
+        ('{"format": 3, "title": "t"}', r"Cannot read .*page\.json: .* Make the results again"),
+        ('{"format": 3, "title": "t", "lead": "", "sections": [{"title": "s", "items": [{}]}]}', "Make the results"),
     ],
 )
 def test_a_file_that_holds_no_page_is_explained(text, complaint, tmp_path):
@@ -273,7 +263,7 @@ def test_only_scripts_known_by_their_hash_may_run(outline):
 
 def test_captions_headings_and_names_are_there_for_all_readers(outline):
     assert [tag for tag, _ in outline.tags if tag in ("h1", "h2", "h3")] == ["h1", "h2", "h2", "h2"]
-    assert len(outline.find("figcaption")) == len(outline.find("figure")) == 6
+    assert len(outline.find("figcaption")) == len(outline.find("figure")) == 4
     plots = [carried for carried in outline.find("div") if carried.get("class") == "plot"]
     assert all(carried["role"] == "img" and carried["aria-label"] for carried in plots)
     names = [carried["id"] for _, carried in outline.tags if "id" in carried]
@@ -319,7 +309,7 @@ def test_the_page_opens_without_complaint_and_every_chart_is_drawn(written, brow
     dom, complaints = browse(written)
     assert complaints == []
     assert 'data-drawn="yes"' in dom
-    assert dom.count("<svg xmlns") == 5
+    assert dom.count("<svg xmlns") == 3
     assert len(re.findall(r'<path[^>]*role="graphics-symbol"', dom)) >= 30
     assert "naming columns of tables" in dom
 

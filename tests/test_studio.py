@@ -150,6 +150,7 @@ def test_the_files_that_come_out_are_those_of_the_command_line(review, folder, r
 def test_forms_decide_and_say_what_was_done_or_why_not(review):
     genre, colour = find(review, "amber/genre"), find(review, "birch/colour")
     with open_client(review) as client:
+
         def card(text):
             return find_card(review, text).key
 

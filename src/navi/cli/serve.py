@@ -25,6 +25,9 @@ EXAMPLES = {
     "studio": ("navi studio feeds/", "navi studio feeds/ --model model --decisions decided.csv --no-browser"),
 }
 TOKEN_VARIABLE = "NAVI_TOKEN"
+KERNEL_CACHE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64"
+"""oneDNN keeps a compiled kernel for each of the last 1,024 shapes of a batch: memory that grows for hours, for no
+speed."""
 PATIENCE = 0.1
 """Seconds that a decision waits for what follows from it; the page shows the rest when it is there."""
 
@@ -62,6 +65,7 @@ def serve(
     from navi.tables import read_table
     from navi.verbs import Navi, open_index
 
+    os.environ.setdefault(*KERNEL_CACHE)
     screen = Screen(quiet=quiet)
     limits = Limits(
         body_bytes=round(max_body * (1 << 20)), rows=max_rows, columns=max_columns, seconds=max_seconds, queue=queue

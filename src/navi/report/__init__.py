@@ -1,6 +1,6 @@
 """Reports: one HTML page of tables and charts that needs nothing from elsewhere, made of plain data."""
 
-from navi.report.charts import bar_chart, histogram, line_chart, place_points, reliability_chart, scatter_map
+from navi.report.charts import bar_chart, histogram, place_points, scatter_map
 from navi.report.page import (
     Cell,
     Chart,
@@ -30,10 +30,8 @@ __all__ = [
     "Tiles",
     "bar_chart",
     "histogram",
-    "line_chart",
     "load_page",
     "place_points",
-    "reliability_chart",
     "save_page",
     "scatter_map",
     "show_table",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from textwrap import wrap
 from typing import Any
@@ -22,9 +22,7 @@ OTHERS = "others"
 """Stands on a map for what has no colour of its own."""
 STYLES: dict[str, tuple[dict[str, Any], int | None]] = {
     "bars": ({"type": "bar", "cornerRadiusEnd": 2}, None),
-    "lines": ({"type": "line", "strokeWidth": 2}, 300),
     "histogram": ({"type": "bar", "fillOpacity": 0.6, "binSpacing": 0}, 300),
-    "reliability": ({"type": "line", "strokeWidth": 2}, 340),
     "map": ({"type": "circle", "size": 30}, 480),
 }
 """The mark that stands for a record of each kind of chart, and the chart's pixels; bars have as many as they need."""
@@ -46,22 +44,6 @@ def bar_chart(
     return Chart(caption=caption, kind="bars", records=records, percent=percent, quiet=quiet)
 
 
-def line_chart(
-    caption: str,
-    series: Mapping[str, Iterable[tuple[float, float]]],
-    *,
-    x_title: str,
-    y_title: str,
-    percent: bool = False,
-    note: str = "",
-) -> Chart:
-    """Return how something goes as something else grows: the points (x, y) of each line."""
-    records = [{"series": name, "x": x, "y": y} for name, line in series.items() for x, y in line]
-    return Chart(
-        caption=caption, kind="lines", records=records, x_title=x_title, y_title=y_title, percent=percent, note=note
-    )
-
-
 def histogram(caption: str, values: Mapping[str, Sequence[float]], *, x_title: str, bins: int = 40) -> Chart:
     """Return how often the values of each who is compared lie where, over bins that they share."""
     everything = np.concatenate([np.asarray(each, dtype=np.float64) for each in values.values()] or [np.zeros(0)])
@@ -73,25 +55,7 @@ def histogram(caption: str, values: Mapping[str, Sequence[float]], *, x_title: s
         for name, each in values.items()
         for low, high, count in zip(edges[:-1], edges[1:], np.histogram(each, edges)[0], strict=True)
     ]
-    return Chart(caption=caption, kind="histogram", records=records, x_title=x_title, y_title="share", percent=True)
-
-
-def reliability_chart(
-    caption: str, outcomes: Mapping[str, tuple[Sequence[float], Sequence[bool]]], *, bins: int = 10
-) -> Chart:
-    """Return whether answers are right as often as they are sure, from confidences and whether each was right."""
-    records = []
-    for name, (confidences, hits) in outcomes.items():
-        sure, right = np.asarray(confidences, dtype=np.float64), np.asarray(hits, dtype=np.float64)
-        if not ((sure >= 0) & (sure <= 1)).all():
-            raise ConfigError(f"The chart '{caption}' needs confidences from 0 to 1.")
-        place = np.minimum((sure * bins).astype(np.int64), bins - 1)
-        for number in np.unique(place):
-            inside = place == number
-            record = {"series": name, "x": sure[inside].mean(), "y": right[inside].mean()}
-            records.append(record | {"answers": int(inside.sum())})
-    x_title, y_title = "confidence", "share that is right"
-    return Chart(caption=caption, kind="reliability", records=records, x_title=x_title, y_title=y_title, percent=True)
+    return Chart(caption=caption, kind="histogram", records=records, x_title=x_title)
 
 
 def scatter_map(
@@ -188,7 +152,7 @@ def draw_chart(chart: Chart) -> dict[str, Any]:
 
 def _list_tooltips(alt: Any, chart: Chart) -> list[Any]:
     """Return what is shown of a mark that is pointed at; where a point of a map stands says nothing."""
-    titles = {"x": chart.x_title or "value", "y": chart.y_title or "of", "x2": "to"}
+    titles = {"x": chart.x_title or "value", "y": "share" if chart.x_title else "of", "x2": "to"}
     number, text = {"type": "quantitative", "format": ",.4~g"}, {"type": "nominal"}
     return [
         alt.Tooltip(field=name, title=titles.get(name, name), **(number if isinstance(value, float) else text))
@@ -209,32 +173,20 @@ def _place(alt: Any, chart: Chart) -> dict[str, Any]:
     if chart.kind == "map":
         free = alt.Scale(zero=False, nice=False, padding=12)
         return {"x": alt.X("x:Q", axis=None, scale=free), "y": alt.Y("y:Q", axis=None, scale=free)}
-    share, plain = alt.Axis(format=".0%"), alt.Axis()
-    if chart.kind == "reliability":
-        whole = alt.Scale(domain=[0, 1])
-        x, y = alt.X("x:Q", axis=share, scale=whole), alt.Y("y:Q", axis=share, scale=whole)
-    else:
-        x = alt.X("x:Q", axis=plain, scale=alt.Scale(zero=False, nice=False))
-        y = alt.Y("y:Q", axis=share if chart.percent else plain, scale=alt.Scale(zero=False), stack=None)
-    x, y = x.title(chart.x_title), y.title(chart.y_title)
-    return {"x": x.bin("binned"), "x2": "x2:Q", "y": y} if chart.kind == "histogram" else {"x": x, "y": y}
+    x = alt.X("x:Q", title=chart.x_title, scale=alt.Scale(zero=False, nice=False)).bin("binned")
+    y = alt.Y("y:Q", title="share", axis=alt.Axis(format=".0%"), stack=None)
+    return {"x": x, "x2": "x2:Q", "y": y}
 
 
 def _add_layers(alt: Any, chart: Chart, marks: Any) -> list[Any]:
-    """Return what is drawn beside the marks: figures, points on lines, the diagonal, hulls."""
+    """Return what is drawn beside the marks: the figures of bars, lines around the points of a map."""
     if chart.kind == "bars":
         text = alt.Text("x:Q", format=".1%" if chart.percent else ",.3f")
         return [marks.mark_text(align="left", dx=6).encode(text=text, color=alt.value("var(--ink)"))]
-    if chart.kind == "map":
-        line = alt.Chart(alt.Data(values=list(chart.outline))).mark_line(interpolate="linear-closed", strokeWidth=1.2)
-        place = {"x": "x:Q", "y": "y:Q", "order": "order:Q"}
-        return [line.encode(**place, color="series:N")] if chart.outline else []
-    if chart.kind == "histogram":
+    if not chart.outline:
         return []
-    points = marks.mark_circle(size=42)
-    ends = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])).encode(x="x:Q", y="y:Q")
-    diagonal = ends.mark_line(strokeDash=[4, 4], color="var(--muted)")
-    return [points, diagonal] if chart.kind == "reliability" else [points]
+    line = alt.Chart(alt.Data(values=list(chart.outline))).mark_line(interpolate="linear-closed", strokeWidth=1.2)
+    return [line.encode(x="x:Q", y="y:Q", order="order:Q", color="series:N")]
 
 
 def import_extra(name: str) -> Any:

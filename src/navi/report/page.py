@@ -14,7 +14,7 @@ from navi.settings import construct
 
 PAGE_FILE = "page.json"
 """The file of a results folder that holds its page."""
-FORMAT = 2
+FORMAT = 3
 """The format of that file; goes up when old ones cannot be read any more."""
 
 MOST_DIGITS = 15
@@ -107,13 +107,11 @@ class Chart:
     caption: str
     """What it shows, in one sentence."""
     kind: str
-    """`bars`, `lines`, `histogram`, `reliability` or `map`."""
+    """`bars`, `histogram` or `map`."""
     records: Sequence[Mapping[str, Any]]
     """One a mark: `series` is what it belongs to, x and y where it stands; all is shown when pointed at."""
     x_title: str = ""
     """What the horizontal axis means."""
-    y_title: str = ""
-    """What the vertical axis means."""
     percent: bool = False
     """Shows what is measured in percent."""
     quiet: Sequence[str] = ()

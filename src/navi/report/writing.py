@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from navi.errors import ConfigError, escape_controls
 from navi.files import check_target, write_file
+from navi.report.cards import make_pages
 from navi.report.charts import draw_chart, import_extra
 from navi.report.page import Cell, Chart, Code, Item, Measurement, Page, ReportColumn, ReportTable, Tiles, save_page
 from navi.version import VERSION
@@ -43,12 +44,9 @@ def write_html(page: Page, folder: str | Path, *, overwrite: bool = False) -> Pa
 
     It replaces an earlier page; a file of another's making it replaces only with `overwrite`.
     """
-    from jinja2 import Environment, PackageLoader
-
-    # Whatever the templates show is escaped.
-    environment = Environment(loader=PackageLoader("navi.report", "template"), autoescape=True, trim_blocks=True)
-    environment.filters.update(paragraphs=split_paragraphs, code=mark_code, kind=lambda item: type(item).__name__)
-    environment.filters.update(table=show_table, spec=draw_chart)
+    pages = make_pages()
+    pages.filters.update(paragraphs=split_paragraphs, code=mark_code, kind=lambda item: type(item).__name__)
+    pages.filters.update(table=show_table, spec=draw_chart)
     files = resources.files("navi.report") / "template"
     base, style, script = ((files / name).read_text(encoding="utf-8") for name in ("base.css", "page.css", "page.js"))
     style = base + style
@@ -60,9 +58,10 @@ def write_html(page: Page, folder: str | Path, *, overwrite: bool = False) -> Pa
     file.parent.mkdir(parents=True, exist_ok=True)
     is_ours = file.is_file() and GENERATOR in file.read_text(encoding="utf-8", errors="replace")
     check_target(file, overwrite=overwrite or is_ours)
-    template = environment.get_template("page.html")
     try:
-        html = template.render(page=page, style=style, scripts=scripts, policy=policy, version=VERSION)
+        html = pages.get_template("page.html").render(
+            page=page, style=style, scripts=scripts, policy=policy, version=VERSION
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"Cannot draw the page for {folder}: {error!r}. Make the results again.") from error
     with write_file(file) as aside:

@@ -9,12 +9,11 @@ import signal
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 
 import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -110,11 +109,7 @@ def find_token(headers: Headers, cookie: str) -> str | None:
     kind, _, token = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer":
         return token.strip()
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(cookie)
-    except CookieError:
-        return None
-    return found.value if found else None
+    return cookie_parser(headers.get("cookie", "")).get(cookie)
 
 
 def answer_error(code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -8,10 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 from navi.errors import NaviError
 
+T = TypeVar("T")
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 
 
@@ -112,11 +113,11 @@ class Tasks:
         self._worker = ThreadPoolExecutor(1)
         self._futures: dict[Hashable, Future[Any]] = {}
 
-    def start(self, key: Hashable, run: Callable[[], Any]) -> Any:
+    def start(self, key: Hashable, run: Callable[[], T]) -> T | str | None:
         """Return what a task returned; None while it runs, and a text where it failed."""
         if key not in self._futures:
             self._futures[key] = self._worker.submit(run)
-        future = self._futures[key]
+        future: Future[T] = self._futures[key]
         if not future.done():
             return None
         return str(error) if isinstance(error := future.exception(), NaviError) else future.result()

@@ -29,10 +29,8 @@ class PointMap:
     def start(self, of: str, limit: int) -> dict[str, Any] | str | None:
         """Return the points; None while they are being placed, and a text if that failed."""
         if of == "columns":
-            found: Any = self._review.tasks.start("columns", self._place_columns)
-        else:
-            found = self._review.tasks.start(("rows", limit), lambda: self._place_rows(limit))
-        return found
+            return self._review.tasks.start("columns", self._place_columns)
+        return self._review.tasks.start(("rows", limit), lambda: self._place_rows(limit))
 
     def colour(self, found: Mapping[str, Any], colour: str) -> dict[str, Any]:
         """Return the points as a page draws them, each with the number of its group."""

@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from time import monotonic, sleep
-from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -352,9 +351,7 @@ class Review:
 
     def ask(self) -> Question | None:
         """Return the question whose answer is worth most; None where nothing is in doubt."""
-        decided = {
-            frozenset(self.place.get(each, -1) for each in _pair(decision)) for decision in self.file.decisions
-        }
+        decided = {frozenset(self.place.get(each, -1) for each in _pair(decision)) for decision in self.file.decisions}
         for _, first, second, probability in self._questions:
             if frozenset((first, second)) not in self._skipped | decided:
                 both = {"first": self._members[first], "second": self._members[second]}
@@ -459,8 +456,7 @@ class Review:
 
     def start_filling(self, name: str) -> Fills[Table] | str | None:
         """Return the fills of a table's empty cells; None while they are being found, and a text if that failed."""
-        found: Any = self.tasks.start(("fill", name), lambda: self.navi.impute(self.tables[name]))
-        return found
+        return self.tasks.start(("fill", name), lambda: self.navi.impute(self.tables[name]))
 
     @property
     def matches(self) -> Matches:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -63,8 +62,7 @@ class RowReview:
 
     def start_linking(self, left: str, right: str) -> tuple[RowPair, ...] | str | None:
         """Return the pairs of two tables, None while they are sought, and a text if that failed."""
-        found: Any = self._tasks.start(("link", left, right), lambda: self._link(left, right))
-        return found
+        return self._tasks.start(("link", left, right), lambda: self._link(left, right))
 
     def forget(self, left: str, right: str) -> None:
         """Have two tables linked again, with the labels there are."""

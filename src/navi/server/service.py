@@ -57,13 +57,13 @@ class Limits:
                 raise ConfigError(f"{name} must be above 0, got {value}.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Parameter:
     """A parameter of a verb, in the query of its address."""
 
     name: str
-    text: str
     kind: Literal["boolean", "integer", "number", "string"]
+    text: str
     default: Any = None
     limits: Mapping[str, Any] = field(default_factory=dict)
     """`minimum`, `maximum`, `enum` … as a JSON schema has them."""
@@ -90,11 +90,6 @@ class Parameter:
         return value
 
 
-_SHARE = {"minimum": 0, "maximum": 1}
-_CHANCE = {"minimum": 0.001, "maximum": 0.999}
-_COLUMNS = Parameter(name="columns", text="Columns, between commas.", kind="string", limits={"maxLength": 10_000})
-
-
 @dataclass(frozen=True, kw_only=True)
 class Verb:
     """A verb of the service."""
@@ -112,9 +107,7 @@ class Verb:
         for name in query:
             if name not in known:
                 raise ConfigError(f"{self.name} has no parameter '{name[:60]}'. Known: {', '.join(known) or 'none'}.")
-        return {
-            name: each.read(query[name]) if name in query else each.default for name, each in known.items()
-        }  # fmt: skip
+        return {name: each.read(query[name]) if name in query else each.default for name, each in known.items()}
 
 
 def _split(names: str | None) -> list[str] | None:
@@ -158,27 +151,18 @@ def _impute(navi: Navi, tables: Tables, options: Options) -> pa.Table:
     return navi.impute(table, confidence=options["confidence"], columns=_split(options["columns"])).to_arrow()
 
 
-def _link(navi: Navi, tables: Tables, options: Options) -> pa.Table:
-    return navi.link(tables, **options).to_arrow()
-
-
-def _search(navi: Navi, tables: Tables, options: Options) -> pa.Table:
-    return navi.search(tables, parse_like(_need_like(options)), options["k"]).to_arrow()
-
-
-def _need_like(options: Options) -> str:
+def _read_like(options: Options) -> dict[str, str]:
     if not options["like"]:
         raise ConfigError("like is missing: the row to look for, as title=Alien, year=1979.")
-    return str(options["like"])
+    return parse_like(options["like"])
 
 
-_THRESHOLD = Parameter(
-    name="threshold", text="Probability from which a match counts.", kind="number", default=0.5, limits=_CHANCE
-)
-_ONE_TO_ONE = Parameter(name="one_to_one", text="Each has one partner at most.", kind="boolean", default=False)
-_TOP = Parameter(
-    name="top", text="Candidates for each column.", kind="integer", default=5, limits={"minimum": 1, "maximum": 100}
-)
+_COLUMNS = Parameter("columns", "string", "Columns, between commas.", limits={"maxLength": 10_000})
+_CHANCE = {"minimum": 0.001, "maximum": 0.999}
+_THRESHOLD = Parameter("threshold", "number", "Probability from which a match counts.", 0.5, _CHANCE)
+_ONE_TO_ONE = Parameter("one_to_one", "boolean", "Each has one partner at most.", False)
+_TOP = Parameter("top", "integer", "Candidates for each column.", 5, {"minimum": 1, "maximum": 100})
+_POOLINGS = {"enum": ["row", "cls", "mean", "values"]}
 _MANY = 1_000
 VERBS = (
     Verb(
@@ -187,14 +171,8 @@ VERBS = (
         answer=lambda navi, tables, options: embed_requests(navi, options, [tables])[0],
         num_tables=(1, _MANY),
         parameters=(
-            Parameter(name="normalize", text="Scale vectors to length 1.", kind="boolean", default=False),
-            Parameter(
-                name="pooling",
-                text="What stands for a row.",
-                kind="string",
-                default="row",
-                limits={"enum": ["row", "cls", "mean", "values"]},
-            ),
+            Parameter("normalize", "boolean", "Scale vectors to length 1.", False),
+            Parameter("pooling", "string", "What stands for a row.", "row", _POOLINGS),
         ),
     ),
     Verb(
@@ -203,10 +181,8 @@ VERBS = (
         answer=_match,
         num_tables=(2, _MANY),
         parameters=(
-            _THRESHOLD,
-            _ONE_TO_ONE,
-            _TOP,
-            Parameter(name="to", text="The table of the request that is the target schema.", kind="string"),
+            *(_THRESHOLD, _ONE_TO_ONE, _TOP),
+            Parameter("to", "string", "The table of the request that is the target schema."),
         ),
     ),
     Verb(
@@ -222,32 +198,27 @@ VERBS = (
         answer=_impute,
         num_tables=(1, 1),
         parameters=(
-            Parameter(name="confidence", text="How likely a value must be.", kind="number", default=0.0, limits=_SHARE),
+            Parameter("confidence", "number", "How likely a value must be.", 0.0, {"minimum": 0, "maximum": 1}),
             _COLUMNS,
         ),
     ),
     Verb(
         name="link",
         text="Rows of two tables that are about the same thing.",
-        answer=_link,
+        answer=lambda navi, tables, options: navi.link(tables, **options).to_arrow(),
         num_tables=(2, 2),
         parameters=(_THRESHOLD, _ONE_TO_ONE),
     ),
     Verb(
         name="search",
         text="The rows nearest to one: of the tables in the request or, without a body, of the service's index.",
-        answer=_search,
+        answer=lambda navi, tables, options: navi.search(tables, _read_like(options), options["k"]).to_arrow(),
         num_tables=(1, _MANY),
         parameters=(
             Parameter(
-                name="like",
-                text="The row to look for, as `title=Alien, year=1979`.",
-                kind="string",
-                limits={"maxLength": 10_000},
+                "like", "string", "The row to look for, as `title=Alien, year=1979`.", None, {"maxLength": 10_000}
             ),
-            Parameter(
-                name="k", text="Rows to find.", kind="integer", default=10, limits={"minimum": 1, "maximum": 1_000}
-            ),
+            Parameter("k", "integer", "Rows to find.", 10, {"minimum": 1, "maximum": 1_000}),
         ),
     ),
 )
@@ -297,8 +268,8 @@ class Service:
         kind = choose_kind(request.headers.get("accept", ""))
         body = await self._read_bytes(request)
         if verb.name == "search" and self.index is not None and not body:
-            like, k, index = parse_like(_need_like(options)), options["k"], self.index
-            job = Job(run=lambda _: [index.search(like, k)[0].to_arrow()], payload=None, size=1)
+            like, index = _read_like(options), self.index
+            job = Job(run=lambda _: [index.search(like, options["k"])[0].to_arrow()], payload=None, size=1)
         else:
             tables = await asyncio.to_thread(self._read_tables, body, find_kind(request), verb)
             num_rows = sum(table.num_rows for table in tables.values())

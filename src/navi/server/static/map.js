@@ -1,4 +1,5 @@
-// A map of points on a canvas: pointing at one shows it, a line drawn around some lists them, the wheel zooms.
+// A map of points on a canvas: pointing at one shows it, a line drawn around some lists them, the wheel zooms,
+// dragging with shift moves.
 "use strict";
 
 (async () => {
@@ -11,7 +12,7 @@
   group.forEach((number) => { sizes[number] += 1; });
   const ranked = names.map((_, k) => k).sort((a, b) => sizes[b] - sizes[a]);
   const colourOf = names.map((_, k) => (ranked.indexOf(k) < MOST_COLOURS ? ranked.indexOf(k) + 1 : 0));
-  let view = { scale: 1, dx: 0, dy: 0 }, lasso = null, selected = null, shown = null, colours = [], frame = 0;
+  let view = { scale: 1, dx: 0, dy: 0 }, lasso = null, moving = false, selected = null, shown = null, colours = [], frame = 0;
   const px = new Float32Array(x.length), py = new Float32Array(x.length);
 
   function readColours() {
@@ -93,17 +94,19 @@
 
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
-    lasso = [[event.offsetX, event.offsetY]];
+    if (event.shiftKey) moving = true; else lasso = [[event.offsetX, event.offsetY]];
     tip.hidden = true;
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (!lasso) { point(event); return; }
-    lasso.push([event.offsetX, event.offsetY]);
+    if (moving) view = { ...view, dx: view.dx + event.movementX, dy: view.dy + event.movementY };
+    else if (lasso) lasso.push([event.offsetX, event.offsetY]);
+    else { point(event); return; }
     redraw();
   });
   canvas.addEventListener("pointerup", () => {
     if (lasso) choose();
     lasso = null;
+    moving = false;
     redraw();
   });
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });

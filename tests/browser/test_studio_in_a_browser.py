@@ -7,7 +7,9 @@ import json
 import os
 import signal
 import statistics
+from importlib import resources
 
+import numpy as np
 import pytest
 
 from navi.simulator import SimulatorConfig, write_catalogues
@@ -174,6 +176,34 @@ def test_the_map_shows_cells_when_pointed_at_and_lists_what_a_lasso_holds(browse
     assert "chosen" in browser.text("#count")
     browser.click(".legend button")
     assert browser.run("return document.querySelector('.legend button').ariaPressed") == "true"
+
+
+def test_a_map_of_twenty_thousand_points_is_drawn_within_a_frame(browser, tmp_path):
+    files = resources.files("navi.server") / "static"
+    numbers = np.random.default_rng(0).random((2, 20_000)).round(4).tolist()
+    points = {"x": numbers[0], "y": numbers[1], "group": [k % 14 for k in range(20_000)]}
+    points |= {"text": [f"films:{k}" for k in range(20_000)], "names": [f"group {k}" for k in range(14)]}
+    style, script = ((files / name).read_text() for name in ("studio.css", "map.js"))
+    (tmp_path / "map.html").write_text(
+        f"<!doctype html><style>{style}</style><div class=map><div><canvas data-src=x></canvas></div>"
+        "<ul class=legend></ul><p id=count></p><ul class=chosen></ul></div><div class=tip hidden></div>"
+        f"<script>fetch = async () => ({{json: async () => ({json.dumps(points)})}})</script><script>{script}</script>"
+    )
+    browser.open(f"file://{tmp_path}/map.html")
+    times = browser.run(
+        """const canvas = document.querySelector("canvas"), times = [], at = { clientX: 300, clientY: 300 };
+        let draw = () => {};
+        window.requestAnimationFrame = (frame) => { draw = frame; return 1; };
+        for (let k = 0; k < 20; k += 1) {
+          const zoom = new WheelEvent("wheel", { ...at, deltaY: -20 });
+          canvas.dispatchEvent(k % 2 ? new PointerEvent("pointermove", at) : zoom);
+          const begun = performance.now();
+          draw();
+          times.push(performance.now() - begun);
+        }
+        return times"""
+    )
+    assert statistics.median(times) < 16
 
 
 def test_two_hundred_tables_open_within_two_seconds_and_decide_within_a_third_of_one(

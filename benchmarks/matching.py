@@ -16,6 +16,9 @@ this very gold (`best`), and likewise after the best one-to-one assignment (`bes
 hindsight. `gdc` matches studies to one wide schema, and scores are ranked instead: the mean reciprocal rank of the best
 right target of each source column that has any, and the recall of the best pairs of a study, as many as its gold has.
 
+`--evidence model` compares the model's vectors of columns by their cosine, and chooses as the others do; `profiles`
+scores columns as if no model had read them.
+
 `--training` names the folders that the model was trained on (but for the tables that the file `--without` lists): a
 benchmark that overlaps with them refuses to run. `wdc`, some of whose shops are product tables, leaves out the pairs
 with a table that has the same rows as one in these folders, listed or not.
@@ -26,12 +29,16 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from matchers import Matcher, Rows, Scores, list_headers, make_sentences, make_valentine
+from numpy.typing import NDArray
 from overlap import check_no_overlap, find_overlaps
+from records import add_record
 from schema_tasks import TablePair, Task, draw_pairs, read_corpus_task, read_gdc_task, read_t2d_task, read_wdc_task
+from sklearn.preprocessing import normalize
 
 from navi.columns import Background, ColumnProfiles, PairScorer
 from navi.verbs import Navi
@@ -87,25 +94,24 @@ class Measure:
             self._chosen[name][0] += len(pairs)
             self._chosen[name][1] += len(pairs & pair.right)
 
-    def describe(self) -> str:
-        parts = []
-        for choice, (found, right) in self._chosen.items():
-            if found:
-                precision, recall = right / found, right / self._total
-                f1 = 2 * right / (found + self._total)
-                parts.append(f"{choice} P={precision:.3f} R={recall:.3f} F1={f1:.3f}")
-        best, best_assigned = self._find_best(self._scores), self._find_best(self._assigned)
-        return f"{'  '.join(parts)}  best F1={best:.3f}  best 1:1 F1={best_assigned:.3f}  gold={self._total}"
+    def figures(self) -> dict[str, float]:
+        found: dict[str, float] = {"gold": self._total}
+        for choice, (chosen, right) in self._chosen.items():
+            if chosen:
+                found[f"{choice} precision"], found[f"{choice} recall"] = right / chosen, right / self._total
+                found[f"{choice} F1"] = 2 * right / (chosen + self._total)
+        return found | {"best F1": self._find_best(self._scores), "best 1:1 F1": self._find_best(self._assigned)}
 
-    def describe_odds(self) -> str:
+    def odds_figures(self) -> dict[str, float]:
         """Return how honest scores are that are logarithms of odds: of the pairs with a probability of 0.1 or more."""
         odds, right = np.array(self._scores), np.array(self._right)
         probability = 1 / (1 + np.exp(-odds))
         bins = np.where(probability >= 0.1, np.minimum((probability * 10).astype(int), 9), -1)
         parts = [bins == number for number in range(10) if (bins == number).any()]
-        error = sum(abs(probability[part].sum() - right[part].sum()) for part in parts) / (bins >= 0).sum()
+        error = sum(abs(probability[part].sum() - right[part].sum()) for part in parts) / max((bins >= 0).sum(), 1)
         sure = probability >= 0.95
-        return f"calibration error={error:.3f}  right at 0.95={right[sure].mean():.3f} of {sure.sum()}"
+        right_at = right[sure].mean() if sure.any() else 1.0
+        return {"calibration error": error, "right at 0.95": right_at, "pairs at 0.95": sure.sum()}
 
     def _find_best(self, scores: list[float]) -> float:
         scored, right = np.array(scores), np.array(self._right, float)
@@ -141,29 +147,44 @@ class Ranking:
         found = sorted(scores, key=scores.__getitem__, reverse=True)[: len(pair.right)]
         self._recalls[pair.group] = len(pair.right.intersection(found)) / len(pair.right)
 
-    def describe(self) -> str:
+    def figures(self) -> dict[str, float]:
         means = {study: float(np.mean(each)) for study, each in self._reciprocals.items()}
-        studies = " ".join(f"{study} {means[study]:.3f}/{self._recalls[study]:.3f}" for study in sorted(means))
         columns = np.mean([each for study in self._reciprocals.values() for each in study])
-        overall = f"MRR={np.mean(list(means.values())):.3f} recall={np.mean(list(self._recalls.values())):.3f}"
-        scored = f"{sum(self._scored)} of {len(self._scored)} right pairs have a score"
-        return f"{overall}  (of all columns MRR={columns:.3f}; {studies}; {scored})"
+        return {
+            "MRR": np.mean(list(means.values())),
+            "recall": np.mean(list(self._recalls.values())),
+            "MRR of all columns": columns,
+            "right pairs with a score": sum(self._scored),
+            "right pairs": len(self._scored),
+            **{f"MRR of {study}": means[study] for study in sorted(means)},
+            **{f"recall of {study}": self._recalls[study] for study in sorted(means)},
+        }
 
 
 class NaviScores:
     """What NAVI says of the columns of some tables; nothing else here knows how it is asked."""
 
-    def __init__(self, navi: Navi, tables: dict[str, Rows]) -> None:
-        self._profiles = profile_tables(navi, tables)
+    def __init__(self, navi: Navi, tables: dict[str, Rows], evidence: str = "both") -> None:
+        self._profiles, self.evidence = profile_tables(navi, tables), evidence
+        if evidence == "profiles":
+            blank = {name: np.zeros_like(each) for name, each in self._profiles.vectors.items()}
+            self._profiles = replace(self._profiles, vectors=blank)
         self._scorer = PairScorer.load(navi.folder)
         self._background = Background([self._profiles])
 
     def score(self, first: str, second: str) -> Scores:
         """Return the logarithm of the odds that two columns mean the same, for all pairs of two tables."""
         both = self._take({first, second})
+        if self.evidence == "model":
+            unit = normalize(both.vectors["column"])
+            return self._list_pairs(both, unit @ unit.T, first, second)
         logit = self._scorer.compete(self._scorer.score_total(both, both, self._background), both.tables)
+        return self._list_pairs(both, logit, first, second)
+
+    @staticmethod
+    def _list_pairs(both: ColumnProfiles, score: NDArray[np.floating], first: str, second: str) -> Scores:
         ours, theirs = ([k for k in range(len(both)) if both.tables[k] == name] for name in (first, second))
-        return {(both.headers[i], both.headers[j]): float(logit[i, j]) for i in ours for j in theirs}
+        return {(both.headers[i], both.headers[j]): float(score[i, j]) for i in ours for j in theirs}
 
     def cluster(self, names: set[str]) -> dict[tuple[str, str], int]:
         """Return the number of the cluster of each column, by table and header."""
@@ -175,7 +196,11 @@ class NaviScores:
 
 
 def measure_navi(task: Task, navi: NaviScores, measure: Measure | Ranking) -> None:
-    """Measure NAVI: pairs of tables by themselves, and clusters over all tables of a group."""
+    """Measure NAVI: pairs of tables by themselves, and clusters over all tables of a group; cosines as the others."""
+    if navi.evidence == "model":
+        for pair in task.pairs:
+            measure.add(pair, navi.score(pair.first, pair.second))
+        return
     cluster: dict[tuple[str, str], int] = {}
     for group in sorted({pair.group for pair in task.pairs}) if isinstance(measure, Measure) else ():
         names = {name for pair in task.pairs if pair.group == group for name in (pair.first, pair.second)}
@@ -217,24 +242,25 @@ def main(arguments: argparse.Namespace) -> None:
     task = read_task(arguments)
     columns = sum(len(list_headers(rows)) for rows in task.tables.values())
     print(f"matching task={arguments.task} tables={len(task.tables)} pairs={len(task.pairs)} columns={columns}")
+    data = [each for each in (arguments.data, arguments.corpus, arguments.concepts) if each]
+    navi = Navi.from_pretrained(arguments.model, device=arguments.device)
     for name in arguments.methods:
-        measure = Ranking() if arguments.task == "gdc" else Measure()
+        measure, begun = Ranking() if arguments.task == "gdc" else Measure(), time.perf_counter()
         if name == "navi":
-            navi = Navi.from_pretrained(arguments.model, device=arguments.device)
-            begun = time.perf_counter()
-            measure_navi(task, NaviScores(navi, task.tables), measure)
+            measure_navi(task, NaviScores(navi, task.tables, arguments.evidence), measure)
+        elif name.startswith("st "):
+            measure_other(task, make_sentences(values=name.endswith("values")), measure)
         else:
-            is_sentence = name.startswith("st ")
-            matcher = (
-                make_sentences(values=name.endswith("values"))
-                if is_sentence
-                else make_valentine(name, arguments.valentine_rows)
-            )
-            begun = time.perf_counter()
-            measure_other(task, matcher, measure)
-        print(f"{name:18s} {measure.describe()} seconds={time.perf_counter() - begun:.0f}", flush=True)
-        if name == "navi" and isinstance(measure, Measure):
-            print(f"{'':18s} {measure.describe_odds()}", flush=True)
+            measure_other(task, make_valentine(name, arguments.valentine_rows), measure)
+        figures = measure.figures()
+        if name == "navi" and arguments.evidence != "model" and isinstance(measure, Measure):
+            figures |= measure.odds_figures()
+        shown = "  ".join(f"{each}={figure:.3f}" for each, figure in figures.items())
+        print(f"{name:18s} {shown} seconds={time.perf_counter() - begun:.0f}", flush=True)
+        if arguments.record:
+            of = f"{arguments.data.name if arguments.data else arguments.corpus.name} {name}"
+            setting = f"{of} {arguments.evidence}" if name == "navi" else of
+            add_record(figures, setting=setting, data=data, seed=0, navi=navi)
 
 
 if __name__ == "__main__":
@@ -251,5 +277,7 @@ if __name__ == "__main__":
     parser.add_argument("--pairs", type=int, default=None, help="pairs of tables, at most, by a fixed draw")
     parser.add_argument("--table-rows", type=int, default=1000, help="rows of each table, at most")
     parser.add_argument("--valentine-rows", type=int, default=200, help="rows that Valentine reads of each table")
+    parser.add_argument("--evidence", choices=("model", "profiles", "both"), default="both", help="what NAVI goes by")
+    parser.add_argument("--record", action="store_true", help="append the figures to benchmarks/results.jsonl")
     parser.add_argument("--device", default=None)
     main(parser.parse_args())

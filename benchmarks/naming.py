@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from concepts import list_frames, read_concepts
+from records import add_record
 
 from navi.columns import COLUMNS_FILE, Background, ColumnProfiles, PairScorer, sketch_columns
 from navi.columns.features import compare_bags
@@ -73,16 +74,19 @@ class Results:
         self.sure: list[tuple[float, bool]] = []
         self.misses: list[str] = []
 
-    def show(self) -> None:
+    def list_figures(self) -> dict[str, dict[str, float]]:
+        """Return the figures of each method."""
+        found = {}
         for name, tally in self.tallies.items():
             count = max(tally.count, 1)
-            strict = f" strict={self.strict / count:.3f}" if name == "navi" else ""
-            print(f"{name:22s} n={tally.count} top1={tally.first / count:.3f} top5={tally.among / count:.3f}{strict}")
+            found[name] = {"columns": tally.count, "top 1": tally.first / count, "top 5": tally.among / count}
+        found["navi"]["strict"] = self.strict / max(self.tallies["navi"].count, 1)
         probability, right = np.array(self.sure).T
         for low, high in ((0.0, 0.3), (0.3, 0.6), (0.6, 1.01)):
             inside = (probability >= low) & (probability < high)
             if inside.any():
-                print(f"  navi sure {low:.1f} to {high:.1f}: n={inside.sum()} right={right[inside].mean():.3f}")
+                found["navi"] |= {f"right from {low}": right[inside].mean(), f"sure from {low}": inside.sum()}
+        return found
 
 
 def propose_frequent(known: ColumnProfiles) -> list[str]:
@@ -182,7 +186,12 @@ def main(arguments: argparse.Namespace) -> None:
         f"naming split={arguments.split} hide={arguments.hide} rows={arguments.rows} free={arguments.free} "
         f"evidence={arguments.evidence} unnameable={results.unnameable} seconds={time.perf_counter() - begun:.0f}"
     )
-    results.show()
+    for name, figures in results.list_figures().items():
+        print(f"{name:22s}", *(f"{each}={figure:.3f}" for each, figure in figures.items()))
+        if arguments.record:
+            method = f"{name} {arguments.evidence}" if name == "navi" else name
+            setting, data = f"{corpus.path.name} {arguments.split} {method}", [arguments.corpus, arguments.concepts]
+            add_record(figures, setting=setting, data=data, seed=0, navi=navi)
     if arguments.misses:
         print("\n".join(results.misses))
 
@@ -203,5 +212,6 @@ if __name__ == "__main__":
     parser.add_argument("--tables", type=int, default=None, help="tables, at most, the first by a fixed draw")
     parser.add_argument("--no-free", dest="free", action="store_false", help="known headers alone")
     parser.add_argument("--misses", action="store_true", help="list wrong first proposals")
+    parser.add_argument("--record", action="store_true", help="append the figures to benchmarks/results.jsonl")
     parser.add_argument("--device", default=None)
     main(parser.parse_args())

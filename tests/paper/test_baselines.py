@@ -18,7 +18,7 @@ from sklearn.preprocessing import normalize
 from transformers import BertForMaskedLM, TapasForMaskedLM
 
 from navi.corpus import Corpus, PrepareConfig, prepare
-from navi.errors import ConfigError, ModelError, TrainingError
+from navi.errors import ConfigError, TrainingError
 from navi.model.attention import Boundaries, Packing
 from navi.training import PretrainConfig
 from navi.training.trainer import RunPlan
@@ -145,14 +145,6 @@ def test_a_baseline_read_from_its_folder_embeds_as_before(name, make_baseline, m
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".json", ".safetensors"]
 
 
-def test_damaged_weights_are_refused(make_baseline, tmp_path):
-    make_baseline("bert").save(tmp_path)
-    file = tmp_path / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(ModelError, match=r"Cannot read .*model\.safetensors"):
-        load_baseline(tmp_path)
-
-
 def hide_languages(lesson):
     """Return all training rows of the lesson, and their languages hidden."""
     rows = lesson.rows_of("train")
@@ -243,67 +235,6 @@ def test_the_loss_is_that_of_transformers_on_padded_rows(name, kind, make_baseli
     with torch.no_grad():
         expected = own.eval()(input_ids=ids, attention_mask=real, labels=pad(labels, batch, -100), **types).loss
         torch.testing.assert_close(baseline.compute_loss(batch), expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.fixture
-def haetae(make_baseline):
-    return make_baseline("haetae")
-
-
-@pytest.fixture
-def batch(haetae, make_arrays):
-    return haetae.make_batch(make_arrays(), np.arange(12), seed=0, epoch=0)
-
-
-def test_the_states_of_header_tokens_alone_are_blended_half_and_half(haetae, batch):
-    with torch.no_grad():
-        plain, blended = Bert.encode(haetae, batch), haetae.encode(batch)
-        is_header = torch.zeros(len(plain), dtype=torch.bool)
-        is_header[batch["header_position"]] = True
-        assert torch.equal(blended[~is_header], plain[~is_header])
-        expected = 0.5 * plain[is_header] + 0.5 * haetae.anchors(batch["token_ids"][is_header])
-        torch.testing.assert_close(blended[is_header], expected)
-
-
-def test_a_centroid_is_the_mean_contextual_embedding_of_a_header_token(haetae, batch):
-    haetae.train()
-    haetae.compute_loss(batch)
-    with torch.no_grad():
-        states = Bert.encode(haetae, batch)
-    haetae.refresh_centroids()
-    tokens, places = batch["token_ids"][batch["plain_position"]], batch["plain_position"]
-    for token in tokens.unique():
-        torch.testing.assert_close(haetae.centroids[token], states[places[tokens == token]].mean(dim=0))
-    assert haetae.centroids.isnan().any(dim=1).sum() == 200 - len(tokens.unique())
-
-
-def test_the_centroid_loss_is_the_mean_distance_and_pulls_the_anchors(haetae, batch):
-    haetae.train()
-    haetae.compute_loss(batch)
-    haetae.refresh_centroids()
-    tokens = batch["token_ids"][batch["plain_position"]]
-    distance = (haetae.anchors.weight[tokens] - haetae.centroids[tokens]).norm(dim=1).mean()
-    before = haetae.measure_centroids(tokens)
-    torch.testing.assert_close(before, distance)
-    before.backward()
-    with torch.no_grad():
-        haetae.anchors.weight -= 5.0 * haetae.anchors.weight.grad
-    assert haetae.measure_centroids(tokens) < before
-    assert haetae.blend_logit.grad is None
-    assert haetae.model.bert.embeddings.word_embeddings.weight.grad is None
-
-
-def test_a_number_scales_its_header_and_adds_a_bias(make_baseline, toy_corpus):
-    cm2 = make_baseline("cm2")
-    rows = toy_corpus.rows_of("train")[:5]
-    batch = cm2.make_input(toy_corpus.arrays, rows, None)
-    header_CD, value_CD = cm2._embed_parts(batch)
-    numbers = batch["number"]
-    is_number = ~numbers.isnan()
-    assert is_number.sum() == 5  # the years
-    expected = numbers[is_number, None] * header_CD[is_number] + cm2.number_bias
-    torch.testing.assert_close(value_CD[is_number], expected)
-    assert numbers[is_number].min() > np.log(1999) / 5 - 1e-3
 
 
 def test_the_target_does_not_move_to_meet_its_guess(make_baseline, make_arrays):

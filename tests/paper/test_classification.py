@@ -21,11 +21,10 @@ from navi.corpus import PrepareConfig, prepare
 from navi.errors import ConfigError, ModelError
 from navi_paper import EvaluationConfig, EvaluationData
 from navi_paper.gold import find_headers
-from navi_paper.tabpfn import CODE_FILE, TabPFN, find_folder, find_missing_files
+from navi_paper.tabpfn import CODE_FILE, TabPFN, find_missing_files
 from navi_paper.tasks.classification import (
     CLASSIFICATION,
     balance,
-    classify,
     classify_features,
     classify_vectors,
     draw_run,
@@ -34,7 +33,6 @@ from navi_paper.tasks.classification import (
     make_raw,
     make_table_vectorizer,
     read_cells,
-    take_vectors,
 )
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fetch_tabpfn.py"
@@ -54,11 +52,6 @@ def draw_vectors(labels: np.ndarray, spread: float) -> np.ndarray:
     return (np.eye(12)[numbers] * 4 + spread * noise).astype(np.float16)
 
 
-@given(counts=COUNTS, rows=st.integers(1, 200))
-def test_as_many_rows_are_drawn_as_are_asked_for_and_there(counts, rows):
-    assert sum(balance(repeat_labels(counts), rows).values()) == min(rows, sum(counts))
-
-
 @given(counts=st.lists(st.integers(5, 30), min_size=2, max_size=6), seed=st.integers(0, 5))
 def test_a_fifth_of_each_class_is_held_out(counts, seed):
     labels = repeat_labels(counts)
@@ -69,23 +62,9 @@ def test_a_fifth_of_each_class_is_held_out(counts, seed):
         assert (labels[learnt] == label).sum() + (labels[held] == label).sum() == count
 
 
-def test_draws_depend_on_the_rows_and_not_on_their_order():
-    labels, row = repeat_labels([30, 30]), np.arange(100, 160)
-    order = np.random.default_rng(0).permutation(60)
-    there = draw_run(labels, row, rows=20, seed=3, run=2)
-    back = draw_run(labels[order], row[order], rows=20, seed=3, run=2)
-    for one, other in zip(there, back, strict=True):
-        assert set(row[one]) == set(row[order][other])
-
-
 def test_one_class_cannot_be_classified():
     with pytest.raises(ConfigError, match=r"needs two classes or more, each of two rows or more; found a \(3\)"):
         draw_runs(np.array(["a", "a", "a"]), np.arange(3), SMALL)
-
-
-def test_an_unknown_classifier_is_named_with_those_there_are():
-    with pytest.raises(ConfigError, match=r"Unknown classifier 'svm'\. Expected one of xgboost, lr, tabpfn"):
-        classify(take_vectors(np.ones((4, 2))), np.array(["a", "a", "b", "b"]), [], "svm", 0)
 
 
 def test_no_table_is_on_both_sides_where_tables_are_held_out():
@@ -185,14 +164,6 @@ def test_a_file_with_another_content_is_refused(tmp_path):
     (tmp_path / CODE_FILE).write_bytes(b"something else")
     with pytest.raises(ModelError, match=r"is refused: its sha256 is [0-9a-f]{64}, expected"):
         TabPFN(0, tmp_path)
-
-
-def test_the_folder_can_be_set(monkeypatch, tmp_path):
-    monkeypatch.setenv("NAVI_TABPFN", str(tmp_path))
-    assert find_folder() == tmp_path
-    monkeypatch.delenv("NAVI_TABPFN")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert find_folder() == tmp_path / "navi" / "tabpfn"
 
 
 @pytest.fixture

@@ -69,14 +69,6 @@ def test_the_same_again_trains_nothing(evaluated, monkeypatch):
     assert again(config=SMALL).done == summary.done
 
 
-def test_without_gold_what_needs_none_is_measured(data, settings, tmp_path):
-    summary = evaluate(
-        data.corpus, tmp_path, name="films", models=("bert",), tasks=("generative", "clustering"), pretrain=settings,
-        config=SMALL, device="cpu",
-    )  # fmt: skip
-    assert (summary.done, list(summary.left_out)) == (1, ["clustering"])
-
-
 def test_a_task_that_is_none_is_one_clear_error(data, tmp_path):
     with pytest.raises(ConfigError, match=r"Unknown task 'tidying'\. Expected some of generative"):
         evaluate(data.corpus, tmp_path, tasks=("tidying",))

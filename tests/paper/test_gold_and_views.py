@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from navi.corpus.arrays import ROLE_LOW
 from navi_paper.gold import find_headers, name_columns, read_labels
 from navi_paper.tasks.classification import draw_pool
-from navi_paper.views import draw_synonyms, draw_typos, hide_columns, misspell, permute_columns, rename_columns
+from navi_paper.views import draw_synonyms, draw_typos, hide_columns, permute_columns, rename_columns
 
 
 def test_labels_are_read_from_the_text_before_the_separator(data):
@@ -27,14 +27,6 @@ def test_a_root_hides_what_is_nested_in_it(corpus, monkeypatch):
     names = (["a", "a", "a", "b"], ["genres.0.name", "genres", "genresque", "genres.0"])
     monkeypatch.setattr("navi_paper.gold.name_columns", lambda _: names)
     assert find_headers(corpus, {"a": ("genres",)}).tolist() == [True, True, False, False]
-
-
-def test_a_class_with_few_test_rows_takes_every_row_held_out(data):
-    labelled = read_labels(data.corpus, data.gold.labels)
-    pool = draw_pool(data, labelled)
-    held_out = labelled.rows[data.corpus.row_split[labelled.rows] != 0]
-    assert len(held_out) < 100
-    assert np.array_equal(pool.rows, held_out)
 
 
 def test_no_class_takes_more_rows_than_the_limit(data, monkeypatch):
@@ -113,12 +105,6 @@ def test_a_renamed_column_keeps_its_role_and_gets_the_attribute_of_its_new_heade
     attribute = view.column_attribute[renamed]
     tokens = view.attribute_tokens[view.attribute_offsets[attribute] : view.attribute_offsets[attribute + 1]]
     assert tuple(tokens.tolist()) == spell(corpus, "spoken tongue")
-
-
-def test_the_key_decides_the_misspelling():
-    found = [misspell("director", key, set()) for key in range(50)]
-    assert found == [misspell("director", key, set()) for key in range(50)]
-    assert len(set(found)) > 25
 
 
 def test_half_of_the_eligible_columns_are_misspelled(corpus):

@@ -13,14 +13,10 @@ from navi_paper.encoder import list_cells, list_hidden_tokens
 from navi_paper.gold import name_columns
 from navi_paper.tasks import TASKS
 from navi_paper.tasks.clustering import measure_b_cubed, measure_variants
-from navi_paper.tasks.prediction import calibration_error, draw_cells, find_modes, score_guesses
+from navi_paper.tasks.prediction import calibration_error, draw_cells, score_guesses
 from navi_paper.views import permute_columns
 
 TASK = {task.name: task for task in TASKS}
-SINGLE = {
-    "land": {"table": "alpha", "label": "country", "hide": ["language"], "min_rows": 2},
-    "missing": {"table": "delta", "label": "x"},
-}
 
 
 @given(seed=st.integers(0, 10), share=st.floats(0.01, 1.0))
@@ -69,11 +65,6 @@ def test_every_encoder_is_asked_for_the_same_cells(data, encoders):
     assert {(part, blind) for part, blind, *_ in first} == {("value", False), ("header", False), ("header", True)}
 
 
-def test_modes_are_the_most_frequent_members_of_groups_and_of_equals_the_first():
-    group, member = np.array([0, 0, 0, 2, 2, 2, 2, 2]), np.array([8, 3, 8, 5, 7, 7, 1, 5])
-    assert find_modes(group, member, 4).tolist() == [8, -1, 5, -1]
-
-
 def turn(count):
     """Return unit vectors, and others whose cosines with them go evenly from 0 to 1."""
     cosine = np.linspace(0, 1, count, dtype=np.float32)
@@ -104,14 +95,6 @@ def test_states_that_are_all_alike_gain_nothing(data, encoders):
     measures = TASK["reconstruction"](Alike(), data).measures
     assert measures["test_value_q1"] == pytest.approx(1.0)
     assert measures["test_value_gain_q3"] == pytest.approx(0.0, abs=1e-6)
-
-
-def test_who_knows_everything_loses_nothing(data, encoders):
-    measures = TASK["robustness"](encoders.oracle, data).measures
-    views = ("default", "permuted", "synonyms", "typos", "synonyms_any", "typos_any")
-    for protocol in ("informed", "blind"):
-        assert {measures[f"{protocol}_{view}_token"] for view in views} == {1.0}
-        assert {measures[f"{protocol}_{view}_loss"] for view in views[1:]} == {0.0}
 
 
 def test_what_is_to_be_guessed_is_the_header_as_it_was(data, encoders):
@@ -190,12 +173,6 @@ def test_distances_of_variants_leave_out_equal_texts_and_other_concepts():
     found = measure_variants(embeddings, concepts, headers)
     assert found["cosine"] == pytest.approx(1.0)
     assert found["l2"] == pytest.approx(math.sqrt(2))
-
-
-def test_numbers_make_a_column_numeric(data):
-    numeric = data.numeric_columns
-    _, headers = name_columns(data.corpus)
-    assert {headers[column] for column in np.flatnonzero(numeric)} == {"year", "date"}
 
 
 def test_segments_stand_beside_their_own_texts(data, encoders):

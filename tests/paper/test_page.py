@@ -62,12 +62,11 @@ def test_every_published_figure_says_where_it_comes_from():
 
 
 def list_figures(page, pattern):
-    """Yield each figure in a table of a page, and the benchmark whose command stands above it."""
-    benchmark = ""
-    for line in page.splitlines():
-        named = re.search(r"python benchmarks/(\w+)\.py", line)
-        benchmark = named[1] if named else benchmark
-        if line.startswith("|"):
+    """Yield each figure in a table of a page, and the first benchmark whose command stands in its section."""
+    for section in page.split("\n## "):
+        named = re.search(r"python benchmarks/(\w+)\.py", section)
+        benchmark = named[1] if named else ""
+        for line in (line for line in section.splitlines() if line.startswith("|")):
             yield from ((benchmark, figure) for figure in re.findall(pattern, line))
 
 

@@ -228,22 +228,16 @@ def test_two_blind_headers_of_a_row_are_told_apart_by_local_heads_alone(models, 
 
 def test_the_gate_scales_the_attribute_but_not_the_anchor(models, make_arrays, special):
     rows = BatchBuilder(make_arrays(), special).pack_rows(np.arange(4))
-    table = models[0.5, True](rows).attribute_table
+    table = models[0.5, True].embed_attributes(rows.attributes)
+    assert models[0.5, True](rows, table).tokens.equal(models[0.5, True](rows).tokens)  # one encoded earlier serves
+    assert not table[0].any()
+    assert table[1].equal(models[0.5, True].unknown_attribute)
     stretched = torch.cat([table[:2], 3 * table[2:]])
     for share in (0.0, 0.5):
         gated, plain = models[share, True], models[share, False]
         torch.testing.assert_close(gated(rows, stretched).cls, gated(rows, table).cls, **TOLERANCE)
         assert (plain(rows, stretched).cls - plain(rows, table).cls).abs().max() > 1e-3
     assert table[2:].norm(dim=1).std() > 1e-4
-
-
-def test_attributes_encoded_earlier_give_the_same_embeddings(models, make_arrays, special):
-    rows, model = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5)), models[0.5, True]
-    table = model.embed_attributes(rows.attributes)
-    assert table.shape == (len(rows.attribute_ids) + 2, 32)
-    assert not table[0].any()
-    assert table[1].equal(model.unknown_attribute)
-    assert model(rows, table).tokens.equal(model(rows).tokens)
 
 
 def test_a_segment_is_g_of_its_attribute_header_and_value(tiny_backbone, make_arrays, special):
@@ -362,15 +356,10 @@ def test_a_saved_model_is_safetensors_and_configuration_and_comes_back_bit_for_b
         assert loaded.head.decoder.weight is loaded.embeddings.word_embeddings.weight
         assert loaded.head.decoder.bias is loaded.head.bias
         assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
-
-
-@pytest.mark.parametrize("load", [NaviModel.from_pretrained, AutoModel.from_pretrained], ids=["navi", "auto"])
-def test_a_model_with_pickled_weights_alone_is_refused(models, tmp_path, load):
-    models[0.5, True].save_pretrained(tmp_path)
-    (tmp_path / "model.safetensors").unlink()
-    torch.save(models[0.5, True].state_dict(), tmp_path / "pytorch_model.bin")
+    (tmp_path / "0" / "model.safetensors").unlink()  # pickled weights alone are refused
+    torch.save(model.state_dict(), tmp_path / "0" / "pytorch_model.bin")
     with pytest.raises(OSError, match=r"no file named model.safetensors"):
-        load(tmp_path)
+        load(tmp_path / "0")
 
 
 @pytest.mark.parametrize(

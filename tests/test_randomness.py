@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.randomness import choose_below, fold, make_key, order_keys, permute, uniform
@@ -34,23 +34,6 @@ def test_numpy_and_torch_have_the_bits_of_splitmix64(seed, data, count):
         assert [entry + 2**63 for entry in order_keys(keys).tolist()] == expected
 
 
-@given(st.lists(INTEGERS, min_size=1, max_size=20), INTEGERS)
-def test_a_folded_key_depends_on_its_own_element_alone(data, seed):
-    together = fold(make_key(seed), np.array(data))
-    alone = [fold(make_key(seed), np.array([number]))[0] for number in data]
-    assert together.tolist() == alone
-
-
-@given(st.lists(INTEGERS, min_size=2, max_size=4, unique=True))
-def test_the_order_of_a_keys_parts_matters(parts):
-    assert make_key(*parts) != make_key(*reversed(parts))
-
-
-def test_different_data_give_different_keys():
-    keys = fold(make_key(3, 1), np.arange(200_000))
-    assert len(np.unique(keys)) == len(keys)
-
-
 def test_numbers_are_spread_evenly_over_the_unit_interval():
     drawn = uniform(fold(make_key(5), np.arange(64_000)))
     counts = np.histogram(drawn, bins=64, range=(0.0, 1.0))[0]
@@ -68,9 +51,5 @@ def test_numbers_of_neighbouring_keys_and_of_neighbouring_seeds_are_uncorrelated
 @given(st.integers(0, 200), INTEGERS)
 def test_a_permutation_holds_every_number_once(count, seed):
     assert sorted(permute(make_key(seed), count).tolist()) == list(range(count))
-
-
-@settings(max_examples=20)
-@given(INTEGERS)
-def test_permutations_of_different_keys_differ(seed):
     assert permute(make_key(seed, 0), 50).tolist() != permute(make_key(seed, 1), 50).tolist()
+    assert make_key(seed, count + 1) != make_key(count + 1, seed) or seed == count + 1

@@ -69,16 +69,11 @@ def test_a_row_becomes_the_vector_that_the_model_has_for_it(model_dir, films):
         np.testing.assert_allclose(NaviEncoder(model_dir).fit_transform(frame), expected, atol=1e-5)
 
 
-def test_an_array_has_the_headers_x0_and_so_on(model_dir):
-    array = np.array([["film", "drama"], ["night", "comedy"]], dtype=object)
-    frame = pd.DataFrame(array, columns=["x0", "x1"])
-    expected = NaviEncoder(model_dir).fit_transform(frame)
-    np.testing.assert_allclose(NaviEncoder(model_dir).fit_transform(array), expected, atol=1e-5)
-
-
-def test_an_array_may_mix_texts_numbers_and_gaps(model_dir):
+def test_an_array_has_the_headers_x0_and_so_on_and_may_mix_texts_numbers_and_gaps(model_dir):
     array = np.array([["film", 1.5], [None, np.nan]], dtype=object)
     vectors = NaviEncoder(model_dir).fit_transform(array)
+    frame = pd.DataFrame(array, columns=["x0", "x1"])
+    np.testing.assert_allclose(NaviEncoder(model_dir).fit_transform(frame), vectors, atol=1e-5)
     assert np.abs(vectors[0]).max() > 0
     assert (vectors[1] == 0).all()
 
@@ -93,11 +88,8 @@ def test_numbers_beside_stand_as_they_are_after_the_vector_of_the_other_columns(
     assert found[0, -1] == 3
     assert np.isnan(found[1:, -1]).all()
     assert encoder.get_feature_names_out()[-3:].tolist() == [f"navi{WIDTH - 1}", "year", "votes"]
-
-
-def test_a_frame_of_numbers_alone_has_nothing_to_embed_when_they_stand_beside(model_dir, films):
-    found = NaviEncoder(model_dir, numbers="passthrough").fit_transform(films[["year"]])
-    assert found.tolist() == [[year] for year in films["year"]]
+    alone = NaviEncoder(model_dir, numbers="passthrough").fit_transform(films[["year"]])  # nothing is left to embed
+    assert alone.tolist() == [[year] for year in films["year"]]
 
 
 def test_components_are_those_of_the_fitted_frame(model_dir, films):
@@ -129,19 +121,16 @@ def test_set_output_gives_frames_with_the_names_of_the_features(model_dir, films
     assert found.columns == ["navi0", "navi1"]
 
 
-def test_a_pickle_refers_to_the_model_directory(model_dir, films):
-    encoder = NaviEncoder(model_dir).fit(films)
+def test_a_pickle_refers_to_the_model_directory_and_says_if_that_is_gone(model_dir, films, tmp_path):
+    encoder = NaviEncoder(shutil.copytree(model_dir, tmp_path / "model")).fit(films)
     pickled = pickle.dumps(encoder)
     assert len(pickled) < 10_000
     np.testing.assert_allclose(pickle.loads(pickled).transform(films), encoder.transform(films), atol=1e-6)
-
-
-def test_a_pickle_whose_model_is_gone_says_so(model_dir, films, tmp_path):
-    shutil.copytree(model_dir, tmp_path / "model")
-    pickled = pickle.dumps(NaviEncoder(tmp_path / "model").fit(films))
     shutil.rmtree(tmp_path / "model")
     with pytest.raises(ModelError, match="No model at"):
         pickle.loads(pickled).transform(films)
+    model = Navi.from_pretrained(model_dir, device="cpu")
+    assert clone(NaviEncoder(model)).model is model
 
 
 @pytest.mark.parametrize("opened", [False, True], ids=["path", "opened"])
@@ -153,11 +142,6 @@ def test_a_pickle_with_its_weights_needs_no_directory(model_dir, films, tmp_path
     pickled = pickle.dumps(encoder)
     shutil.rmtree(tmp_path / "model")
     np.testing.assert_allclose(pickle.loads(pickled).transform(films), expected, atol=1e-6)
-
-
-def test_clones_share_an_opened_model(model_dir):
-    model = Navi.from_pretrained(model_dir, device="cpu")
-    assert clone(NaviEncoder(model)).model is model
 
 
 def test_it_works_on_some_columns_of_a_column_transformer(model_dir, films):

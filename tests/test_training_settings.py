@@ -43,10 +43,6 @@ def write_toml(tmp_path: Path, tiny_backbone: Path) -> Callable[[str], Path]:
     return write
 
 
-def test_the_default_preset_is_the_default():
-    assert make_preset() == PretrainConfig()
-
-
 def test_the_paper_preset_has_the_papers_settings():
     paper = make_preset("paper")
     masking, alignment, training = paper.masking, paper.alignment, paper.training
@@ -75,21 +71,15 @@ def test_an_unknown_preset_or_ablation_names_the_known_ones():
         make_preset("paper", "x")
 
 
-def test_settings_survive_a_trip_through_json():
-    config = PretrainConfig.from_dict({"masking": {"header_share": 0.3}, "training": {"max_steps": 7, "seed": 5}})
-    assert PretrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
-
-
-def test_only_what_is_set_changes():
+def test_only_what_is_set_changes_and_settings_survive_a_trip_through_json():
+    assert make_preset() == PretrainConfig()
+    assert PretrainConfig.from_dict({"training": {"checkpoint_minutes": None}}).training.checkpoint_minutes is None
     base = PretrainConfig(training=TrainingConfig(epochs=9))
     changed = PretrainConfig.from_dict({"training": {"learning_rate": 1}, "model": {"attribute_gate": False}}, base)
     assert changed.training == TrainingConfig(epochs=9, learning_rate=1.0)
     assert type(changed.training.learning_rate) is float
     assert changed.model == ModelConfig(attribute_gate=False)
-
-
-def test_an_optional_setting_can_be_switched_off():
-    assert PretrainConfig.from_dict({"training": {"checkpoint_minutes": None}}).training.checkpoint_minutes is None
+    assert PretrainConfig.from_dict(json.loads(json.dumps(changed.to_dict()))) == changed
 
 
 @pytest.mark.parametrize(
@@ -233,20 +223,13 @@ def test_a_folder_of_tables_is_prepared_with_the_vocabulary_it_is_learned_with(
 ):
     file = write_toml("[prepare]\nseed = 4\nmax_unknown_share = 1.0\n")
     flags = ("-o", tmp_path / "model", "--from", tiny_backbone, "--config", file, "--max-steps", 1, "--quiet")
-    navi_command("pretrain", toy_tables, *flags)
+    assert navi_command("pretrain", toy_tables, *flags).output == ""
     assert {path.name for path in tmp_path.iterdir()} >= {"model", "model-corpus"}
     record = TrainingResult.load(tmp_path / "model")
     assert (record.num_steps, record.config["backbone"]) == (1, str(tiny_backbone))
     assert record.corpus["settings"]["seed"] == 4
     navi_command("pretrain", toy_tables, *flags, "--resume")
     assert "model-corpus already" in navi_command("pretrain", toy_tables, *flags, code=2).stderr
-
-
-def test_a_folder_without_tables_is_refused_in_one_line(tmp_path, navi_command):
-    (tmp_path / "none").mkdir()
-    result = navi_command("pretrain", tmp_path / "none", "-o", tmp_path / "model", code=2)
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert not (tmp_path / "model").exists()
 
 
 def test_a_users_mistake_is_one_line(toy_corpus, write_toml, tmp_path, navi_command):
@@ -260,9 +243,7 @@ def test_a_users_mistake_is_one_line(toy_corpus, write_toml, tmp_path, navi_comm
     assert "none.toml" in missing.stderr
     broken = navi_command(*arguments, "--config", write_toml("[training\n"), code=2)
     assert "is not valid TOML" in broken.stderr
+    (tmp_path / "none").mkdir()
+    empty = navi_command("pretrain", tmp_path / "none", "-o", tmp_path / "model", code=2)
+    assert len(empty.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "model").exists()
-
-
-def test_quiet_says_nothing(toy_corpus, write_toml, tmp_path, navi_command):
-    flags = ("--config", write_toml(), "--max-steps", 1, "--quiet")
-    assert navi_command("pretrain", toy_corpus.path, "-o", tmp_path / "model", *flags).output == ""

@@ -4,6 +4,7 @@ small corpora made of integers. torch is imported only when used."""
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -179,6 +180,14 @@ def navi_command() -> Callable[..., Result]:
         return result
 
     return run
+
+
+@pytest.fixture(scope="session")
+def forkserver() -> multiprocessing.context.ForkServerContext:
+    """Starts processes that have the imports of training done, and no threads begun; there is one for all tests."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["navi.training.run", "navi.corpus", "navi.cli.app", "navi.columns"])
+    return context
 
 
 @pytest.fixture(scope="session")

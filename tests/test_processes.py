@@ -39,10 +39,8 @@ Start = Callable[..., list[multiprocessing.process.BaseProcess]]
 
 
 @pytest.fixture(scope="module")
-def start_ranks() -> Start:
-    """A starter of runs of several processes, which have the imports done."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["navi.training.run", "navi.corpus"])
+def start_ranks(forkserver) -> Start:
+    """A starter of runs of several processes."""
 
     def start(count: int, corpus: Corpus, out: Path, config: PretrainConfig, **options: Any) -> list[Any]:
         with socket.socket() as found:
@@ -53,7 +51,7 @@ def start_ranks() -> Start:
         for rank in range(count):
             environment = {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
             given = {"environment": environment, "corpus": corpus.path, "out": out, "config": config}
-            processes.append(context.Process(target=exec, args=(RANK, {**given, "options": options})))
+            processes.append(forkserver.Process(target=exec, args=(RANK, {**given, "options": options})))
             processes[-1].start()
         return processes
 

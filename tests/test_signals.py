@@ -59,15 +59,15 @@ def run_command(arguments: list[str], endless: str, errors) -> None:  # type: ig
 
 
 @pytest.fixture(scope="module")
-def start_command() -> Callable[..., multiprocessing.process.BaseProcess]:
-    """A starter of `navi` in a process of its own, which has the imports done."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["navi.training.run", "navi.corpus", "navi.cli.app", "navi.columns"])
+def start_command(forkserver) -> Callable[..., multiprocessing.process.BaseProcess]:
+    """A starter of `navi` in a process of its own."""
 
     def start(*arguments: object, endless: str, errors: Path) -> multiprocessing.process.BaseProcess:
         # The other process does not know this module.
         given = {"given": (list(map(str, arguments)), endless, errors)}
-        process = context.Process(target=exec, args=(f"{inspect.getsource(run_command)}\nrun_command(*given)", given))
+        process = forkserver.Process(
+            target=exec, args=(f"{inspect.getsource(run_command)}\nrun_command(*given)", given)
+        )
         process.start()
         return process
 

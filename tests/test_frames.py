@@ -168,17 +168,6 @@ def test_a_file_that_could_not_be_written_is_refused_before_any_work(tmp_path, n
         check_output(tmp_path / name)
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
-    def fill_the_disk(table, out):
-        out.write_text("half")
-        raise OSError(28, "No space left on device", str(out))
-
-    monkeypatch.setitem(WRITERS, ".csv", fill_the_disk)
-    with pytest.raises(OSError, match="No space left"):
-        write_table(pa.table({"x": ["a"]}), tmp_path / "films.csv")
-    assert list(tmp_path.iterdir()) == []
-
-
 # Frames of all kinds.
 
 

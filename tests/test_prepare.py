@@ -422,13 +422,6 @@ def test_flags_and_settings_file_reach_the_corpus(film_tables, navi_prepare, tmp
     assert (settings.seed, settings.max_value_tokens, settings.max_header_tokens) == (3, 4, 7)
 
 
-def test_strict_makes_the_first_loss_an_error_and_writes_nothing(shop, navi_prepare, tmp_path):
-    result = navi_prepare(shop, "--strict", code=2)
-    assert result.stderr.startswith("navi: ")
-    assert "shop.jsonl:1: broken row" in result.stderr
-    assert not (tmp_path / "corpus").exists()
-
-
 def test_backbone_that_is_none_is_a_users_mistake(shop, tmp_path, navi_command, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     result = navi_command("prepare", shop, "-o", tmp_path / "corpus", "--backbone", "no/such", code=2)

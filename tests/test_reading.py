@@ -204,25 +204,6 @@ def test_a_file_that_cannot_be_read_at_all_is_one_clear_error(write, name, data,
         next(read_chunks(source, ReadReport()))
 
 
-@settings(deadline=None, max_examples=80)
-@given(
-    st.sampled_from([("a.csv", CSV), ("a.jsonl", LINES), ("a.json", json.dumps(ROWS).encode())]),
-    st.lists(st.tuples(st.integers(0, 70), st.integers(0, 3), st.binary(max_size=3)), max_size=4),
-)
-def test_whatever_a_file_holds_rows_add_up_or_one_clear_error_is_raised(tmp_path_factory, file, changes):
-    name, data = file
-    for place, removed, added in changes:
-        data = data[:place] + added + data[place + removed :]
-    path = tmp_path_factory.mktemp("changed") / name
-    path.write_bytes(data)
-    message = ""
-    try:
-        read(path)
-    except TableError as error:
-        message = str(error)
-    assert message.startswith(f"Cannot read {path}: ") or not message
-
-
 def test_a_chunk_holds_what_it_promises(write):
     path = write("rows.jsonl", '{"b": 1, "a": 2}\n{}\n{"a": 3, "c": null, "d": " x "}\n')
     (chunk,) = read_chunks(Source("rows", path, "jsonl"), ReadReport())
@@ -1096,13 +1077,6 @@ def test_a_cell_of_a_workbook_may_not_be_endless(workbook):
         read(workbook)
     change_part(workbook, "xl/sharedStrings.xml", b"<t>xxx", b"<t>" + b"x" * 200_000)
     with pytest.raises(TableError, match="bytes that claim to hold 2"):
-        read(workbook)
-
-
-def test_a_workbook_that_holds_far_more_than_its_size_is_refused(workbook):
-    write_parts(workbook)
-    change_part(workbook, "xl/sharedStrings.xml", b"<t>title</t>", b"<t>title</t>" + b" " * (1 << 26))
-    with pytest.raises(TableError, match="bytes that claim to hold 67"):
         read(workbook)
 
 

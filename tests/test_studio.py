@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
-import signal
-import subprocess
-import sys
 import time
-import urllib.request
 
 import pytest
 from starlette.testclient import TestClient
@@ -283,35 +278,3 @@ def test_a_decision_gives_a_name_or_keeps_a_column_alone(reference_navi):
         reference_navi.match(TABLES, decisions=[alone, Decision(first=cedar, second=amber, same=True)])
     with pytest.raises(TableError, match="gives it a unified name"):
         Decision(first=cedar, second=ColumnRef("", ""), same=True)
-
-
-@pytest.mark.long
-def test_a_studio_that_is_killed_starts_again_with_every_decision(folder, reference_dir):
-    command = [sys.executable, "-m", "navi", "studio", str(folder), "--no-browser", "--model", str(reference_dir)]
-    command += ["--decisions", str(folder.parent / "decisions.csv"), "--device", "cpu"]
-
-    def start():
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
-        address, token = process.stdout.readline().split()[1].split("/open?token=")
-        port = address.rsplit(":", 1)[1]
-
-        def ask(path, body=None):
-            headers = {"cookie": f"navi-{port}={token}"}
-            with urllib.request.urlopen(urllib.request.Request(address + path, body, headers), timeout=60) as answer:
-                return answer.read().decode()
-
-        while "unified columns" not in ask("/columns"):
-            time.sleep(0.2)
-        return process, ask
-
-    process, ask = start()
-    for number in range(5):
-        ask("/decide", f"act=different&column={number}&other=7".encode())
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert len(read_decisions(folder.parent / "decisions.csv")) == 5
-    process, ask = start()
-    assert "5 decisions" in ask("/columns")
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == 0

@@ -178,6 +178,11 @@ def test_the_map_shows_cells_when_pointed_at_and_lists_what_a_lasso_holds(browse
     assert browser.run("return document.querySelector('.legend button').ariaPressed") == "true"
 
 
+def skip_if_busy():
+    if os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
+        pytest.skip("other work keeps the machine busy: times would say nothing")
+
+
 def test_a_map_of_twenty_thousand_points_is_drawn_within_a_frame(browser, tmp_path):
     files = resources.files("navi.server") / "static"
     numbers = np.random.default_rng(0).random((2, 20_000)).round(4).tolist()
@@ -203,6 +208,7 @@ def test_a_map_of_twenty_thousand_points_is_drawn_within_a_frame(browser, tmp_pa
         }
         return times"""
     )
+    skip_if_busy()
     assert statistics.median(times) < 16
 
 
@@ -234,7 +240,6 @@ def test_two_hundred_tables_open_within_two_seconds_and_decide_within_a_third_of
             )
         )
     print(f"first view {min(opening):.0f} ms, a decision {statistics.median(deciding):.0f} ms of {deciding}")
-    if os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
-        pytest.skip("other work keeps the machine busy: times would say nothing")
+    skip_if_busy()
     assert min(opening) < 2_000
     assert min(deciding) < 300

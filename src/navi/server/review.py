@@ -140,7 +140,8 @@ class Decisions:
         self.file = file
         self.decisions: tuple[Decision, ...] = ()
         self._lines: dict[frozenset[ColumnRef], dict[str, str | None]] = {}
-        self._before: list[tuple[Decision, ...]] = []
+        self.before: list[tuple[Decision, ...]] = []
+        """What undoing goes back to, the last change last."""
         self._seen = -1
         self.refresh()
 
@@ -155,20 +156,15 @@ class Decisions:
 
     def change(self, decisions: Iterable[Decision]) -> None:
         """Put decisions in the place of those there are."""
-        self._before.append(self.decisions)
+        self.before.append(self.decisions)
         self._write(tuple(dict.fromkeys(decisions)))
 
     def undo(self) -> bool:
         """Go back one change; false where there is none."""
-        if not self._before:
+        if not self.before:
             return False
-        self._write(self._before.pop())
+        self._write(self.before.pop())
         return True
-
-    @property
-    def num_changes(self) -> int:
-        """Changes that can be undone."""
-        return len(self._before)
 
     def _write(self, decisions: tuple[Decision, ...]) -> None:
         lines: dict[frozenset[ColumnRef], dict[str, str | None]] = {}
@@ -351,9 +347,11 @@ class Review:
 
     def ask(self) -> Question | None:
         """Return the question whose answer is worth most; None where nothing is in doubt."""
-        decided = {frozenset(self.place.get(each, -1) for each in _pair(decision)) for decision in self.file.decisions}
+        closed = self._skipped | {
+            frozenset(self.place.get(each, -1) for each in _pair(decision)) for decision in self.file.decisions
+        }
         for _, first, second, probability in self._questions:
-            if frozenset((first, second)) not in self._skipped | decided:
+            if frozenset((first, second)) not in closed:
                 both = {"first": self._members[first], "second": self._members[second]}
                 return Question(**both, probability=probability, reasons=self.explain(first, second))
         return None

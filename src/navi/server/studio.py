@@ -221,16 +221,21 @@ class Studio:
             "page_query": urlencode(query.multi_items()),
         }
 
-    async def label(self, request: Request) -> Response:
-        """Take a label of a form, and go back to where it was given."""
-        form = await self._read_form(request)
-        try:
-            self.message = await asyncio.to_thread(self._label, form)
-        except (NaviError, OSError) as error:
-            self.message = f"Not done: {error}"
-        return _go_back(request, "/rows")
+    def act(self, do: Callable[[dict[str, str]], str], usual: str) -> Handler:
+        """Return what takes a form, says what was done or why not, and goes back to where the form was."""
 
-    def _label(self, form: dict[str, str]) -> str:
+        async def answer(request: Request) -> Response:
+            form = await self._read_form(request)
+            try:
+                self.message = await asyncio.to_thread(do, form)
+            except (NaviError, OSError) as error:
+                self.message = f"Not done: {error}"
+            return _go_back(request, usual)
+
+        return answer
+
+    def label(self, form: dict[str, str]) -> str:
+        """Label a pair of rows, and return what was done."""
         review, act = self.review, form.get("act", "")
         with review.lock:
             if act == "back":
@@ -257,15 +262,6 @@ class Studio:
             raise HTTPException(400, "There is no such column. Load the page again.")
         return int(text)
 
-    async def decide(self, request: Request) -> Response:
-        """Take a decision of a form, and go back to where it was made."""
-        form = await self._read_form(request)
-        try:
-            self.message = await asyncio.to_thread(self._decide, form)
-        except (NaviError, OSError) as error:
-            self.message = f"Not done: {error}"
-        return _go_back(request, "/columns")
-
     async def _read_form(self, request: Request) -> dict[str, str]:
         body = b""
         async for part in request.stream():
@@ -276,7 +272,8 @@ class Studio:
             raise HTTPException(409, "The tables are still being matched.")
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
-    def _decide(self, form: dict[str, str]) -> str:
+    def decide(self, form: dict[str, str]) -> str:
+        """Decide on columns, and return what was done."""
         review, act = self.review, form.get("act", "")
         if act == "undo":
             return "Taken back." if review.undo() else "There is nothing to take back."
@@ -383,11 +380,11 @@ def make_studio(review: Review, access: Access) -> Starlette:
             Route("/map/points", studio.points),
             Route("/out", studio.page("out.html", studio.describe_out, settled=True)),
             Route("/rows", studio.page("rows.html", studio.describe_rows)),
-            Route("/label", studio.label, methods=["POST"]),
+            Route("/label", studio.act(studio.label, "/rows"), methods=["POST"]),
             Route("/gaps", studio.page("gaps.html", studio.describe_gaps)),
             Route("/files/filled.csv", studio.download_filled),
             Route("/why", studio.why),
-            Route("/decide", studio.decide, methods=["POST"]),
+            Route("/decide", studio.act(studio.decide, "/columns"), methods=["POST"]),
             Route("/files/{name}", studio.download),
             Mount("/static", StaticFiles(packages=[("navi.server", "static"), ("navi.report", "template")])),
         ],

@@ -67,7 +67,9 @@ class Studio:
             if settled:
                 await asyncio.to_thread(self.review.settle)
             content = await asyncio.to_thread(self._describe, describe, request)
-            message, self.message = self.message, ""
+            message = self.message
+            if self.review.is_settled:  # else the page asks again, and says it again
+                self.message = ""
             return show(template, request, review=self.review, message=message, **content)
 
         return answer

@@ -168,9 +168,9 @@ def test_the_map_shows_cells_when_pointed_at_and_lists_what_a_lasso_holds(browse
     ActionChains(browser.driver).move_to_element_with_offset(canvas, across, down).perform()
     assert browser.run("return document.querySelector('.tip').hidden") is False
     assert "\n" in browser.text(".tip")
-    moves = ActionChains(browser.driver).move_to_element_with_offset(canvas, -width // 2 + 2, -height // 2 + 2)
-    moves = moves.click_and_hold().move_by_offset(width - 4, 0).move_by_offset(0, height - 4)
-    moves.move_by_offset(4 - width, 0).release().perform()
+    moves = ActionChains(browser.driver).move_to_element_with_offset(canvas, -width // 2 + 12, -height // 2 + 12)
+    moves = moves.click_and_hold().move_by_offset(width - 24, 0).move_by_offset(0, height - 24)
+    moves.move_by_offset(24 - width, 0).release().perform()
     chosen = browser.run("return [...document.querySelectorAll('.chosen li')].map((each) => each.textContent)")
     assert text in chosen or len(chosen) == 200
     assert "chosen" in browser.text("#count")

@@ -420,13 +420,6 @@ class Review:
 
         self.change(act)
 
-    def answer(self, first: int, second: int, *, same: bool) -> None:
-        """Decide on two columns."""
-        if same:
-            self.join([first, second])
-        else:
-            self.separate(first, [second])
-
     def rename(self, places: Sequence[int], name: str) -> None:
         """Give a cluster a name."""
         members = {self.columns[place] for place in places}

@@ -285,7 +285,10 @@ class Studio:
             if act == "skip":
                 review.skip(column, other)
                 return "Skipped."
-            review.answer(column, other, same=act == "same")
+            if act == "same":
+                review.join([column, other])
+            else:
+                review.separate(column, [other])
             return f"{review.columns[column]} and {review.columns[other]}: {act}."
         card = review.find_card(form.get("card", ""))
         if act == "accept":

@@ -33,7 +33,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from matchers import Matcher, Rows, Scores, list_headers, make_sentences, make_valentine
+from matchers import Matcher, Scores, list_headers, make_sentences, make_valentine
 from numpy.typing import NDArray
 from overlap import check_no_overlap, find_overlaps
 from records import add_record
@@ -164,11 +164,10 @@ class Ranking:
 class NaviScores:
     """What NAVI says of the columns of some tables; nothing else here knows how it is asked."""
 
-    def __init__(self, navi: Navi, tables: dict[str, Rows], evidence: str = "both") -> None:
-        self._profiles, self.evidence = profile_tables(navi, tables), evidence
-        if evidence == "profiles":
-            blank = {name: np.zeros_like(each) for name, each in self._profiles.vectors.items()}
-            self._profiles = replace(self._profiles, vectors=blank)
+    def __init__(self, navi: Navi, profiles: ColumnProfiles, evidence: str) -> None:
+        blank = {name: np.zeros_like(each) for name, each in profiles.vectors.items()}
+        self._profiles = replace(profiles, vectors=blank) if evidence == "profiles" else profiles
+        self.evidence = evidence
         self._scorer = PairScorer.load(navi.folder)
         self._background = Background([self._profiles])
 
@@ -244,23 +243,27 @@ def main(arguments: argparse.Namespace) -> None:
     print(f"matching task={arguments.task} tables={len(task.tables)} pairs={len(task.pairs)} columns={columns}")
     data = [each for each in (arguments.data, arguments.corpus, arguments.concepts) if each]
     navi = Navi.from_pretrained(arguments.model, device=arguments.device)
-    for name in arguments.methods:
+    profiles = profile_tables(navi, task.tables) if "navi" in arguments.methods else None
+    methods = [
+        (name, evidence) for name in arguments.methods for evidence in (arguments.evidence if name == "navi" else [""])
+    ]
+    for name, evidence in methods:
         measure, begun = Ranking() if arguments.task == "gdc" else Measure(), time.perf_counter()
-        if name == "navi":
-            measure_navi(task, NaviScores(navi, task.tables, arguments.evidence), measure)
+        if profiles is not None and evidence:
+            measure_navi(task, NaviScores(navi, profiles, evidence), measure)
         elif name.startswith("st "):
             measure_other(task, make_sentences(values=name.endswith("values")), measure)
         else:
             measure_other(task, make_valentine(name, arguments.valentine_rows), measure)
         figures = measure.figures()
-        if name == "navi" and arguments.evidence != "model" and isinstance(measure, Measure):
+        if evidence in ("profiles", "both") and isinstance(measure, Measure):
             figures |= measure.odds_figures()
+        label = f"{name} {evidence}".strip()
         shown = "  ".join(f"{each}={figure:.3f}" for each, figure in figures.items())
-        print(f"{name:18s} {shown} seconds={time.perf_counter() - begun:.0f}", flush=True)
+        print(f"{label:18s} {shown} seconds={time.perf_counter() - begun:.0f}", flush=True)
         if arguments.record:
-            of = f"{arguments.data.name if arguments.data else arguments.corpus.name} {name}"
-            setting = f"{of} {arguments.evidence}" if name == "navi" else of
-            add_record(figures, setting=setting, data=data, seed=0, navi=navi)
+            of = arguments.data.name if arguments.data else f"{arguments.corpus.name} {arguments.task}"
+            add_record(figures, setting=f"{of}: {label}", data=data, seed=0, navi=navi)
 
 
 if __name__ == "__main__":
@@ -277,7 +280,7 @@ if __name__ == "__main__":
     parser.add_argument("--pairs", type=int, default=None, help="pairs of tables, at most, by a fixed draw")
     parser.add_argument("--table-rows", type=int, default=1000, help="rows of each table, at most")
     parser.add_argument("--valentine-rows", type=int, default=200, help="rows that Valentine reads of each table")
-    parser.add_argument("--evidence", choices=("model", "profiles", "both"), default="both", help="what NAVI goes by")
+    parser.add_argument("--evidence", nargs="+", choices=("model", "profiles", "both"), default=["both"])
     parser.add_argument("--record", action="store_true", help="append the figures to benchmarks/results.jsonl")
     parser.add_argument("--device", default=None)
     main(parser.parse_args())

@@ -139,19 +139,13 @@ class NaviTableEncoder(TableEncoder):
 
     @classmethod
     def from_folder(
-        cls,
-        path: str | Path,
-        *,
-        name: str = "navi",
-        device: str | None = None,
-        precision: str | None = None,
-        plain: bool = False,
+        cls, path: str | Path, *, name: str = "navi", device: str | None = None, plain: bool = False
     ) -> Self:
         """Open a model directory that `navi pretrain` wrote; `plain` adds nothing to the states of headers and rows."""
         model, tokenizer = open_model(Path(path))
         if plain:
             model.config.header_attribute = model.config.row_words = False
-        runner = Runner(model, SpecialTokens.of(tokenizer), devices=parse_devices(device), precision=precision)
+        runner = Runner(model, SpecialTokens.of(tokenizer), devices=parse_devices(device))
         return cls(runner, name=name)
 
     def embed(

@@ -142,15 +142,15 @@ def train_model(
         pretrain(corpus, folder, config, resume=True, progress=progress)
 
 
-def load_model(spec: ModelSpec, folder: Path, *, device: str | None, precision: str | None) -> TableEncoder:
+def load_model(spec: ModelSpec, folder: Path, *, device: str | None) -> TableEncoder:
     """Return a trained model, ready to be asked."""
     encoder: TableEncoder
     if spec.preset is None:
-        baseline = load_baseline(folder, device=device, precision=precision)
+        baseline = load_baseline(folder, device=device)
         encoder = Extended(baseline) if spec.trained_as and isinstance(baseline, Bert) else baseline
     else:
         plain = spec.trained_as is not None
-        encoder = NaviTableEncoder.from_folder(folder, device=device, precision=precision, plain=plain)
+        encoder = NaviTableEncoder.from_folder(folder, device=device, plain=plain)
     encoder.name, encoder.abilities = spec.name, spec.abilities
     return encoder
 
@@ -175,8 +175,6 @@ class GridConfig:
     """Folders of models that are taken as they are, by name."""
     device: str | None = None
     """Where models run; None for a GPU if there is one."""
-    precision: str | None = None
-    """How they compute; None for what suits the device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +216,6 @@ def evaluate(
     config: EvaluationConfig | None = None,
     taken: Mapping[str, Path] | None = None,
     device: str | None = None,
-    precision: str | None = None,
     progress: Progress | None = None,
 ) -> GridSummary:
     """Measure models on a corpus, beside every baseline; cells that are done in `out` are taken from there.
@@ -245,7 +242,6 @@ def evaluate(
         rates=read_rates(rates, name) if rates is not None else {},
         taken=dict(taken or {}),
         device=device,
-        precision=precision,
     )
     known = gold if isinstance(gold, Gold) else Gold.find(gold) if gold is not None else Gold()
     data = EvaluationData(corpus=opened, gold=known, config=config or EvaluationConfig())
@@ -347,7 +343,7 @@ class Grid:
             report()
             train_model(spec, self.data.corpus, folder, self._configure(spec, seed), report)
         self._weights[spec.name, seed] = fingerprint_taken(folder)[:16]
-        return load_model(spec, folder, device=self.config.device, precision=self.config.precision)
+        return load_model(spec, folder, device=self.config.device)
 
     def _measure(self, task: Task, spec: ModelSpec, seed: int, measured: Any) -> None:
         self._report(f"{spec.name}: {task.name}")

@@ -69,11 +69,6 @@ def test_the_same_again_trains_nothing(evaluated, monkeypatch):
     assert again(config=SMALL).done == summary.done
 
 
-def test_a_task_that_is_none_is_one_clear_error(data, tmp_path):
-    with pytest.raises(ConfigError, match=r"Unknown task 'tidying'\. Expected some of generative"):
-        evaluate(data.corpus, tmp_path, tasks=("tidying",))
-
-
 @pytest.fixture
 def journal(monkeypatch):
     """What was done, in order; nothing is asked of the models."""

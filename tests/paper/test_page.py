@@ -157,12 +157,6 @@ def test_what_was_left_out_says_what_would_fill_it(results):
     assert f"`classification_tabpfn` was left out: {reason}." in find_table(page, "movie: macro-F1 on the row").note
 
 
-def test_cells_that_failed_are_listed_with_their_error(results):
-    add(results, "navi", "geometry", seed=1, error="ValueError: no rows")
-    rows = find_table(make_page(results), "Cells that failed").rows
-    assert rows == (("geometry", "movie", "NAVI", 1, "ValueError: no rows"),)
-
-
 def find_claim(results, claim, model="navi"):
     return [each for each in list_claims(Averages(results), "movie", model) if each.claim == claim]
 
@@ -227,12 +221,6 @@ def make_segments():
 
 def draw(results, name):
     return figures.FIGURES[name](Averages(results), "movie")
-
-
-@pytest.mark.parametrize("name", figures.FIGURES)
-def test_what_was_not_kept_is_not_drawn(results, name):
-    add(results, "navi", "generative")
-    assert draw(results, name) == []
 
 
 def test_headers_are_mapped_for_bert_and_navi_and_one_concept_stands_out(results):

@@ -13,7 +13,7 @@ from navi_paper.encoder import list_cells, list_hidden_tokens
 from navi_paper.gold import name_columns
 from navi_paper.tasks import TASKS
 from navi_paper.tasks.clustering import measure_b_cubed, measure_variants
-from navi_paper.tasks.prediction import calibration_error, draw_cells, score_guesses
+from navi_paper.tasks.prediction import calibration_error, draw_cells
 from navi_paper.views import permute_columns
 
 TASK = {task.name: task for task in TASKS}
@@ -37,11 +37,6 @@ def test_the_same_cells_are_chosen_whatever_the_order_of_columns(make_arrays, se
         return set(zip(view.cell_row[cells].tolist(), view.row_segments[cells].tolist(), strict=True))
 
     assert list_chosen(arrays) == list_chosen(permuted)
-
-
-def test_tokens_and_whole_cells_are_counted_apart():
-    score = score_guesses(np.array([1, 2, 9, 4, 5, 6]), np.array([1, 2, 3, 4, 5, 6]), np.array([1, 2, 3]))
-    assert score == pytest.approx({"token": 5 / 6, "exact": 2 / 3})
 
 
 def test_who_knows_everything_gets_everything(data, encoders):

@@ -20,7 +20,6 @@ from navi.batches import prefetch
 from navi.errors import ConfigError, ModelError, TrainingError
 from navi.files import read_json, write_folder, write_json
 from navi.model.backbone import check_shape
-from navi.model.runner import PRECISIONS as NAVI_PRECISIONS
 from navi.randomness import make_key
 from navi.training.checkpoint import writing
 from navi.training.config import PretrainConfig
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 BASELINES: dict[str, type[Baseline]] = {kind.name: kind for kind in (Bert, Tapas, Haetae, Cm2, Frozen)}
 """Every baseline by its name."""
-PRECISIONS = {name: dtype for name, dtype in NAVI_PRECISIONS.items() if name != "int8"}
-"""Arithmetic that every baseline can do."""
 RECORD_FILE = "training.json"
 """What the run was; it is written last."""
 SCHEDULE = ("epochs", "max_steps", "learning_rate", "new_learning_rate", "weight_decay", "warmup_share", "clip_norm")
@@ -81,14 +78,9 @@ def train_baseline(
     return folder
 
 
-def load_baseline(
-    folder: str | Path, device: str | torch.device | None = None, precision: str | None = None
-) -> Baseline:
-    """Return a trained baseline, ready to embed; by default in bfloat16 on a GPU, else in float32."""
+def load_baseline(folder: str | Path, device: str | torch.device | None = None) -> Baseline:
+    """Return a trained baseline, ready to embed, in bfloat16 on a GPU, else in float32."""
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    precision = precision or ("bfloat16" if place.type == "cuda" else "float32")
-    if precision not in PRECISIONS:
-        raise ConfigError(f"Unknown precision '{precision}'. Expected one of {', '.join(PRECISIONS)}.")
     record, file = read_record(folder), Path(folder) / WEIGHTS_FILE
     shape = check_shape(record["config"], Path(folder) / CONFIG_FILE)
     baseline = _find(str(record["name"]))(BertConfig(**shape), load_tokenizer(folder))
@@ -96,7 +88,7 @@ def load_baseline(
         load_model(baseline, str(file))
     except (OSError, SafetensorError, RuntimeError) as error:
         raise ModelError(f"Cannot read {file}: {error}. Train the baseline again.") from error
-    return baseline.eval().to(place, PRECISIONS[precision])
+    return baseline.eval().to(place, torch.bfloat16 if place.type == "cuda" else torch.float32)
 
 
 def describe_baseline(name: str, corpus: Corpus, config: PretrainConfig) -> dict[str, Any]:

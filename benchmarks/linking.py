@@ -18,13 +18,15 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from records import add_record
 from scipy.sparse import csr_array, eye_array, hstack
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -32,7 +34,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from navi.tables import Table, read_tables
 from navi.verbs import Navi
 from navi.verbs.link import align_columns, assign_rows, embed_rows, score_pairs
-from navi.verbs.row_comparison import ComparedRows, is_best
+from navi.verbs.row_comparison import ComparedRows, measure_leads
 from navi_paper.tasks.prediction import calibration_error
 
 NEAREST = 50
@@ -43,6 +45,8 @@ METHODS = ("link", "tf-idf", "minilm", "splink")
 LABELS, DRAWS = (50, 200, 1000), 5
 
 Pairs = set[tuple[int, int]]
+Figures = Iterator[tuple[str, dict[str, float]]]
+"""Methods, and what each has."""
 
 
 @dataclass
@@ -209,8 +213,10 @@ def make_aligned(data: Set, rows: ComparedRows) -> tuple[list[pd.DataFrame], dic
     return frames, kinds
 
 
-def link_set(navi: Navi, data: Set, tables: dict[str, Table], rows: ComparedRows, options: argparse.Namespace) -> None:
-    """Measure linking on a set, and what labels bring."""
+def link_set(
+    navi: Navi, data: Set, tables: dict[str, Table], rows: ComparedRows, options: argparse.Namespace
+) -> Figures:
+    """Yield the figures of linking on a set, and what labels bring."""
     started = time.monotonic()
     vectors = embed_rows(navi, tables, rows, None) if options.encoder else None
     pairs = rows.find_candidates(10, vectors)
@@ -222,20 +228,23 @@ def link_set(navi: Navi, data: Set, tables: dict[str, Table], rows: ComparedRows
     probability = 1 / (1 + np.exp(-logit.astype(np.float64)))
     shown, sure = probability >= 0.1, probability >= 0.95
     error = calibration_error(probability[shown], same[shown])
-    print(
-        f"{data.name:14} link               F1={2 * same[chosen].sum() / (len(chosen) + len(data.gold)):.4f} "
-        f"precision={same[chosen].mean():.3f} recall={same[chosen].sum() / len(data.gold):.3f} "
-        f"candidates={same.sum() / len(data.gold):.4f} error={error:.3f} sure={same[sure].mean():.3f} "
-        f"seconds={seconds:.0f}",
-        flush=True,
-    )
+    figures = {
+        "F1": 2 * same[chosen].sum() / (len(chosen) + len(data.gold)),
+        "precision": same[chosen].mean(),
+        "recall": same[chosen].sum() / len(data.gold),
+        "candidates": same.sum() / len(data.gold),
+        "error": error,
+        "sure": same[sure].mean(),
+        "seconds": seconds,
+    }
+    yield "link", figures
     if options.labels:
-        learn(data, rows, pairs, same, logit)
+        yield from learn(data, rows, pairs, same, logit)
 
 
-def learn(data: Set, rows: ComparedRows, pairs: np.ndarray, same: np.ndarray, logit: np.ndarray) -> None:
-    """Measure F1 with labels of likely pairs, drawn at random."""
-    likely = np.flatnonzero(is_best(pairs, logit, rows) | (logit > -3))
+def learn(data: Set, rows: ComparedRows, pairs: np.ndarray, same: np.ndarray, logit: np.ndarray) -> Figures:
+    """Yield F1 with labels of likely pairs, drawn at random."""
+    likely = np.flatnonzero((measure_leads(rows.group(pairs), logit) > 0).all(axis=0) | (logit > -3))
     for count in LABELS:
         found = []
         for seed in range(DRAWS):
@@ -248,11 +257,8 @@ def learn(data: Set, rows: ComparedRows, pairs: np.ndarray, same: np.ndarray, lo
                 total = len(data.gold) - int(same[drawn].sum())
                 found.append(2 * same[chosen].sum() / (len(chosen) + total))
         without, learned = np.array(found[::2]), np.array(found[1::2])
-        print(
-            f"{data.name:14} {count:5} labels       F1={learned.mean():.4f} from {learned.min():.4f} to "
-            f"{learned.max():.4f}, without learning from them {without.mean():.4f}",
-            flush=True,
-        )
+        figures = {"F1": learned.mean(), "least": learned.min(), "most": learned.max(), "not learned": without.mean()}
+        yield f"{count} labels", figures
 
 
 def make_catalogues(num_rows: int) -> Set:
@@ -286,15 +292,22 @@ def main(options: argparse.Namespace) -> None:
         data = Set.load(options.folder / name)
         tables = read_tables({"left": data.left.replace("", None), "right": data.right.replace("", None)})
         rows = ComparedRows.read(tables, align_columns(navi, tables), within=False)
-        if "link" in options.only:
-            link_set(navi, data, tables, rows, options)
-        for method, compare in BASELINES.items():
-            if method.split(",")[0].lower() not in options.only:
-                continue
+        for method, figures in chain(
+            link_set(navi, data, tables, rows, options) if "link" in options.only else (),
+            compare_baselines(data, rows, options.only),
+        ):
+            print(f"{name:14} {method:18}", *(f"{key}={figure:.4f}" for key, figure in figures.items()), flush=True)
+            if options.record:
+                add_record(figures, setting=f"{name}, {method}", data=[options.folder / name], seed=0, navi=navi)
+
+
+def compare_baselines(data: Set, rows: ComparedRows, only: Sequence[str]) -> Figures:
+    """Yield the figures of what people would use instead."""
+    for method, compare in BASELINES.items():
+        if method.split(",")[0].lower() in only:
             started = time.monotonic()
             f1, threshold = find_best(compare(data, rows), data.gold)
-            seconds = time.monotonic() - started
-            print(f"{data.name:14} {method:18} F1={f1:.4f} at {threshold:.3f} seconds={seconds:.0f}", flush=True)
+            yield method, {"F1": f1, "threshold": threshold, "seconds": time.monotonic() - started}
 
 
 BASELINES: dict[str, Callable[[Set, ComparedRows], csr_array]] = {
@@ -313,5 +326,6 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--labels", action="store_true")
     parser.add_argument("--no-encoder", dest="encoder", action="store_false")
+    parser.add_argument("--record", action="store_true", help="append the figures to benchmarks/results.jsonl")
     parser.add_argument("--only", nargs="+", default=METHODS, choices=METHODS)
     main(parser.parse_args())

@@ -23,21 +23,22 @@ from random import Random
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from navi.columns.perturb import perturb_values
 from navi.tables import read_tables
-from navi.verbs.link import is_counter
 from navi.verbs.row_comparison import CELL_FEATURES, ROW_FEATURES, Alignment, ComparedRows
-from navi.verbs.row_scorer import RowScorer, measure_rivals, weigh
+from navi.verbs.row_scorer import RIVAL_FEATURES, RowScorer, measure_rivals, weigh
 
 STACKED, STACKED_ROWS = 24, 2400
 """Tables that are stacked to a large one, and its rows at most."""
 MAX_ROWS, MAX_COLUMNS, LEAST_ROWS, K = 220, 12, 24, 8
-HIDDEN, EPOCHS, DECAY = 12, 12, 1e-3
-FITS = 2
+HIDDEN, RIVAL_HIDDEN, EPOCHS, DECAY = 32, 24, 20, 1e-3
+FITS = 3
 """Fits whose mean is taken."""
+SHIFT, STRETCH = 1.5, 0.3
+"""Spread of what is added to the scores of two sources, and of the logarithm of what they are multiplied by, before
+rivals are compared: in tables of another kind scores lie elsewhere, so that a score counts for less than its rivals."""
 OTHERS_SHARE = 0.1
 """Share of the pairs about different things that networks are fitted to, each for several."""
 
@@ -119,7 +120,7 @@ def change_words(text: str, noise: float, others: Sequence[str], random: Random)
         elif any(letter.isdigit() for letter in word) and random.random() < noise:
             word = respell_code(word, random)
         changed.append(word)
-    while others and random.random() < min(2.2 * lossy * noise, 0.7):
+    while others and random.random() < 2.2 * lossy * noise:
         foreign = random.choice(others).split()
         if foreign:
             changed.insert(random.randrange(len(changed) + 1), random.choice(foreign))
@@ -191,16 +192,6 @@ def make_sibling(row: Row, rows: Sequence[Row], random: Random) -> Row:
     """Return a row about another thing that is much like this one: a few cells, words or codes are another's."""
     sibling, other = dict(row), random.choice(rows)
     long = [header for header, value in row.items() if has_words(value)]
-    if long and random.random() < 0.3:  # a sequel, or another edition
-        header = max(long, key=lambda each: len({one.get(each) for one in rows}))
-        words = re.sub(r"\s+(\d|[IVX]+)$", "", row[header])
-        sibling[header] = words + random.choice(
-            (" 2", " 3", " 4", " II", " III", " IV", " V", f": {random.choice(rows).get(header, '')}")
-        )
-        for other_header in random.sample(list(row), min(len(row), random.choice((0, 1, 2, 3)))):
-            if other_header != header and other_header in other:
-                sibling[other_header] = other[other_header]
-        return sibling
     for header in random.sample(list(row), min(len(row), random.choice((1, 1, 2, 3)))) + long[:1]:
         value = row[header]
         digits = [place for place, letter in enumerate(value) if letter.isdigit()]
@@ -214,31 +205,6 @@ def make_sibling(row: Row, rows: Sequence[Row], random: Random) -> Row:
             words[random.randrange(len(words))] = random.choice(other[header].split())
             sibling[header] = " ".join(words)
     return sibling
-
-
-def pack_columns(source: list[Row], name: str, random: Random) -> None:
-    """Write some columns of a source into what names its rows, as shops do; most then have no column of their own."""
-    others = [header for header in dict.fromkeys(h for row in source for h in row) if header != name]
-    packed = random.sample(others, min(len(others), random.choice((1, 1, 2, 3))))
-    sign, first, keep = random.choice((" ", " ", " - ", ", ", " / ")), random.random() < 0.4, random.random() < 0.3
-    for row in source:
-        cells = [row[header] if keep else row.pop(header) for header in packed if header in row]
-        named = [row[name]] if name in row else []
-        if cells or named:
-            row[name] = sign.join([*cells, *named] if first else [*named, *cells])
-
-
-def add_blurbs(sources: list[list[Row]], rows: list[Row], sides: Sequence[Sequence[int]], random: Random) -> str:
-    """Give both sources a column of longer texts, each in its own words: some of the row's words among any others."""
-    words = [word for row in rows for value in row.values() for word in value.split()]
-    share, length = random.uniform(0.1, 0.8), random.randrange(4, 40)
-    for source, chosen in zip(sources, sides, strict=True):
-        for row, place in zip(source, chosen, strict=True):
-            own = [word for value in rows[place].values() for word in value.split()]
-            text = [random.choice(own if random.random() < share else words) for _ in range(length)]
-            if random.random() < 0.8:
-                row["blurb"] = " ".join(text[: random.randrange(2, length)])
-    return "blurb"
 
 
 def fabricate(
@@ -258,7 +224,7 @@ def fabricate(
     rows = [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in [*rows, *siblings])]
     random.shuffle(rows)
     rows = rows[: random.randrange(LEAST_ROWS, limit)]
-    shared = random.choice((0.05, 0.15, 0.3, 0.5, 0.7, 0.9, 1.0, 1.0))
+    shared = random.choice((0.15, 0.3, 0.5, 0.7, 0.9, 1.0))
     homes = [random.random() < shared for _ in rows]
     alone = random.random()
     sides: tuple[list[int], list[int]] = ([], [])
@@ -287,11 +253,7 @@ def fabricate(
             for row, value in zip(written, changed, strict=True):
                 if value:
                     row[header] = value
-        if random.random() < 0.3:
-            pack_columns(written, name, random)
         sources.append(written)
-    if random.random() < 0.2:
-        headers = [*headers, add_blurbs(sources, rows, sides, random)]
     held = [{header for row in source for header in row} for source in sources]
     common = [header for header in headers if header in held[0] and header in held[1] and random.random() < 0.9]
     alignments = [Alignment(name=h, headers={"a": (h,), "b": (h,)}, probability=random.uniform(0.6, 1)) for h in common]
@@ -301,36 +263,6 @@ def fabricate(
         wrong = {"a": (first,), "b": (second,)}
         alignments.append(Alignment(name=first, headers=wrong, probability=random.uniform(0.5, 0.9)))
     return sources[0], sources[1], [*sides[0], *sides[1]], alignments
-
-
-def fabricate_single(rows: list[Row], random: Random, limit: int = MAX_ROWS) -> tuple[list[Row], list[int]]:
-    """Return one source that has some of its rows twice or more, or none, and what its rows are about."""
-    headers = list(dict.fromkeys(header for row in rows for header in row))
-    name = find_name(rows)
-    headers = list(dict.fromkeys([*random.sample(headers, min(len(headers), random.randrange(1, MAX_COLUMNS))), name]))
-    rows = [{header: row[header] for header in headers if row.get(header)} for row in rows]
-    siblings = [
-        make_sibling(random.choice(rows), rows, random) for _ in range(int(len(rows) * random.choice((0, 0.4))))
-    ]
-    rows = [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in [*rows, *siblings] if row)]
-    random.shuffle(rows)
-    rows = rows[: random.randrange(LEAST_ROWS, limit)]
-    again = random.choices(range(len(rows)), k=int(len(rows) * random.choice((0, 0, 0.03, 0.1, 0.3))))
-    noise, written = random.choice((0, 0.02, 0.08, 0.15, 0.25, 0.35)), [dict(rows[place]) for place in again]
-    for header in headers if noise else ():
-        values = [row.pop(header, None) for row in written]
-        rate = noise * random.choice((0.0, 0.3, 1.0, 1.5))
-        for row, value in zip(written, values, strict=True):
-            if value and random.random() < rate:
-                value = (
-                    change_number(value, noise, random)
-                    if NUMBER.fullmatch(value)
-                    else change_words(value, rate, [], random)
-                )
-            if value and random.random() >= rate / 3:
-                row[header] = value
-    order = random.sample(range(len(rows) + len(again)), len(rows) + len(again))
-    return [[*rows, *written][place] for place in order], [[*range(len(rows)), *again][place] for place in order]
 
 
 def stack(tables: Sequence[list[Row]], random: Random) -> list[Row]:
@@ -345,23 +277,12 @@ def stack(tables: Sequence[list[Row]], random: Random) -> list[Row]:
     return [row for each in stacked if (row := {header: each[header] for header in kept if header in each})]
 
 
-def make_lot(
-    rows: list[Row], random: Random, kept_out: bool, limit: int = MAX_ROWS, *, single: bool = False
-) -> Lot | None:
+def make_lot(rows: list[Row], random: Random, kept_out: bool, limit: int = MAX_ROWS) -> Lot | None:
     """Return the features of the candidates of two fabricated sources."""
-    if single:
-        table, thing = fabricate_single(rows, random, limit)
-        tables = read_tables({"a": table})
-        alignments = [
-            Alignment(name=h, headers={"a": (h,)}) for h in tables["a"].headers if not is_counter(tables["a"], h)
-        ]
-        alignments = alignments[:MAX_COLUMNS]
-    else:
-        first, second, thing, alignments = fabricate(rows, random, limit)
-        if len(first) < 5 or len(second) < 5 or not any(first) or not any(second):
-            return None
-        tables = read_tables({"a": first, "b": second})
-    compared = ComparedRows.read(tables, alignments, within=single)
+    first, second, thing, alignments = fabricate(rows, random, limit)
+    if len(first) < 5 or len(second) < 5 or not any(first) or not any(second):
+        return None
+    compared = ComparedRows.read(read_tables({"a": first, "b": second}), alignments, within=False)
     pairs = compared.find_candidates(K)
     if not len(pairs):
         return None
@@ -373,21 +294,14 @@ def make_lot(
         cells[:, number], both[:, number] = column.compare(*pairs.T)
     about = np.array(thing)
     same = about[pairs[:, 0]] == about[pairs[:, 1]]
-    total = count_same(thing, compared)
+    counts = [Counter(thing[: len(first)]), Counter(thing[len(first) :])]
+    total = sum(counts[0][each] * counts[1][each] for each in counts[0])
     return Lot(replace(compared, columns=()), pairs, whole, cells, both, same, total - int(same.sum()), kept_out)
 
 
-def count_same(thing: list[int], rows: ComparedRows) -> int:
-    """Return how many pairs of rows that may be linked are about the same thing."""
-    counts = [Counter(each for each, table in zip(thing, rows.table, strict=True) if table == n) for n in (0, 1)]
-    if rows.within:
-        return sum(count * (count - 1) // 2 for count in counts[0].values())
-    return sum(counts[0][each] * counts[1][each] for each in counts[0])
-
-
-def make_network(num_features: int) -> nn.Sequential:
+def make_network(num_features: int, hidden: int = HIDDEN) -> nn.Sequential:
     """Return a network of one hidden layer."""
-    return nn.Sequential(nn.Linear(num_features, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
+    return nn.Sequential(nn.Linear(num_features, hidden), nn.ReLU(), nn.Linear(hidden, 1))
 
 
 def export(network: nn.Sequential) -> tuple[np.ndarray, np.ndarray]:
@@ -448,19 +362,22 @@ def fit(lots: list[Lot], seed: int) -> RowScorer:
 
     Each is fitted on most of the lots; what rivals make of a score is fitted on lots that it was not fitted on.
     """
-    fold = np.random.default_rng(seed).permutation(len(lots)) % FITS
+    random = np.random.default_rng(seed)
+    fold = random.permutation(len(lots)) % FITS
     parts, designs = [], [np.zeros(0)] * len(lots)
     for number in range(FITS):
         parts.append(fit_cells([lot for lot, own in zip(lots, fold, strict=True) if own != number], seed + number))
         for place in np.flatnonzero(fold == number):
-            score = score_lot(parts[-1], lots[place]).astype(np.float32)
+            score = score_lot(parts[-1], lots[place])
+            score = score * np.exp(STRETCH * random.normal()) + SHIFT * random.normal()
+            score = score.astype(np.float32)
             designs[place] = measure_rivals(lots[place].rows, lots[place].pairs, score)
-    same = np.concatenate([lot.same for lot in lots])
-    # Large sources count no more than small ones.
-    weight = np.concatenate([np.full(len(lot.same), 1 / lot.rows.num_rows) for lot in lots])
-    design = np.concatenate(designs)
-    rivals = LogisticRegression(C=100, max_iter=1000).fit(design, same, weight / weight.mean())
-    return RowScorer(**average(parts), rival_output=np.append(rivals.coef_[0], rivals.intercept_))
+    design, rivals = torch.tensor(np.concatenate(designs)), []
+    for number in range(FITS):
+        rival = make_network(len(RIVAL_FEATURES), RIVAL_HIDDEN)
+        train([rival], lambda batch, rival=rival: rival(design[batch])[:, 0], lots, seed + number)
+        rivals.append(dict(zip(("rival_hidden", "rival_output"), export(rival), strict=True)))
+    return RowScorer(**average(parts), **average(rivals))
 
 
 def score_lot(weights: dict[str, np.ndarray], lot: Lot) -> np.ndarray:
@@ -477,7 +394,7 @@ def judge(scorer: RowScorer, lots: list[Lot]) -> str:
     for lot in lots:
         logit = scorer.compete(lot.rows, lot.pairs, score_lot(vars(scorer), lot))
         total = lot.same.sum() + lot.missed
-        if not total or lot.rows.within:
+        if not total:
             continue
         chosen = assign_rows(lot.rows, lot.pairs, logit)
         f1.append(2 * lot.same[chosen].sum() / (len(chosen) + total))
@@ -525,13 +442,11 @@ def main(options: argparse.Namespace) -> None:
     started, random = time.monotonic(), Random(options.seed)
     tables = load_rows(options.folder, options.tables, random)
     print(f"{len(tables)} tables, {time.monotonic() - started:.0f} s", flush=True)
-    # Of four tables one is a source that may repeat itself.
-    lots = [make_lot(rows, random, n % 5 == 0, single=n % 4 == 3) for n, rows in enumerate(tables.values())]
+    lots = [make_lot(rows, random, n % 5 == 0) for n, rows in enumerate(tables.values())]
     for kept_out in (False, True):
         some = [rows for n, rows in enumerate(tables.values()) if (n % 5 == 0) == kept_out]
-        for number in range(options.stacks // (4 if kept_out else 1)):
-            rows = stack(random.sample(some, STACKED), random)
-            lots.append(make_lot(rows, random, kept_out, STACKED_ROWS, single=number % 4 == 3))
+        for _ in range(options.stacks // (4 if kept_out else 1)):
+            lots.append(make_lot(stack(random.sample(some, STACKED), random), random, kept_out, STACKED_ROWS))
     lots = [lot for lot in lots if lot]
     print(f"{len(lots)} lots, {time.monotonic() - started:.0f} s", flush=True)
     learned, kept = [lot for lot in lots if not lot.kept_out], [lot for lot in lots if lot.kept_out]

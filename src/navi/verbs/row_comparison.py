@@ -23,14 +23,12 @@ from navi.tables import Table
 
 CELL_FEATURES = (
     "grams", "words", "contained", "equal", "rare", "codes", "clash", "numbers", "same_number", "same_whole", "hair",
-    "near", "far", "odd_codes", "worth", "rival_worth", "top_agreement", "random_agreement", "distinct", "filled",
-    "length", "alignment",
+    "near", "far", "top_agreement", "random_agreement", "distinct", "filled", "length", "alignment",
 )  # fmt: skip
 """What is compared of two cells: trigrams, words (shared of all, and of the fewer), the same text, how rare the shared
-words are, codes that both have or that differ, numbers (the same, the same before the point, and how far apart), codes
-that one of them has; then what that is worth in these tables: how much oftener the likeliest pairs are as alike than
-random pairs are, and than their rivals; how alike the column is in the likeliest pairs and in random ones, how
-distinct, full and long its cells are, and how surely its columns mean the same."""
+words are, codes that both have or that differ, numbers (the same, the same before the point, and how far apart); then
+what says how much that is worth: how alike the column is in the likeliest pairs and in random ones, how distinct, full
+and long its cells are, and how surely its columns mean the same."""
 ROW_FEATURES = (
     "grams", "words", "contained", "rare", "codes", "clash", "aligned", "lead_left", "lead_right", "aligned_left",
     "aligned_right", "compared", "top_grams", "usual_grams", "top_aligned", "usual_aligned",
@@ -47,16 +45,10 @@ ORTHOGONAL = 2**0.5
 """Distance of two vectors of length 1 that have nothing in common."""
 FREQUENT_SHARE, MANY_ROWS = 0.02, 20_000
 """Among more rows than this, terms that a larger share of them has are not looked up: it saves time."""
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.999)
-"""Where levels of how alike two cells are begin."""
-CLEAR, FEW = 0.9, 20
-"""Share of the wrong pairs that a clear one is ahead of by more, and how many clear ones there should be."""
-SMOOTHING = 0.5
-"""Pairs that each level is taken to have before any are counted."""
 SAMPLE = 2000
 """Pairs that a column's agreement is estimated on."""
-_INSIDE_WORDS, _BREAKS = r"[-.'’_&+]", r"[^\p{L}\p{N}]+"
-_CODE = r"^([\p{L}\p{N}]*[0-9][\p{L}\p{N}]*|x{0,2}(ii|iii|iv|vi{0,3}|ix))$"
+_INSIDE_WORDS, _BREAKS, _CODE = r"[-.'’_&+]", r"[^\p{L}\p{N}]+", r"^[\p{L}\p{N}]*[0-9][\p{L}\p{N}]*$"
+_SHORTEST_CODE = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +119,10 @@ def bag_words(texts: pa.Array) -> TermBags:
 
 
 def bag_codes(texts: pa.Array) -> TermBags:
-    """Return the codes of each text: words with a digit and Roman numerals, signs inside them left out."""
+    """Return the codes of each text: words with a digit and more, signs inside them left out."""
     row, words = _split(pc.replace_substring_regex(texts, _INSIDE_WORDS, ""), _BREAKS)
-    kept = np.flatnonzero(np.asarray(pc.match_substring_regex(words, _CODE)))
+    long = pc.greater_equal(pc.utf8_length(words), _SHORTEST_CODE)
+    kept = np.flatnonzero(np.asarray(pc.and_(long, pc.match_substring_regex(words, _CODE))))
     return TermBags(row[kept], _number(words.take(pa.array(kept))), len(texts))
 
 
@@ -172,8 +165,6 @@ class ComparedColumn:
         self.fill = float(min(shares)) if shares else 0.0
         self.agreement = (0.0, 0.0)
         """Mean agreement of the likeliest pairs and of random ones."""
-        self.worth = np.zeros((2, len(LEVELS) + 1), np.float32)
-        """Of each level, how much oftener the likeliest pairs have it than random pairs, and than rivals: in nats."""
 
     def compare(self, first: Ints, second: Ints) -> tuple[Floats, NDArray[np.bool_]]:
         """Return (P, E) the features of pairs of cells, zeros where either is empty, and (P,) where both are there."""
@@ -183,8 +174,6 @@ class ComparedColumn:
         found = compare_texts(self.grams, self.words, self.codes, first, second)
         found["equal"] = self.value[first] == self.value[second]
         found |= self._compare_numbers(first, second)
-        level = self._grade(found)
-        found["worth"], found["rival_worth"] = self.worth[:, level] / 4
         constant = {
             "top_agreement": self.agreement[0],
             "random_agreement": self.agreement[1],
@@ -213,21 +202,6 @@ class ComparedColumn:
         }
         return {name: (feature * both).astype(np.float32) for name, feature in found.items()}
 
-    def _grade(self, found: Mapping[str, Floats]) -> Ints:
-        """Return the level of how alike cells are, numbers by their distance, texts by trigrams."""
-        alike = np.where(found["numbers"] > 0, found["near"], np.maximum(found["grams"], found["equal"]))
-        return np.searchsorted(LEVELS, alike, side="right")
-
-    def weigh_levels(self, likely: Ints, random: Ints, rivals: Ints) -> None:
-        """Count how often the likeliest pairs have each level, and the others."""
-        shares = []
-        for pairs in (likely, random, rivals):
-            features, both = self.compare(*pairs.T)
-            found = {name: features[both, place] for place, name in enumerate(CELL_FEATURES)}
-            counts = np.bincount(self._grade(found), minlength=len(LEVELS) + 1) + SMOOTHING
-            shares.append(np.log(counts / counts.sum()))
-        self.worth = np.array([shares[0] - shares[1], shares[0] - shares[2]], np.float32)
-
     def agree(self, first: Ints, second: Ints) -> float:
         """Return how alike pairs of cells are on average, from 0 to 1."""
         features, both = self.compare(first, second)
@@ -249,7 +223,6 @@ def compare_texts(grams: TermBags, words: TermBags, codes: TermBags, first: Ints
         "rare": np.minimum(shared, MAX_RARITY) / MAX_RARITY,
         "codes": np.minimum(common, MAX_RARITY) / MAX_RARITY,
         "clash": np.where(fewer > 0, 1 - common / np.maximum(fewer, 1e-6), 0).astype(np.float32),
-        "odd_codes": np.minimum(codes_first + codes_second - 2 * common, MAX_RARITY) / MAX_RARITY,
     }
 
 
@@ -332,16 +305,12 @@ class ComparedRows:
     def weigh_columns(self, pairs_P2: Ints, whole_PG: Floats, seed: int = 0) -> None:
         """Find how alike each column is in the likeliest pairs, and in random ones."""
         score = whole_PG[:, ROW_FEATURES.index("grams")] + whole_PG[:, ROW_FEATURES.index("aligned")]
-        likely = pairs_P2[find_clear(self.group(pairs_P2), score)]
+        likely = pairs_P2[is_best(pairs_P2, score, self)]
         random = np.random.default_rng(seed)
         likely = likely[random.permutation(len(likely))[:SAMPLE]]
         shuffled = random.permutation(likely[:, 1]) if len(likely) else likely[:, 1]
-        left, right = measure_leads(self.group(pairs_P2), score)
-        rivals = pairs_P2[(left < 0) & (right < 0)]
-        rivals = rivals[random.permutation(len(rivals))[:SAMPLE]]
         for column in self.columns:
             column.agreement = (column.agree(*likely.T), column.agree(likely[:, 0], shuffled))
-            column.weigh_levels(likely, np.column_stack([likely[:, 0], shuffled]), rivals)
 
     def compare(self, column: int, pairs_P2: Ints) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
         """Yield the features of a column's cells in pairs, and where both are there, in blocks."""
@@ -439,14 +408,8 @@ def measure_leads(groups_2P: Ints, score: Floats) -> Floats:
     return measure_lead(groups_2P.reshape(-1), np.tile(score, 2)).reshape(2, -1)
 
 
-def find_clear(groups_2P: Ints, score: Floats) -> NDArray[np.bool_]:
-    """Return which pairs are clearly the best of both their rows; where hardly any is, all that are the best of both.
-
-    A pair that is the best of one of its rows alone is wrong, where a row has one partner: clear is what is further
-    ahead than nearly all of these.
-    """
-    left, right = measure_leads(groups_2P, score)
+def is_best(pairs_P2: Ints, score: Floats, rows: ComparedRows) -> NDArray[np.bool_]:
+    """Return which pairs are the best of both their rows."""
+    left, right = measure_leads(rows.group(pairs_P2), score)
     best: NDArray[np.bool_] = (left > 0) & (right > 0)
-    wrong = np.maximum(left, right)[(left > 0) != (right > 0)]
-    clear: NDArray[np.bool_] = np.minimum(left, right) > (np.quantile(wrong, CLEAR) if len(wrong) else 0)
-    return best & clear if (best & clear).sum() >= FEW else best
+    return best

@@ -17,26 +17,39 @@ from numpy.typing import NDArray
 from navi.errors import ModelError
 from navi.files import read_json, write_json
 from navi.model.runner import Floats, Ints
-from navi.verbs.row_comparison import CELL_FEATURES, PAIRS_AT_ONCE, ROW_FEATURES, ComparedRows, find_clear
+from navi.verbs.row_comparison import CELL_FEATURES, PAIRS_AT_ONCE, ROW_FEATURES, ComparedRows, measure_leads
 
 # Shape suffixes: P pairs of rows, C compared columns, E features of a cell, G features of a row, H hidden units.
 
 PACKAGED = Path(__file__).parent / "data" / "row_scorer.json"
-RIVAL_FEATURES = ("score", "rivals", "fewer_rivals", "own_table", "clear")
-"""What makes a score odds: itself, the logarithm of 1 and the odds of all rivals of either row (of the row that has
-more of them, and of the other), and whether both rows are of one table, where few are about the same thing; last, the
-share of rows that have a clear partner in these tables."""
+LIMIT = 8.0
+"""How far ahead of a rival or behind it counts, at most, in points of the score."""
+RIVAL_FEATURES = (
+    "score", "lead", "least_lead", "beyond", "odd_score", "odd_lead", "odd_least_lead", "round", "free_lead",
+    "free_least_lead", "top", "top_low", "top_score", "mutual", "clear", "partnered", "left_over",
+)  # fmt: skip
+"""What is known of a score among its rivals: itself, its better and its worse lead, how far beyond those of wrong
+pairs it is, and how seldom the best of wrong pairs has such a score or lead; in which round it is the best of both its
+rows when the best pairs are taken out round after round, and its leads over rivals that are still there; then, of the
+pairs that are the best of both their rows, how far beyond they are on average and at the lower end, their score, and
+how many rows have such a partner, and a clear one; the share of rows that seem to have a right partner, and of those
+that no round gave one."""
 FEATURES = {"cell_features": CELL_FEATURES, "row_features": ROW_FEATURES, "rival_features": RIVAL_FEATURES}
 """What the weights that come with the package were fitted to."""
+ROUNDS = 6
+"""Rounds in which the best pairs are taken out."""
 RELEARNED = ("grams", "words", "contained", "equal", "codes", "clash", "same_number", "same_whole", "near")
 """Features of cells that labels weigh again, for each column on its own."""
 RIDGE = 2.0
 """How strongly the scorer is drawn to what it was before labels, in labels."""
+FEW = 20
+USUAL_WRONG = (-6.0, 2.0)
+"""Mean and spread of the scores of wrong pairs where fewer than `FEW` are known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowScorer:
-    """A small network over the features of each cell, one over those of the row; their sums compete with rivals'."""
+    """A small network over the features of each cell, one over those of the row; their sums compete."""
 
     cell_hidden: Floats
     """(E + 1, H) weights of the hidden units of a cell, the bias last."""
@@ -46,8 +59,10 @@ class RowScorer:
     """(G + 1, H) likewise for the row as a whole."""
     row_output: Floats
     """(H + 1,)."""
+    rival_hidden: Floats
+    """(V + 1, H) likewise for a score among its rivals."""
     rival_output: Floats
-    """(V + 1,) weights of what is known of a score among its rivals, the bias last."""
+    """(H + 1,)."""
 
     def score(self, rows: ComparedRows, pairs_P2: Ints, whole_PG: Floats) -> Floats:
         """Return (P, C + 1): what each cell, and last the row as a whole, contributes, as logarithms of odds."""
@@ -63,12 +78,11 @@ class RowScorer:
 
     def compete(self, rows: ComparedRows, pairs_P2: Ints, score: Floats) -> Floats:
         """Return (P,) the logarithm of the odds of each pair, given that its rows may have better partners."""
-        known: Floats = measure_rivals(rows, pairs_P2, score) @ self.rival_output[:-1] + self.rival_output[-1]
-        return known
+        return weigh(measure_rivals(rows, pairs_P2, score), self.rival_hidden, self.rival_output)
 
     def save(self, file: Path) -> None:
         """Write the weights."""
-        weights = {name: weight.astype(np.float64).round(4).tolist() for name, weight in vars(self).items()}
+        weights = {name: weight.astype(np.float64).round(5).tolist() for name, weight in vars(self).items()}
         write_json(file, {name: list(features) for name, features in FEATURES.items()} | weights)
 
 
@@ -82,15 +96,89 @@ def weigh(features: Floats, hidden: Floats, output: Floats) -> Floats:
 
 
 def measure_rivals(rows: ComparedRows, pairs_P2: Ints, score: Floats) -> Floats:
-    """Return (P, V) what `RIVAL_FEATURES` names: a row has one partner in a table, so that its pairs compete."""
-    groups = np.unique(rows.group(pairs_P2), return_inverse=True)[1].reshape(2, -1)
-    odds = np.exp(np.clip(score, -20, 20).astype(np.float64))
-    others = np.bincount(groups.reshape(-1), np.tile(odds, 2))[groups] - odds
-    rivals = np.log1p(np.maximum(others, 0))
-    own_table = rows.table[pairs_P2[:, 0]] == rows.table[pairs_P2[:, 1]]
-    clear = find_clear(rows.group(pairs_P2), score).sum() / max(min(len(np.unique(group)) for group in groups), 1)
-    found = (score, rivals.max(axis=0), rivals.min(axis=0), own_table, np.full(len(score), clear))
-    return np.stack(found, axis=1).astype(np.float32)
+    """Return (P, V) what `RIVAL_FEATURES` names.
+
+    Of the pairs that are the best of neither of their rows next to all are wrong: they show what scores mean here. The
+    best wrong partner of a row is taken to be ahead of its second best by as much as that is of the third.
+    """
+    groups = rows.group(pairs_P2)
+    left, right = measure_leads(groups, score)
+    lead, least_lead = np.maximum(left, right), np.minimum(left, right)
+    wrong, best = score[(left < 0) & (right < 0)], (left > 0) & (right > 0)
+    centre, spread = (float(wrong.mean()), float(wrong.std())) if len(wrong) >= FEW else USUAL_WRONG
+    beyond = np.clip((score - centre) / (spread + 0.5), -3, 15)
+    top = beyond[best] if best.any() else np.zeros(1, np.float32)
+    highest_N3 = rank_groups(groups.reshape(-1), np.tile(score, 2))
+    gap = highest_N3[:, 1] - highest_N3[:, 2]
+    wrong_best = highest_N3[:, 1] + gap
+    low = np.median(wrong_best) if len(wrong_best) else 0.0
+    alone = ((highest_N3[:, 0] <= low).sum() + 3) / ((wrong_best <= low).sum() + 3)
+    fewer = max(min(len(np.unique(group)) for group in groups), 1)
+    rounds, free_lead, free_least = take_rounds(groups, score)
+    found = {
+        "score": score / 4,
+        "lead": np.clip(lead, -LIMIT, LIMIT) / 4,
+        "least_lead": np.clip(least_lead, -LIMIT, LIMIT) / 4,
+        "beyond": beyond / 4,
+        "odd_score": measure_oddness(score, wrong_best),
+        "odd_lead": measure_oddness(lead, gap),
+        "odd_least_lead": measure_oddness(least_lead, gap),
+        "round": rounds,
+        "free_lead": np.clip(free_lead, 0, LIMIT) / 4,
+        "free_least_lead": np.clip(free_least, 0, LIMIT) / 4,
+        "top": np.mean(top) / 4,
+        "top_low": np.quantile(top, 0.2) / 4,
+        "top_score": np.mean(score[best]) / 4 if best.any() else 0.0,
+        "mutual": best.sum() / fewer,
+        "clear": (least_lead > 1).sum() / fewer,
+        "partnered": 1 - min(float(alone), 1.0),
+        "left_over": 1 - (rounds > 0).sum() / fewer,
+    }
+    return np.stack([np.broadcast_to(found[name], len(score)) for name in RIVAL_FEATURES], axis=1).astype(np.float32)
+
+
+def take_rounds(groups_2P: Ints, score: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return 1 / the round in which each pair is the best of both its rows, 0 for none, and its leads then: (P,).
+
+    The pairs of a round are taken out with their rows, so that what is left competes no more with rows that have found
+    theirs. Where no rival is left, the lead is that over the lowest score of all.
+
+    >>> groups = np.array([[0, 0, 1, 1], [9, 8, 9, 8]])
+    >>> take_rounds(groups, np.array([3.0, 2.0, 2.5, 1.0], np.float32))[0].tolist()
+    [1.0, 0.0, 0.0, 0.5]
+    """
+    rounds, better, worse = (np.zeros(len(score), np.float32) for _ in range(3))
+    score = score - score.min(initial=0)
+    rest, taken = np.arange(len(score)), np.zeros(int(groups_2P.max(initial=0)) + 1, np.bool_)
+    for number in range(1, ROUNDS + 1):
+        left, right = measure_leads(groups_2P[:, rest], score[rest])
+        best = (left > 0) & (right > 0)
+        chosen = rest[best]
+        rounds[chosen] = 1 / number
+        better[chosen], worse[chosen] = np.maximum(left, right)[best], np.minimum(left, right)[best]
+        taken[groups_2P[:, chosen]] = True
+        rest = rest[~taken[groups_2P[:, rest]].any(axis=0)]
+    return rounds, better, worse
+
+
+def rank_groups(group: Ints, score: Floats) -> Floats:
+    """Return (N, 3) the three highest scores of each group that has as many."""
+    order = np.lexsort((-score, group))
+    begins = np.flatnonzero(np.diff(group[order], prepend=-1))
+    begins = begins[np.diff(np.append(begins, len(order))) >= 3]
+    highest: Floats = score[order[begins[:, None] + np.arange(3)]]
+    return highest
+
+
+def measure_oddness(found: Floats, usual: Floats) -> Floats:
+    """Return how seldom what is usual reaches what was found: 0 where it always does, 1 where once in a thousand times.
+
+    >>> measure_oddness(np.array([0.5, 9.0]), np.arange(9.0)).astype(float).round(2).tolist()
+    [0.02, 0.33]
+    """
+    reached = len(usual) - np.searchsorted(np.sort(usual), found)
+    odd: Floats = (-np.log10((reached + 1) / (len(usual) + 1)) / 3).astype(np.float32)
+    return np.minimum(odd, 1)
 
 
 def learn_labels(

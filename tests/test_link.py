@@ -15,6 +15,7 @@ from navi.corpus.hashing import inverse_document_frequency
 from navi.errors import ConfigError, TableError
 from navi.verbs.link import cluster_rows
 from navi.verbs.row_comparison import measure_lead
+from navi.verbs.row_scorer import take_rounds
 from navi.verbs.row_similarity import Whitening, weigh_similarity
 
 NAMES = (
@@ -188,6 +189,17 @@ def test_a_lead_is_measured_against_the_best_other_of_the_group(entries):
     for place, lead in enumerate(measure_lead(group, score.astype(np.float32))):
         others = [s for n, (g, s) in enumerate(entries) if g == group[place] and n != place]
         assert lead == pytest.approx(score[place] - max(others, default=0.0), abs=1e-4)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(5, 9)), min_size=1, max_size=20, unique=True), st.randoms())
+def test_rounds_give_each_row_one_partner_and_the_best_pair_comes_first(pairs, random):
+    score = np.array(random.sample(range(1, 100), len(pairs)), np.float32)
+    rounds, lead, least_lead = take_rounds(np.array(pairs).T, score)
+    taken = [row for pair, number in zip(pairs, rounds, strict=True) if number for row in pair]
+    assert len(taken) == len(set(taken))
+    assert len(pairs) == 1 or rounds[score.argmax()] == 1
+    assert (lead >= least_lead).all()
+    assert ((least_lead > 0) == (rounds > 0)).all()
 
 
 def test_a_chain_of_doubtful_pairs_is_no_cluster_and_tables_stay_apart():

@@ -305,7 +305,7 @@ class ComparedRows:
     def weigh_columns(self, pairs_P2: Ints, whole_PG: Floats, seed: int = 0) -> None:
         """Find how alike each column is in the likeliest pairs, and in random ones."""
         score = whole_PG[:, ROW_FEATURES.index("grams")] + whole_PG[:, ROW_FEATURES.index("aligned")]
-        likely = pairs_P2[is_best(pairs_P2, score, self)]
+        likely = pairs_P2[(measure_leads(self.group(pairs_P2), score) > 0).all(axis=0)]
         random = np.random.default_rng(seed)
         likely = likely[random.permutation(len(likely))[:SAMPLE]]
         shuffled = random.permutation(likely[:, 1]) if len(likely) else likely[:, 1]
@@ -406,10 +406,3 @@ def measure_lead(group: Ints, score: Floats) -> Floats:
 def measure_leads(groups_2P: Ints, score: Floats) -> Floats:
     """Return (2, P) how far each pair is ahead of the best rival of its first row, and of its second."""
     return measure_lead(groups_2P.reshape(-1), np.tile(score, 2)).reshape(2, -1)
-
-
-def is_best(pairs_P2: Ints, score: Floats, rows: ComparedRows) -> NDArray[np.bool_]:
-    """Return which pairs are the best of both their rows."""
-    left, right = measure_leads(rows.group(pairs_P2), score)
-    best: NDArray[np.bool_] = (left > 0) & (right > 0)
-    return best

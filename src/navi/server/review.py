@@ -244,6 +244,9 @@ class Review:
             self.is_ready = True
         except (NaviError, OSError) as error:
             self.failure = str(error)
+        except BaseException as error:
+            self.failure = f"A fault of this program: {error!r}. The terminal shows where; please report it."
+            raise
 
     def _profile(self) -> ColumnProfiles:
         """Return the profiles that `navi unify` compares."""

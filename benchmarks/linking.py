@@ -30,6 +30,7 @@ from records import add_record
 from scipy.sparse import csr_array, eye_array, hstack
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
 
 from navi.tables import Table, read_tables
 from navi.verbs import Navi
@@ -41,7 +42,7 @@ NEAREST = 50
 """Partners of each row that a baseline may be assigned."""
 LEAST_DISTINCT = 0.3
 """Share of distinct values from which Splink blocks by a column."""
-METHODS = ("link", "tf-idf", "minilm", "splink")
+METHODS = ("link", "encoder", "tf-idf", "minilm", "splink")
 LABELS, DRAWS = (50, 200, 1000), 5
 
 Pairs = set[tuple[int, int]]
@@ -294,11 +295,20 @@ def main(options: argparse.Namespace) -> None:
         rows = ComparedRows.read(tables, align_columns(navi, tables), within=False)
         for method, figures in chain(
             link_set(navi, data, tables, rows, options) if "link" in options.only else (),
+            link_by_vectors(navi, data, tables, rows) if "encoder" in options.only else (),
             compare_baselines(data, rows, options.only),
         ):
             print(f"{name:14} {method:18}", *(f"{key}={figure:.4f}" for key, figure in figures.items()), flush=True)
             if options.record:
                 add_record(figures, setting=f"{name}, {method}", data=[options.folder / name], seed=0, navi=navi)
+
+
+def link_by_vectors(navi: Navi, data: Set, tables: dict[str, Table], rows: ComparedRows) -> Figures:
+    """Yield the figures of the encoder's evidence alone: cosines of its vectors of rows."""
+    started = time.monotonic()
+    vectors = normalize(embed_rows(navi, tables, rows, None))
+    f1, threshold = find_best(keep_nearest(vectors[: len(data.left)], vectors[len(data.left) :]), data.gold)
+    yield "encoder alone", {"F1": f1, "threshold": threshold, "seconds": time.monotonic() - started}
 
 
 def compare_baselines(data: Set, rows: ComparedRows, only: Sequence[str]) -> Figures:

@@ -69,6 +69,7 @@ def build_lists(vectors_ND: NDArray[Any]) -> Any:
     index = faiss.index_factory(size, f"IVF{num_lists},PQ{codes}x{bits}", faiss.METRIC_INNER_PRODUCT)
     index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1
     index.cp.niter = 10
+    index.do_polysemous_training = False  # would order codes for filters that nothing uses: nine tenths of the time
     index.train(np.ascontiguousarray(vectors_ND[sample], np.float32))
     add_vectors(index, vectors_ND)
     index.nprobe = _choose_lists(index, vectors_ND)

@@ -32,6 +32,7 @@ from navi.cli.options import (
     SafeCsv,
     Sheet,
     TablePath,
+    choose_precision,
     pick_sheet,
     show_model,
     split_names,
@@ -66,6 +67,8 @@ Kind = Literal["rows", "segments", "headers", "attributes"]
 Pooling = Literal["row", "cls", "mean", "values"]
 Dtype = Literal["float32", "float16"]
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
+ROW_BYTES = 300
+"""About what a row takes in a file, to guess how many there are before they are read."""
 FILLS_SHOWN = 12
 """Cells shown in the summary, the surest of each column first."""
 CELLS_SHOWN = 6
@@ -240,10 +243,12 @@ def search(
             screen.answer(make_table(found.column_names, rows))
             return
     paths = pick_sheet(paths, sheet)
-    check_tables(paths, wanted)
+    num_bytes = check_tables(paths, wanted)
+    # An index that is kept may be asked where int8 is not to be had.
+    precision = None if index is not None else choose_precision(device, num_bytes // ROW_BYTES)
     with show_progress(screen) as meter:
         meter.wait("Loading the model")
-        opened = Navi.from_pretrained(model, device=device)
+        opened = Navi.from_pretrained(model, device=device, precision=precision)
         built = make_index(opened, paths, index, meter)
         neighbours = built.search_row(*wanted, k) if wanted else built.search(like, k)[0]
     screen.answer_json([asdict(each) for each in neighbours])
@@ -289,13 +294,16 @@ def parse_row(text: str) -> tuple[str, int]:
     return table, int(number)
 
 
-def check_tables(paths: Sequence[Path], wanted: tuple[str, int] | None) -> None:
-    """Refuse paths that hold no table, and a row of a table that is not among them."""
+def check_tables(paths: Sequence[Path], wanted: tuple[str, int] | None) -> int:
+    """Return the bytes of all tables; refuse paths that hold none, and a row of a table that is not among them."""
+    from navi.storage import is_remote
     from navi.tables import find_sources
 
-    known = [source.name for source in find_sources(paths).sources]
+    sources = find_sources(paths).sources
+    known = [source.name for source in sources]
     if wanted is not None and wanted[0] not in known:
         raise TableError(f"There is no table '{wanted[0]}'. Expected one of {', '.join(known)}.")
+    return sum(source.path.stat().st_size for source in sources if not is_remote(source.path))
 
 
 def make_index(navi: Navi, paths: Sequence[Path], folder: Path | None, meter: Meter) -> SearchIndex:

@@ -1,8 +1,8 @@
 """Figures of a benchmark as lines of `benchmarks/results.jsonl`, each with what is needed to get it again.
 
 A benchmark calls `add_record` for each line that it prints, if it is run with `--record`. Every figure in a
-table of docs/benchmarks.md has its line there; a test compares them. A line with a `note` was read from the page: its
-figures were measured before there were records.
+table of docs/benchmarks.md has its line there; a test compares them. A `note` says what is not as it should be: figures
+that were read from the page because they are older than records, or a commit that was entered by hand.
 """
 
 # needs: nothing; other benchmarks import it.

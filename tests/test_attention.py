@@ -7,13 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.model.attention import (
-    SHARED_LENGTH,
-    Boundaries,
-    Packing,
-    attend,
-    use_triton,
-)
+from navi.model.attention import SHARED_LENGTH, Boundaries, Packing, attend, use_triton
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=9)
 ROWS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=4)

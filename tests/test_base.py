@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -15,7 +14,6 @@ from navi.corpus import PrepareConfig, prepare
 from navi.errors import ModelError
 from navi.model import is_new, load_backbone
 from navi.model.backbone import pack_weights, unpack_weights, write_manifest
-from navi.sklearn import NaviEncoder
 from navi.training import PretrainConfig, TrainingResult, make_preset
 
 ROWS = [{"title": "Alien", "year": "1979"}, {"title": "Heat", "year": "1995"}, {"title": "Alien", "year": None}]
@@ -50,13 +48,6 @@ def test_no_argument_and_the_name_give_the_same_model(base):
     assert base.domain.values.num_rows == 0
 
 
-def test_an_encoder_without_arguments_asks_it(base):
-    import pandas as pd
-
-    frame = pd.DataFrame(ROWS)
-    assert np.allclose(NaviEncoder(device="cpu").fit_transform(frame), base.embed_rows(frame), atol=1e-5)
-
-
 def test_packed_words_are_rounded_and_all_else_is_kept(tmp_path):
     weights = {"embeddings.word_embeddings.weight": torch.randn(50, 8), "a.weight": torch.randn(8, 8).half()}
     pack_weights(weights, tmp_path)
@@ -84,11 +75,6 @@ def test_a_missing_file_and_a_broken_manifest_are_refused(copied):
     (copied / "manifest.json").write_text("{}")
     with pytest.raises(ModelError, match=r"lists no files. Reinstall"):
         Navi.from_pretrained(copied)
-
-
-def test_rows_are_embedded_without_naming_a_model(navi_command, film_tables, tmp_path):
-    navi_command("embed", film_tables, "-o", tmp_path / "rows.parquet", "--device", "cpu")
-    assert pq.read_metadata(tmp_path / "rows.parquet").num_rows == 120
 
 
 def test_training_starts_from_it_with_nothing_cold(base):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from dataclasses import fields, replace
 
 import numpy as np
@@ -14,14 +13,11 @@ from hypothesis import strategies as st
 
 from navi.batches import (
     FIRST_SLOT,
-    IGNORED,
     SLOT_NONE,
     SLOT_UNKNOWN,
     BatchBuilder,
     BatchCapacity,
     MaskingConfig,
-    choose_capacities,
-    is_worth_moving,
     measure_capacity,
 )
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW
@@ -192,27 +188,6 @@ def test_the_batches_of_a_seed_are_those_of_earlier_versions(make_arrays, specia
     assert found.hexdigest()[:16] == digest
 
 
-def test_batches_are_made_of_mapped_memory_without_a_copy(make_arrays, special, tmp_path):
-    arrays = make_arrays()
-    mapped = {}
-    for field in fields(arrays):
-        getattr(arrays, field.name).tofile(tmp_path / field.name)
-        mapped[field.name] = np.memmap(tmp_path / field.name, getattr(arrays, field.name).dtype, mode="r")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        builder = BatchBuilder(type(arrays)(**mapped), special)
-        found = builder.build(np.arange(9), epoch=0)
-    expected = BatchBuilder(arrays, special).build(np.arange(9), epoch=0)
-    assert all(torch.equal(one, list_tensors(expected)[name]) for name, one in list_tensors(found).items())
-    assert builder._corpus.value_tokens.data_ptr() == mapped["value_tokens"].ctypes.data
-
-
-SAME_IN_FRONT = {
-    *("targets.position", "targets.token", "targets.kind", "rows.attribute_ids", "rows.attributes.token_ids"),
-    *("rows.attributes.token_position", "row_ids", "row_table"),
-    *(f"alignment.{name}" for name in ALIGNED if "segment" not in name),
-}
-
 # A recorded pass needs batches of a set size: everything behind the batch's own is filling that changes no loss.
 
 META_KEY = torch.empty((), dtype=torch.int64, device="meta")
@@ -243,34 +218,6 @@ def build_filled(builder, rows, capacity, epoch=2):
     padded = torch.full((capacity.rows,), -1)
     padded[: len(rows)] = torch.from_numpy(rows)
     return builder.build_filled(padded, torch.tensor(make_key(builder.seed, epoch)), capacity)
-
-
-@pytest.mark.parametrize("slack", [0, 13, 200])
-def test_a_filled_batch_is_the_batch_and_then_filling(builder, slack):
-    rows = np.array([3, 11, 0, 17, 8, 9])
-    capacity = grow(measure_capacity(builder, rows), slack)
-    batch, filled = builder.build(rows, epoch=2), build_filled(builder, rows, capacity)
-    copies = 2 if builder.align else 1
-    for copy in range(copies):
-        ours = slice(copy * capacity.tokens, copy * capacity.tokens + batch.num_tokens)
-        theirs = slice(copy * batch.num_tokens, (copy + 1) * batch.num_tokens)
-        for name in ("token_ids", "token_position", "token_slot"):
-            assert torch.equal(getattr(filled.rows, name)[ours], getattr(batch.rows, name)[theirs]), name
-    assert int(filled.targets.num_masked) == int(batch.targets.num_masked)
-    ours, theirs = list_tensors(filled), list_tensors(batch)
-    for name in SAME_IN_FRONT & theirs.keys():
-        assert torch.equal(ours[name][: len(theirs[name])], theirs[name]), name
-    for name in {"alignment.low_segment", "alignment.high_segment"} & theirs.keys():
-        own = ours[name][: len(theirs[name])] - capacity.segments
-        assert torch.equal(own, theirs[name] - batch.rows.num_segments // 2), name
-    assert torch.equal(filled.rows.starts[: len(rows)], batch.rows.starts[: len(rows)])
-    num_units = len(rows) + batch.rows.num_segments // copies
-    assert torch.equal(filled.rows.local_starts[:num_units], batch.rows.local_starts[:num_units])
-    assert (filled.targets.token[len(batch.targets.token) :] == IGNORED).all()
-    assert (filled.row_ids[len(rows) :] == -1).all()
-    assert filled.rows.num_tokens == copies * capacity.tokens == int(filled.rows.starts[-1])
-    assert (filled.rows.starts.diff() >= 0).all()
-    assert (filled.rows.local_starts.diff() >= 0).all()
 
 
 def test_filling_a_batch_up_never_waits_for_a_number(builder):
@@ -310,28 +257,6 @@ def test_losses_and_gradients_of_a_filled_batch_are_those_of_the_batch(builder, 
     torch.testing.assert_close(filled_gradient, plain_gradient, atol=1e-4, rtol=1e-3)
 
 
-def test_a_capacity_is_what_a_batch_needs(builder):
-    for rows in (np.arange(5), np.array([19]), np.arange(3, 18)):
-        need, batch = measure_capacity(builder, rows), builder.build(rows, epoch=0)
-        copies = 2 if builder.align else 1
-        exact = {"rows": len(rows), "tokens": batch.num_tokens, "segments": batch.rows.num_segments // copies}
-        at_most = {"targets": len(batch.targets.token), "attributes": len(batch.rows.attribute_ids)}
-        at_most["attribute_tokens"] = len(batch.rows.attributes.token_ids)
-        if batch.alignment is not None:
-            exact |= {"low": len(batch.alignment.low_segment), "high": len(batch.alignment.high_segment)}
-            exact |= {"anchors": len(batch.alignment.anchor_slot), "tables": batch.alignment.num_tables}
-        assert {name: getattr(need, name) for name in exact} == exact
-        assert all(getattr(need, name) >= size for name, size in at_most.items())
-
-
-def test_every_step_fits_one_of_few_capacities(builder):
-    needs = [measure_capacity(builder, np.arange(low, low + 4)) for low in range(16)]
-    capacities = choose_capacities(needs, 3)
-    assert 1 <= len(capacities) <= 3
-    assert all(any(capacity.holds(need) for capacity in capacities) for need in needs)
-    assert [capacity.tokens for capacity in capacities] == sorted(capacity.tokens for capacity in capacities)
-
-
 def test_more_targets_than_there_is_capacity_for_are_counted(arrays, special):
     builder, rows = BatchBuilder(arrays, special), np.arange(10)
     filled = build_filled(builder, rows, replace(measure_capacity(builder, rows), targets=2), epoch=0)
@@ -357,13 +282,3 @@ def test_rows_with_slots_for_a_whole_run_differ_in_these_alone(make_arrays, spec
     for name in ("token_slot", "segment_slot"):
         ids = [torch.cat([torch.tensor([-1, -2]), rows.attribute_ids])[getattr(rows, name)] for rows in (one, other)]
         assert torch.equal(*ids), name
-
-
-def test_arrays_are_copied_to_a_gpu_for_many_of_their_rows_and_up_to_a_size(make_arrays, monkeypatch):
-    arrays = make_arrays(num_rows=400)
-    tokens = arrays.count_row_tokens()
-    assert is_worth_moving(arrays, int(tokens.sum()))
-    assert not is_worth_moving(arrays, int(tokens[:1].sum()))
-    assert not is_worth_moving(replace(arrays, value_tokens=np.zeros(10**6, np.int32)), int(tokens.sum()))
-    monkeypatch.setattr("navi.batches.builder.MOST_MOVED", 10)
-    assert not is_worth_moving(arrays, 10**6)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
 import webbrowser
 from time import monotonic
-from typing import get_args
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from navi.backbones import BASE_FOLDER
@@ -164,30 +161,6 @@ def test_training_shows_losses_rates_and_the_time_left_once_it_is_known(capsys):
         "Memory ran out.",
         "Epoch 1: 10 of 200, loss 3.500, masked 3.400, low –, 16.2 rows/s, 1,234 tokens/s, 2 min 05 s left",
     ]
-
-
-def test_a_terminal_shows_a_bar():
-    from navi.cli.console import Screen
-    from navi.cli.progress import follow_preparing, show_progress
-    from navi.corpus import ProgressEvent
-
-    screen = Screen()
-    screen.notes = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with show_progress(screen) as meter:
-        follow_preparing(meter)(ProgressEvent(stage="read", done=2, total=4, rows=12000))
-    drawn = screen.notes.file.getvalue()
-    assert "Reading tables" in drawn
-    assert "2/4" in drawn
-
-
-def test_the_choices_are_those_of_the_library():
-    from navi.cli.ask_rows import Dtype, Kind, Pooling, Precision
-    from navi.model.runner import PRECISIONS
-    from navi.verbs.embed import DTYPES, POOLINGS
-    from navi.verbs.vector_files import KINDS
-
-    assert (get_args(Kind), get_args(Pooling), get_args(Dtype)) == (KINDS, tuple(POOLINGS), DTYPES)
-    assert get_args(Precision) == tuple(PRECISIONS)
 
 
 # navi report

@@ -20,25 +20,16 @@ from navi.columns import (
     ColumnProfiles,
     PairScorer,
     average_columns,
-    choose_rows,
     is_useless,
     join_profiles,
     load_packaged,
     measure_competition,
     measure_features,
     profile_columns,
-    sketch_columns,
 )
-from navi.columns.features import (
-    HEADER_FEATURES,
-    SMOOTHING,
-    VALUE_FEATURES,
-    TermWeights,
-    compare_bags,
-    measure_overlap,
-)
+from navi.columns.features import HEADER_FEATURES, SMOOTHING, VALUE_FEATURES, TermWeights, measure_overlap
 from navi.columns.headers import split_header
-from navi.columns.profiles import FACTS, LEVELS, NUM_TERMS, bag_headers, hash_terms, make_bags, sample_cells
+from navi.columns.profiles import bag_headers, hash_terms, make_bags, sample_cells
 from navi.columns.quantities import KINDS, NOT_A_QUANTITY, parse_quantities
 from navi.columns.scorer import LIMIT
 from navi.columns.texts import MAX_TOKENS, MOST_OF_A_TABLE, embed_texts, make_views, write_column
@@ -83,12 +74,6 @@ def films(reference_navi):
 @pytest.fixture(scope="module")
 def profiles(reference_navi, films):
     return read_columns(reference_navi, films)
-
-
-@pytest.fixture(scope="module")
-def place(profiles):
-    """The number of each column, by table and header."""
-    return {key: number for number, key in enumerate(zip(profiles.tables, profiles.headers, strict=True))}
 
 
 def compare(first, second, *background):
@@ -189,41 +174,6 @@ def bag(*columns, limit=1000, sampled=False):
     return make_bags(cells, np.arange(ends[-1]), terms, limit=limit, sampled=sampled)
 
 
-def test_a_bag_has_the_share_of_cells_that_hold_each_term():
-    bags = bag([5, 3, 5, 5], [9], [])
-    assert bags.shape == (3, NUM_TERMS)
-    assert bags.indices.tolist() == [3, 5, 9]
-    assert bags.data.tolist() == [0.25, 0.75, 1.0]
-
-
-@pytest.mark.parametrize(("sampled", "kept"), [(False, [2, 7]), (True, [1, 2])])
-def test_a_bag_keeps_the_most_frequent_terms_or_a_sample_that_is_the_same_everywhere(sampled, kept):
-    assert bag([7, 7, 1, 2, 2, 2], limit=2, sampled=sampled).indices.tolist() == kept
-
-
-def test_equal_bags_have_cosine_one_and_strangers_none():
-    bags = bag([1, 2, 3], [1, 2, 3], [8, 9], [])
-    expected = [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
-    np.testing.assert_allclose(compare_bags(bags, bags, TermWeights([bags])), expected, atol=1e-9)
-
-
-def test_a_rare_term_in_common_says_more_than_a_frequent_one():
-    bags = bag([1, 2], [1, 3], [2, 4], [1, 5], [1, 6])
-    cosine = compare_bags(bags, bags, TermWeights([bags]))
-    assert cosine[0, 2] > cosine[0, 1]
-
-
-def test_terms_that_the_weights_have_never_met_still_count():
-    known, new = bag([1, 2], [2, 3]), bag([50, 60], [50, 60])
-    assert compare_bags(new, new, TermWeights([known]))[0, 1] == pytest.approx(1)
-
-
-def test_one_value_in_common_is_little_evidence_and_many_are_much():
-    flags, titles = bag([1, 2], [1, 2]), bag(range(100), range(100))
-    overlap = [measure_overlap(bags, bags, TermWeights([bags]), 1000)[0][0, 1] for bags in (flags, titles)]
-    assert overlap[0] < 0.5 < overlap[1]
-
-
 @patient
 @given(st.integers(0, 2**32), st.integers(150, 400), st.integers(150, 400), st.integers(0, 400))
 def test_overlap_can_be_estimated_from_samples(seed, num_first, num_second, num_shared):
@@ -237,72 +187,6 @@ def test_overlap_can_be_estimated_from_samples(seed, num_first, num_second, num_
     assert measure_overlap(*samples, alike, 100)[0][0, 0] == pytest.approx(whole, abs=0.3)
 
 
-@pytest.fixture(scope="module")
-def sketch(reference_navi):
-    """Return the profile of each column, by header."""
-
-    def make(**columns):
-        length = max(len(values) for values in columns.values())
-        rows = [{name: values[n] for name, values in columns.items() if n < len(values)} for n in range(length)]
-        found = sketch_columns(reference_navi.encode({"table": rows}))
-        return {header: found.take(np.array([number])) for number, header in enumerate(found.headers)}
-
-    return make
-
-
-def list_terms(profile, name):
-    bags = profile.bags[name]
-    return dict(zip(bags.indices.tolist(), bags.data.tolist(), strict=True))
-
-
-def fact(profile, name):
-    return float(profile.facts[0, FACTS.index(name)])
-
-
-def test_values_and_the_members_of_lists_are_items(sketch):
-    found = sketch(genre=["Drama, Comedy", "horror"])["genre"]
-    expected = hash_terms(["drama, comedy", "drama", "comedy", "horror"]).tolist()
-    assert list_terms(found, "items") == dict.fromkeys(expected, 0.5)
-
-
-def test_short_numbers_are_no_items_but_long_codes_are(sketch):
-    found = sketch(code=["12", "7.5", "9780306406157"])["code"]
-    assert list(list_terms(found, "items")) == hash_terms(["9780306406157"]).tolist()
-
-
-def test_words_are_counted_once_a_cell(sketch):
-    found = sketch(title=["night night", "night day"])["title"]
-    night, day = hash_terms(["night", "day"]).tolist()
-    assert list_terms(found, "words") == {night: 1.0, day: 0.5}
-
-
-def test_trigrams_do_not_tell_digits_apart(sketch):
-    first, second = (list_terms(sketch(code=[text])["code"], "grams") for text in ("a12b", "A98B"))
-    assert first == second
-    assert len(first) == 4
-
-
-def test_numbers_are_kept_as_quantiles(sketch):
-    found = sketch(votes=[str(number) for number in range(101)], genre=["drama", "comedy"])
-    np.testing.assert_allclose(found["votes"].quantiles[0], LEVELS * 100)
-    assert fact(found["votes"], "quantities") == fact(found["votes"], "whole") == 1
-    assert np.isnan(found["genre"].quantiles).all()
-
-
-def test_facts_tell_kinds_shapes_and_diversity(sketch):
-    found = sketch(price=["$5", "$6", "$7", "$7"], year=["1999", "2001", "2001", "2001"], flag=["true"] * 4)
-    assert fact(found["price"], "money") == 1
-    assert (fact(found["year"], "years"), fact(found["price"], "years")) == (1, 0)
-    assert (fact(found["flag"], "entropy"), fact(found["flag"], "distinct")) == (0, 0.25)
-    assert fact(found["flag"], "letters") == fact(found["year"], "digits") == 1
-
-
-def test_text_beyond_ascii_is_read(sketch):
-    found = sketch(title=["Амели", "千と千尋の神隠し", "año"])["title"]
-    assert fact(found, "letters") == pytest.approx(1)
-    assert found.bags["words"].nnz == 3
-
-
 def test_the_order_of_rows_does_not_matter(reference_navi):
     rows = [{"title": f"film {number}"} for number in range(50)]
     encoded = [reference_navi.encode({"a": each}) for each in (rows, rows[::-1])]
@@ -310,12 +194,6 @@ def test_the_order_of_rows_does_not_matter(reference_navi):
     drawn = [each.values.take(pa.array(sample_cells(each, np.arange(50), 9).value)).to_pylist() for each in encoded]
     assert drawn[0] == drawn[1]
     assert len(drawn[0]) == 9
-
-
-def test_profiles_stand_in_the_order_of_the_columns(profiles, films):
-    assert profiles.tables == tuple(films.tables[number] for number in films.arrays.column_table)
-    assert profiles.headers[0] == films.headers[int(films.arrays.column_header[0])].as_py()
-    assert len(profiles) == 15
 
 
 def assert_same(first, second, tolerance=0.0):
@@ -455,24 +333,10 @@ def test_columns_and_rows_are_drawn_by_table_and_key(view, films):
     assert np.bincount(views.tables[everything]).max() <= MOST_OF_A_TABLE
 
 
-def test_a_few_rows_are_added_for_sparse_columns(reference_navi):
-    rows = [{"title": f"film {number}"} for number in range(200)]
-    rows[150]["award"] = "star"
-    chosen = choose_rows(reference_navi.encode({"a": rows}), np.arange(200), 10)
-    assert 150 in chosen.tolist()
-    assert len(chosen) <= 20
-
-
 def expect(navi, arrays, *hidden, num_masks=1):
     """Return the log-likelihoods of tokens where some columns' headers are hidden."""
     hidden_K = np.isin(np.arange(arrays.num_columns), hidden)
     return average_columns(navi.runner, arrays, hidden_K, num_masks=num_masks)
-
-
-def test_each_mask_of_one_row_has_a_distribution_over_all_tokens(reference_navi, films):
-    tokens = expect(reference_navi, films.arrays.take_rows(np.array([0])), 0, 2, num_masks=2)
-    assert tokens.shape == (2, 2 * reference_navi.runner.model.config.vocab_size)
-    np.testing.assert_allclose(np.exp(tokens).reshape(4, -1).sum(axis=1), 1, atol=1e-4)
 
 
 def test_what_a_model_expects_is_the_mean_over_rows(reference_navi, films):
@@ -487,38 +351,6 @@ def test_a_hidden_header_leaves_no_trace(reference_navi):
         for header in ("genre", "zebra")
     ]
     np.testing.assert_allclose(found[0], found[1], atol=1e-3)
-
-
-def test_a_column_is_like_itself(features, profiles):
-    alike = ("header_vector", "header_words", "header_grams", "value_vector", "column_vector", "grams", "kind", "shape")
-    for name in alike:
-        np.testing.assert_allclose(np.diag(features[name]), 1.0, atol=1e-4, err_msg=name)
-    years = [n for n, header in enumerate(profiles.headers) if header in ("year", "date")]
-    np.testing.assert_allclose(features["numbers"][years, years], 1.0, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["contained", "frequent", "words"])
-def test_shared_values_are_seen_whatever_the_headers(features, place, name):
-    genre, kind = place["amber", "genre"], place["cedar", "kind"]
-    others = [number for key, number in place.items() if key[0] == "cedar" and key[1] != "kind"]
-    assert features[name][genre, kind] > features[name][genre, others].max()
-    assert features["header_words"][genre, kind] == 0
-
-
-@pytest.mark.parametrize("name", ["numbers", "scale"])
-def test_numbers_are_compared_by_range(features, place, name):
-    year, votes = place["amber", "year"], place["amber", "votes"]
-    assert features[name][year, place["cedar", "date"]] > features[name][year, place["cedar", "rating"]] + 0.5
-    assert features[name][votes, place["cedar", "rating"]] > features[name][votes, place["cedar", "date"]] + 0.5
-
-
-def test_headers_spelled_alike_have_the_same_words(profiles, place):
-    written = {"title": "Titles:", "year": "YEAR(S)"}
-    headers = [written.get(header, header) for header in profiles.headers]
-    found = compare(replace(profiles, bags={**profiles.bags, **bag_headers(headers)}), profiles)["header_words"]
-    for header in written:
-        assert found[place["amber", header], place["birch", header]] == pytest.approx(1, abs=1e-5)
-    assert found[place["amber", "title"], place["birch", "year"]] == 0
 
 
 def test_a_column_without_values_is_like_none_by_values_and_one_without_a_header_by_headers(reference_navi, profiles):
@@ -546,16 +378,6 @@ def test_it_does_not_matter_which_column_is_first(scorer, profiles, features):
         np.testing.assert_allclose(matrix, matrix.T, atol=1e-5, err_msg=name)
     odds = scorer.compete(score(scorer, profiles, profiles).total, profiles.tables)
     np.testing.assert_allclose(odds, odds.T, atol=1e-4)
-
-
-def test_the_order_of_columns_and_tables_changes_no_score(scorer, profiles):
-    turned = np.random.default_rng(0).permutation(len(profiles))
-    found = []
-    for each in (profiles, profiles.take(turned)):
-        total = score(scorer, each, each).total
-        found.append((total, scorer.compete(total, each.tables)))
-    for plain, other in zip(*found, strict=True):
-        np.testing.assert_allclose(plain[np.ix_(turned, turned)], other, atol=1e-4)
 
 
 @pytest.mark.parametrize("header", ["Unnamed: 0", "x", "?"])
@@ -594,13 +416,6 @@ def make_scorer(**weights):
     hidden[-1] = 0.5, -0.5
     output, competition = np.array([1, -1, 0.25], np.float32), np.array([1, 0.5, 0.25, -0.1, 0.75], np.float32)
     return PairScorer(hidden=hidden, output=output, reading=0.0, competition=competition)
-
-
-def test_a_score_is_what_the_network_makes_of_the_features():
-    pair = np.zeros((len(FEATURES), 1, 1), np.float32)
-    pair[FEATURES.index("words")], pair[FEATURES.index("header_words")] = 0.5, 1.0
-    found = make_scorer(words=2.0, header_words=-3.0).weigh(pair)
-    assert found.item() == pytest.approx(0.5 * 2 - 3 + 0.5 + 0.25)
 
 
 def test_competition_measures_the_lead_over_rivals_and_the_widths_of_tables():

@@ -13,13 +13,11 @@ from typer.testing import CliRunner
 from navi.cli import app, demo
 from navi.cli.console import Screen
 from navi.cli.demo import Demo
-from navi.errors import MissingExtraError
-from navi.report import Tiles, load_page
+from navi.report import load_page
 from navi.simulator import Truth
 from navi.tables import read_table
 from navi.training import PRESETS
 from navi.verbs.match import ColumnCluster, ColumnRef
-from navi.verbs.name import ColumnNames, NameCandidate
 
 TITLES = [
     *("How well it went", "Columns that mean the same", "Unnamed columns, named", "Empty cells, filled"),
@@ -122,31 +120,6 @@ def test_matched_columns_are_shown_with_what_they_mean_and_how_many_agree(tour, 
     assert (tour.scores[0].navi, tour.scores[0].guess) == (0.5, 0.0)
 
 
-def test_a_named_column_stands_beside_its_values_its_name_and_whether_that_is_right(tour, capsys):
-    def propose(*names):
-        return tuple(
-            NameCandidate(header=name, probability=0.5 / place, source="known", like=None, evidence={})
-            for place, name in enumerate(names, 1)
-        )
-
-    tour.model.name_columns = lambda table, headers: [
-        ColumnNames(column=header, candidates=propose("name", "year", "mpaa")) for header in headers
-    ]
-    demo.name_columns(tour)
-    assert read_section(tour) == [
-        {
-            "hidden header": "title",
-            "values": "Alien, Heat",
-            "proposed": "name",
-            "probability": 0.5,
-            "right": True,
-            "next": "year 0.25, mpaa 0.17",
-        }
-    ]
-    assert (tour.scores[0].navi, tour.scores[0].guess) == (1.0, 1.0)
-    assert "Alien, Heat" in capsys.readouterr().out
-
-
 def test_fills_stand_beside_what_their_own_row_held(tour):
     cells = [
         {"row": 2, "column": "film", "value": "the alien", "probability": 0.9, "reason": "filled"},
@@ -173,36 +146,3 @@ def test_paired_rows_stand_beside_each_other_and_are_judged_by_their_films(tour)
     ]
     assert tour.scores[0].navi == pytest.approx(2 / 3)
     assert tour.scores[0].guess == 1.0
-
-
-def test_scores_stand_beside_the_guess(tour):
-    tour.counts = {"tables": 1234}
-    tour.scores.append(demo.Score("naming", 0.75, 0.25, "most frequent header"))
-    tiles, bars, table = demo.build_page(tour).sections[0].items
-    assert tiles == Tiles({"tables": "1,234"})
-    assert [(each["series"], each["y"], each["x"]) for each in bars.records] == [
-        *(("NAVI", "naming", 0.75), ("simple guess", "naming", 0.25)),
-    ]
-    assert table.rows == (("naming", 0.75, 0.25, "most frequent header"),)
-
-
-def test_without_the_extra_the_page_can_be_drawn_later(tour, capsys, monkeypatch):
-    def lack(page, folder):
-        raise MissingExtraError("Drawing", "report")
-
-    monkeypatch.setattr("navi.report.writing.write_html", lack)
-    demo.write_page(tour)
-    printed = capsys.readouterr().out
-    assert "pip install 'navi-tables[report]'" in printed
-    assert f"navi report {tour.folder}" in printed.replace("\n", "")
-    assert load_page(tour.folder).title == "What NAVI found"
-
-
-@pytest.mark.parametrize("found", [None, "/usr/bin/navi"])
-def test_who_has_no_navi_on_the_path_is_told_where_it_is(found, tmp_path, monkeypatch):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "activate").touch()
-    monkeypatch.setattr(demo, "which", lambda name: found)
-    monkeypatch.setattr("sys.prefix", str(tmp_path))
-    lines = [f"`navi` is not on your path yet:  source {tmp_path}/bin/activate"]
-    assert demo.suggest_activating() == ([] if found else lines)

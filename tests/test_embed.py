@@ -6,12 +6,7 @@ import copy
 import io
 import itertools
 import json
-import os
 import pickle
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -201,12 +196,6 @@ def test_attributes_come_once_each_in_order_of_first_appearance(navi):
     np.testing.assert_allclose(vectors[1], navi.embed_attributes({"Title": "king"})[0], **CLOSE)
 
 
-def test_several_frames_come_one_after_the_other(navi):
-    expected = navi.embed_rows(ROWS)
-    np.testing.assert_allclose(navi.embed_rows({"a": ROWS[:2], "b": ROWS[2:]}), expected, **CLOSE)
-    np.testing.assert_allclose(navi.embed_rows([ROWS[:2], ROWS[2:]]), expected, **CLOSE)
-
-
 def test_a_progress_bar_is_drawn_on_stderr_only_when_asked_for(navi, capsys):
     navi.embed_rows(ROWS)
     assert capsys.readouterr().err == ""
@@ -283,13 +272,6 @@ def test_cells_of_files_are_written_with_header_and_role(navi, folder, tmp_path,
     np.testing.assert_allclose(vectors[:3], embed({"title": "film 0", "kind": "movie", "year": 1990}), atol=1e-5)
 
 
-def test_attributes_of_files_are_written_once_each(navi, folder, tmp_path):
-    embed_files(navi, [folder], tmp_path / "out.parquet", kind="attributes")
-    table, vectors = read_vectors(tmp_path / "out.parquet")
-    assert table["attribute"].to_pylist() == ["title", "kind", "year", "name"]
-    np.testing.assert_allclose(vectors[3], navi.embed_attributes({"name": "a"})[0], atol=1e-5)
-
-
 def test_files_in_parts_give_what_they_give_at_once_roles_too(navi, folder, tmp_path, monkeypatch):
     embed_files(navi, [folder], tmp_path / "whole.parquet", kind="segments")
     monkeypatch.setitem(FILE_ROWS, "segments", 1)
@@ -325,18 +307,6 @@ def test_memory_does_not_grow_with_a_file(navi, tmp_path, monkeypatch):
     assert read == written == [2] * 20
 
 
-def test_nothing_is_left_behind_when_reading_fails(navi, folder, tmp_path, monkeypatch):
-    def fail(*given):
-        yield from read_chunks(*given)
-        raise TableError("injected")
-
-    monkeypatch.setattr("navi.verbs.vector_files.read_chunks", fail)
-    (tmp_path / "to").mkdir()
-    with pytest.raises(TableError, match="injected"):
-        embed_files(navi, [folder], tmp_path / "to" / "out.parquet")
-    assert list((tmp_path / "to").iterdir()) == []
-
-
 def test_blocks_beside_a_gpu_give_what_all_rows_give_at_once(navi, world, monkeypatch):
     frames = {catalogue.name: pd.DataFrame([{}, *catalogue.rows[:7]]) for catalogue in world.catalogues[:3]}
     expected, done = navi.embed_rows(frames), []
@@ -347,14 +317,6 @@ def test_blocks_beside_a_gpu_give_what_all_rows_give_at_once(navi, world, monkey
     np.testing.assert_allclose(found, expected, **CLOSE)
     assert sum(rows for rows, _ in done) == 21
     assert {total for _, total in done} == {24}
-
-
-def test_settings_apply_to_what_is_written(navi, folder, tmp_path):
-    config = EmbedConfig(dtype="float16", normalize=True, pooling="values", output="torch")
-    embed_files(navi, [folder], tmp_path / "out.parquet", config=config)
-    table, vectors = read_vectors(tmp_path / "out.parquet")
-    assert table.schema.field("embedding").type == pa.list_(pa.float16(), navi.hidden_size)
-    np.testing.assert_allclose(np.linalg.norm(vectors.astype(np.float32), axis=1), 1, atol=1e-3)
 
 
 def test_an_earlier_result_stays_until_the_new_one_is_whole(navi, folder, tmp_path):
@@ -421,32 +383,6 @@ def test_a_run_that_ends_anywhere_goes_on_to_the_same_bytes(navi, folder, tmp_pa
         assert done.reports["films"].read == 8
 
 
-@pytest.mark.long
-def test_a_killed_command_goes_on_to_the_same_bytes(model_dir, tmp_path):
-    tables = tmp_path / "tables"
-    tables.mkdir()
-    for table in range(2):
-        write_rows(tables / f"{table}.jsonl", [{"title": f"film {table} {n}", "year": n} for n in range(400)])
-    code = (
-        "import sys; from navi.verbs import vector_files as v; v.GROUP_BYTES = 1; v.SHARD_BLOCKS = 1; "
-        "v.FILE_ROWS['rows'] = 20; from navi.cli.app import main; sys.argv[0] = 'navi'; main()"
-    )
-
-    def run(out):
-        arguments = [sys.executable, "-c", code, "embed", "--model", str(model_dir), str(tables), "-o", str(out), "-q"]
-        return subprocess.Popen(arguments, env=os.environ | {"OMP_NUM_THREADS": "1"})
-
-    killed = run(tmp_path / "killed")
-    while killed.poll() is None and not (tmp_path / "killed" / "00000-00003.parquet").exists():
-        time.sleep(0.002)
-    killed.kill()
-    assert killed.wait() == -signal.SIGKILL
-    assert not (tmp_path / "killed" / "_navi.json").exists()
-    for out in ("killed", "whole"):
-        assert run(tmp_path / out).wait() == 0
-    assert read_folder(tmp_path / "killed") == read_folder(tmp_path / "whole")
-
-
 def test_shards_that_are_damaged_complete_foreign_or_begun_otherwise_are_refused(navi, folder, tmp_path, small_shards):
     out = tmp_path / "out"
 
@@ -498,19 +434,6 @@ def test_the_command_says_what_was_lost_in_reading(navi_command, model_dir, tmp_
     said = navi_command("embed", "--model", model_dir, tmp_path / "shop.jsonl", "-o", tmp_path / "out.parquet").stdout
     assert "1 row: broken row" in said
     assert "shop.jsonl:2" in said
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [("nowhere", "No model at"), ("corpus", "is a corpus, not a model"), ("in", "not a model")],
-)
-def test_a_path_that_is_no_model_is_one_line_and_exit_code_2(
-    navi_command, corpus_dir, folder, tmp_path, wrong, message
-):
-    path = corpus_dir if wrong == "corpus" else tmp_path / wrong
-    result = navi_command("embed", "--model", path, folder, "-o", tmp_path / "out.parquet", code=2)
-    assert message in result.stderr.splitlines()[-1]
-    assert not (tmp_path / "out.parquet").exists()
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "no/out.parquet"])

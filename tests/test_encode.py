@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from navi.corpus import AttributeMapping, PrepareConfig, RowEncoder
-from navi.corpus.hashing import HashIndex, hash_text, hash_texts, mix
+from navi.corpus import PrepareConfig, RowEncoder
+from navi.corpus.hashing import hash_text, hash_texts, mix
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ModelError
 
@@ -21,7 +21,6 @@ ROWS = st.lists(st.dictionaries(HEADERS, VALUES, min_size=1), min_size=1, max_si
 TABLES = st.dictionaries(
     st.sampled_from(["amber", "birch", "cedar"]), st.lists(ROWS, min_size=1, max_size=3), min_size=1
 )
-HASHES = st.integers(0, 2**64 - 1)
 SIGNS = "ab1|¦.,$^`~_-<é́ 漢\t\v\x1c\u00a0[]SEPÉİΣ\u200b"
 TEXTS = st.lists(st.text(alphabet=st.sampled_from(SIGNS), max_size=40), max_size=12)
 
@@ -113,42 +112,6 @@ def test_tables_that_are_encoded_together_are_as_each_alone(encode):
         assert whole.row_hash[own].tolist() == alone.row_hash.tolist()
 
 
-def test_tokens_are_those_of_the_texts(encode, word_tokenizer):
-    encoded = encode({"amber": [{"release_Year": "the film", "genre": "drama"}]})
-    arrays = encoded.arrays
-    for texts, offsets, tokens in (
-        (encoded.values, arrays.value_offsets, arrays.value_tokens),
-        (encoded.headers, arrays.header_offsets, arrays.header_tokens),
-        (encoded.attributes, arrays.attribute_offsets, arrays.attribute_tokens),
-    ):
-        for place, text in enumerate(texts.to_pylist()):
-            expected = word_tokenizer.encode(text, add_special_tokens=False).ids
-            assert tokens[offsets[place] : offsets[place + 1]].tolist() == expected
-    assert encoded.attributes.to_pylist() == ["release year", "genre"]
-
-
-def test_facts_of_a_column_are_counted(encode):
-    rows = [{"a": "drama"}, {"a": "drama", "b": "漢"}, {"a": "film", "b": "the " * 21}, {"a": "drama"}]
-    columns = encode({"amber": [rows[:2], rows[2:]]}).columns
-    assert columns.fill.tolist() == [1.0, 0.5]
-    assert columns.distinct.tolist() == [2, 2]
-    assert columns.mean_tokens.tolist() == [1.0, 10.5]
-    assert columns.unknown.tolist() == [0.0, 1 / 21]
-    assert columns.cut.tolist() == [0.0, 0.5]
-    assert columns.examples.tolist() == [[0, 2, -1], [1, 3, -1]]
-    many = encode({"amber": [{"a": value} for value in ["w", "x", "y", "y", "z", "z", "z"]]})
-    assert many.values.take(many.columns.examples[0]).to_pylist() == ["z", "y", "w"]
-
-
-def test_same_header_may_have_another_attribute_in_another_table(encode):
-    mapped = PrepareConfig(attributes=AttributeMapping(tables={"people": {"name": "person"}}))
-    encoded = encode({"films": [{"name": "drama"}], "people": [{"name": "drama"}]}, mapped)
-    assert encoded.attributes.to_pylist() == ["name", "person"]
-    assert encoded.arrays.segment_attribute.tolist() == [0, 1]
-    assert encoded.arrays.segment_value.tolist() == [0, 0]
-    assert encoded.arrays.column_attribute.tolist() == [0, 1]
-
-
 def test_long_row_keeps_its_first_whole_segments_and_nothing_of_the_others(encode):
     # Each segment has a header of two tokens (h and its digit), a colon, a value of two tokens and [SEP].
     short = PrepareConfig(max_tokens=20, max_header_tokens=8, max_value_tokens=8)
@@ -158,15 +121,6 @@ def test_long_row_keeps_its_first_whole_segments_and_nothing_of_the_others(encod
     assert encoded.arrays.count_row_tokens().tolist() == [19, 6]
     exact = encode({"amber": [{f"h{number}": "the film" for number in range(4)}]}, replace(short, max_tokens=25))
     assert exact.arrays.count_row_tokens().tolist() == [25]
-
-
-def test_tables_without_rows_and_no_tables_are_empty(encode):
-    for tables in ({}, {"amber": []}):
-        encoded = encode(tables)
-        assert encoded.tables == tuple(tables)
-        arrays = encoded.arrays
-        assert arrays.num_rows == arrays.num_segments == arrays.num_columns == len(encoded.columns.entropy) == 0
-        assert arrays.column_role.dtype == np.int8
 
 
 def test_hash_of_a_row_is_that_of_its_cells_whatever_their_order_and_the_settings(encode):
@@ -187,17 +141,6 @@ def test_hashes_never_change(encode):
         9755264624545638137,
         4541077208030284558,
     ]
-
-
-@given(st.lists(st.lists(st.integers(0, 40), unique=True, max_size=30), max_size=8))
-def test_index_numbers_hashes_in_order_of_first_use(batches):
-    index, expected = HashIndex(), {}
-    for batch in batches:
-        known = len(expected)
-        ids, new = index.add(mix(np.array(batch, np.uint64), np.uint64(0)))
-        assert ids.tolist() == [expected.setdefault(key, len(expected)) for key in batch]
-        assert [place for place, key in enumerate(batch) if expected[key] >= known] == new.tolist()
-    assert len(index) == len(expected)
 
 
 def read_lists(lists):

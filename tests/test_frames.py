@@ -54,13 +54,6 @@ def test_a_table_is_read_once_and_stays_what_it_is():
     assert read_tables({"others": table})["others"].name == "others"
 
 
-def test_rows_without_cells_are_counted_and_keep_their_place():
-    table = read_table([{}, *ROWS, {"title": None}])
-    assert table.num_rows == 4
-    assert [number for chunk in table.chunks for number in chunk.row_number] == [2, 3]
-    assert table.text["title"].to_pylist() == [None, "king", None, None]
-
-
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_a_frame_keeps_its_types_its_order_and_its_empty_columns(make):
     table = read_table(make({"year": [None, 1979], "title": ["Heat", "Alien"], "note": [None, None]}))
@@ -72,18 +65,6 @@ def test_a_frame_keeps_its_types_its_order_and_its_empty_columns(make):
     ]
 
 
-def test_columns_of_a_file_stand_in_its_order_and_empty_ones_stay(tmp_path):
-    (tmp_path / "films.csv").write_text("title,year,note\nHeat,,\n,,\nAlien,1979,\n")
-    table = read_table(tmp_path / "films.csv")
-    assert table.name == "films"
-    assert table.row_number.tolist() == [2, 4]
-    assert table.report.dropped.total() == 1
-    assert table.to_arrow().to_pylist() == [
-        {"title": "Heat", "year": None, "note": None},
-        {"title": "Alien", "year": "1979", "note": None},
-    ]
-
-
 def test_nested_columns_of_a_typed_file_are_flat_in_the_chunks_and_whole_in_arrow(tmp_path):
     cells = pa.table({"title": ["Alien", None], "cast": [["a", "b", "c", "d"], None], "year": [1979, None]})
     pq.write_table(cells, tmp_path / "films.parquet")
@@ -91,12 +72,6 @@ def test_nested_columns_of_a_typed_file_are_flat_in_the_chunks_and_whole_in_arro
     assert table.headers == ("title", "cast.0", "cast.1", "cast.2", "year")
     assert table.to_arrow().equals(cells)
     assert table.num_rows == 2
-
-
-def test_every_member_of_a_list_is_kept_where_a_table_is_read_whole(tmp_path):
-    (tmp_path / "films.jsonl").write_text('{"cast": ["a", "b", "c", "d", "e"]}\n')
-    assert read_table(tmp_path / "films.jsonl", whole=True).to_arrow().num_columns == 5
-    assert read_table(tmp_path / "films.jsonl").to_arrow().num_columns == 3
 
 
 @pytest.mark.parametrize("columns", [None, ["title"]])
@@ -119,12 +94,6 @@ def test_a_table_without_rows_is_refused_before_any_is_read():
     with pytest.raises(TableError, match=r"The table 'b' has no rows"):
         stream_tables({"a": pd.DataFrame(ROWS), "b": pd.DataFrame({"title": []})})
     assert list(read_tables({"b": pd.DataFrame({"title": []})}, keep_empty=True)["b"].headers) == ["title"]
-
-
-def test_chosen_columns_keep_their_cells_and_all_rows_keep_their_place():
-    table = read_table(ROWS).select(["cast", "title"])
-    assert table.text.to_pylist() == [{"title": "king", "cast.0.name": "love"}, {"title": None, "cast.0.name": None}]
-    assert [chunk.row_number.tolist() for chunk in table.chunks] == [[1]]
 
 
 def test_a_column_that_no_row_has_is_refused_with_those_there_are():
@@ -233,10 +202,7 @@ def test_a_strict_reader_stops_at_an_empty_row_but_not_at_the_limit_that_was_cho
     ("frame", "row"),
     [
         (pd.DataFrame([[1, 2, 3, 4]], columns=["a", "a", 5, ""]), {"a": "1", "a (2)": "2", "5": "3", "column_4": "4"}),
-        (
-            pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])),
-            {"a.x": "1", "a.y": "2"},
-        ),
+        (pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])), {"a.x": "1", "a.y": "2"}),
         (pa.table([["1"], ["2"]], names=["a", "a"]), {"a": "1", "a (2)": "2"}),
         (pa.table({"a": [{"b": 1}], "a.b": ["x"]}), {"a.b": "1", "a.b (2)": "x"}),
     ],
@@ -396,8 +362,7 @@ def test_bytes_that_are_no_text_are_counted(make):
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_view(pa.int64()), pa.large_list_view(pa.int64())],
+    "kind", [pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_view(pa.int64()), pa.large_list_view(pa.int64())]
 )
 def test_lists_of_all_kinds_are_cut_and_counted(kind):
     array = pa.array([[9, 9, 9], [1, 2, 3, 4], None, [], [5], [6, 7, 8, None, 9]], kind).slice(1)

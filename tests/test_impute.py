@@ -204,12 +204,6 @@ def test_cells_that_were_not_empty_never_change(navi, rows):
     assert changed == found.num_filled
 
 
-def test_the_account_becomes_a_frame_and_shows_itself(imputed):
-    assert imputed.to_pandas()["reason"].str.startswith("filled: ").all()
-    assert imputed.to_polars().columns == ["row", "column", "value", "guess", "probability", "kind", "reason"]
-    assert "<bdi>genre</bdi></strong>" in imputed._repr_html_()
-
-
 def test_the_order_of_the_rows_does_not_matter(navi, imputed):
     found = navi.impute(make_rows()[::-1])
     assert found.filled[::-1] == imputed.filled
@@ -253,13 +247,6 @@ def test_a_year_that_another_offer_of_the_same_model_has_is_copied_and_says_so(n
     assert len(years) > 0.9 * len(rows[::7])
     assert all(guess == truth for guess, truth in years)
     assert reasons[0] == "filled: 2 of 2 rows with the same model have it, first row 2"
-
-
-def test_progress_is_reported_until_all_is_done(navi):
-    reported = []
-    navi.impute(make_rows(), progress=lambda done, of: reported.append((done, of)))
-    assert sum(done for done, _ in reported) == 3
-    assert {of for _, of in reported} == {3}
 
 
 def test_more_is_right_than_the_most_frequent_value_in_simulated_catalogues(navi, world):

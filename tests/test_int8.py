@@ -75,11 +75,6 @@ def test_a_row_does_not_depend_on_the_other_rows_of_its_batch(eight, arrays, bat
     np.testing.assert_allclose(apart, together, atol=0.05)
 
 
-def test_the_same_weights_give_the_same_embeddings(exact, eight, special, arrays):
-    other = Runner(copy.deepcopy(exact.model), special, devices=["cpu"], precision="int8")
-    np.testing.assert_array_equal(other.embed(arrays)["rows"], eight.embed(arrays)["rows"])
-
-
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_heads_may_all_see_the_row_or_all_their_segment(tiny_backbone, special, arrays, share):
     runners = []

@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.corpus.hashing import inverse_document_frequency
 from navi.errors import ConfigError, TableError
 from navi.verbs.link import cluster_rows
-from navi.verbs.row_comparison import measure_lead
 from navi.verbs.row_scorer import take_rounds
-from navi.verbs.row_similarity import Whitening, weigh_similarity
+from navi.verbs.row_similarity import Whitening
 
 NAMES = (
     "amber", "birch", "cedar", "dune", "ember", "fjord", "grove", "heath", "inlet", "jetty", "knoll", "lagoon", "marsh",
@@ -183,14 +181,6 @@ def test_the_command_links_files_writes_pairs_and_learns_from_them(model_dir, sh
     assert found["pairs"] == []
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.floats(-8, 8, width=32)), min_size=1, max_size=20))
-def test_a_lead_is_measured_against_the_best_other_of_the_group(entries):
-    group, score = (np.array(each) for each in zip(*entries, strict=True))
-    for place, lead in enumerate(measure_lead(group, score.astype(np.float32))):
-        others = [s for n, (g, s) in enumerate(entries) if g == group[place] and n != place]
-        assert lead == pytest.approx(score[place] - max(others, default=0.0), abs=1e-4)
-
-
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(5, 9)), min_size=1, max_size=20, unique=True), st.randoms())
 def test_rounds_give_each_row_one_partner_and_the_best_pair_comes_first(pairs, random):
     score = np.array(random.sample(range(1, 100), len(pairs)), np.float32)
@@ -223,24 +213,3 @@ def test_rows_become_unit_vectors_spread_evenly_in_all_directions():
     found = Whitening.fit(vectors).transform(vectors)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
     np.testing.assert_allclose(found.T @ found / len(found), np.eye(4) / 4, atol=0.02)
-
-
-def test_the_mean_becomes_zeros_and_directions_without_variance_stay_small():
-    vectors = np.concatenate([draw(100), np.full((100, 1), 3, np.float32)], axis=1)
-    whitening = Whitening.fit(vectors)
-    np.testing.assert_allclose(whitening.transform(whitening.mean[None]), 0)
-    assert np.isfinite(whitening.transform(vectors)).all()
-    assert np.isfinite(Whitening.fit(vectors[:1]).transform(vectors[:1])).all()
-
-
-def test_similarity_weighs_the_less_the_more_noise_it_has():
-    rng = np.random.default_rng(0)
-    overlap = rng.uniform(0, 0.1, 100_000).astype(np.float32)
-    quiet, noisy = (rng.uniform(0, width, 100_000).astype(np.float32) for width in (0.1, 0.8))
-    assert weigh_similarity(noisy, overlap) < weigh_similarity(quiet, overlap) < 0.5
-
-
-def test_the_rarer_a_word_the_more_it_weighs():
-    weights = inverse_document_frequency(4, np.array([4, 2, 1, 0]))
-    assert weights[0] == 0
-    assert (np.diff(weights) > 0).all()

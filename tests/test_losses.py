@@ -17,7 +17,6 @@ from navi.batches import IGNORED, REGIME_HEADER, REGIME_VALUE, BatchBuilder, Mas
 from navi.errors import ConfigError
 from navi.losses import (
     AlignmentConfig,
-    StepSize,
     ViewsConfig,
     bag_of_words_loss,
     compute_losses,
@@ -193,9 +192,7 @@ def test_hits_count_masked_headers_and_values_predicted_right(model, builder, mo
 
 
 @pytest.mark.parametrize(
-    "weights",
-    [{}, {"weight": 0.0}, {"row_weight": 0.0}, {"weight": 0.0, "row_weight": 0.0}],
-    ids=str,
+    "weights", [{}, {"weight": 0.0}, {"row_weight": 0.0}, {"weight": 0.0, "row_weight": 0.0}], ids=str
 )
 def test_states_that_no_loss_reads_may_be_left_out(model, arrays, special, weights):
     config = AlignmentConfig(**weights)
@@ -231,17 +228,6 @@ def test_permuting_the_columns_of_the_rows_changes_no_loss_of_the_plain_copy(mod
         losses = run(model.eval(), BatchBuilder(each, special).build(ROWS[:8], epoch=0))
         found.append([losses.low, losses.high, losses.rows])
     torch.testing.assert_close(found[0], found[1], **CLOSE)
-
-
-def test_a_step_counts_its_targets_tables_and_rows(builder):
-    batches = [builder.build(rows, epoch=0) for rows in (ROWS[:8], ROWS[8:13])]
-    expected = StepSize(
-        num_targets=sum(len(batch.targets.token) for batch in batches),
-        num_tables=sum(batch.alignment.num_tables for batch in batches),
-        num_rows=13,
-    )
-    assert {name: int(count) for name, count in vars(measure_step(batches)).items()} == vars(expected)
-    assert expected.num_tables > 4
 
 
 # Columns read as texts

@@ -139,15 +139,3 @@ def test_a_session_whose_answer_is_wrong_is_an_error(docs, tmp_path):
     file.write_text("```pycon\n>>> 1 + 1\n3\n```\n", encoding="utf-8")
     with pytest.raises(AssertionError, match=r"Expected:\s+3\s+Got:\s+2"):
         docs.Page(lambda command: command).run(docs.find_blocks(file)[0])
-
-
-def test_outputs_are_written_below_their_commands(docs, tmp_path):
-    file, world = tmp_path / "page.md", tmp_path / "world"
-    world.mkdir()
-    (world / "a.txt").write_text("one\n")
-    text = "```console\n$ cat a.txt\nold\n$ echo two\n```\n\n```python\nprint(3)\n```\n\n```text\n```\n"
-    file.write_text(text, encoding="utf-8")
-    docs.write_outputs(file, world)
-    assert file.read_text(encoding="utf-8") == text.replace("old\n", "one\n").replace("two\n", "two\ntwo\n").replace(
-        "```text\n", "```text\n3\n"
-    )

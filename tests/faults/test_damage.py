@@ -161,7 +161,14 @@ def test_untouched_files_are_read(stage, ask):
         assert ask(command) is not None, command
 
 
-def try_damage(stage, ask, tally, what: str, num: int) -> None:
+def many(num):
+    """Return a mark that tries a test so many times, and in the long run many times more."""
+    return pytest.mark.parametrize("num", [num, pytest.param(25 * num, marks=pytest.mark.long)], ids=["few", "many"])
+
+
+@many(20)
+@pytest.mark.parametrize("what", [what for what in ASKED if what != "mapping.json"])
+def test_changed_bytes_are_seen_or_change_nothing(stage, ask, tally, what, num):
     whole, draw = ask(ASKED[what]), random.Random(what)
     targets = list_targets(stage, what)
     for number in range(num):
@@ -176,7 +183,11 @@ def try_damage(stage, ask, tally, what: str, num: int) -> None:
         assert answer in (None, whole), f"{file} was changed, and the answer with it"
 
 
-def try_mutations(stage, ask, tally, what: str, num: int, *, unsigned: bool) -> None:
+@many(20)
+@pytest.mark.parametrize(
+    ("what", "unsigned"), [(what, flag) for what in ASKED for flag in (False, True) if flag or what != "mapping.json"]
+)
+def test_other_json_is_refused_in_one_line_or_changes_nothing_that_breaks(stage, ask, tally, what, unsigned, num):
     whole, draw = ask(ASKED[what]), random.Random(f"{what} {unsigned}")
     targets = [file for file in list_targets(stage, what) if file.suffix == ".json"]
     record = stage / what / "pretrain.json"
@@ -214,7 +225,8 @@ def stopped(stage, run_process):
     return whole
 
 
-def try_checkpoints(stage, stopped, run_process, tally, num: int) -> None:
+@pytest.mark.parametrize("num", [3, pytest.param(60, marks=pytest.mark.long)], ids=["few", "many"])
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_serves(stage, stopped, run_process, tally, num):
     draw = random.Random("checkpoints")
     for number in range(num):
         shutil.rmtree(stage / "run", ignore_errors=True)
@@ -232,39 +244,3 @@ def try_checkpoints(stage, stopped, run_process, tally, num: int) -> None:
         if number < 3:
             assert run_process(stage, *RUN.split(), "--resume").code == 0
             assert (stage / "run" / "model.safetensors").read_bytes() == stopped
-
-
-def test_a_damaged_checkpoint_is_refused_and_the_one_before_serves(stage, stopped, run_process, tally):
-    try_checkpoints(stage, stopped, run_process, tally, 3)
-
-
-@pytest.mark.long
-def test_many_damaged_checkpoints_are_refused(stage, stopped, run_process, tally):
-    try_checkpoints(stage, stopped, run_process, tally, 60)
-
-
-QUICK = ("corpus", "model", "packed", "index", "results", "mapping.json")
-
-
-@pytest.mark.parametrize("what", [what for what in QUICK if what != "mapping.json"])
-def test_changed_bytes_are_seen_or_change_nothing(stage, ask, tally, what):
-    try_damage(stage, ask, tally, what, 20)
-
-
-@pytest.mark.parametrize("what", QUICK)
-def test_other_json_is_refused_in_one_line_or_changes_nothing_that_breaks(stage, ask, tally, what):
-    if what != "mapping.json":  # which is a person's own
-        try_mutations(stage, ask, tally, what, 8, unsigned=False)
-    try_mutations(stage, ask, tally, what, 20, unsigned=True)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("what", [what for what in QUICK if what != "mapping.json"])
-def test_much_damage_is_seen_or_changes_nothing(stage, ask, tally, what):
-    try_damage(stage, ask, tally, what, 300)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("what", QUICK)
-def test_much_other_json_is_refused_in_one_line(stage, ask, tally, what):
-    try_mutations(stage, ask, tally, what, 500, unsigned=True)

@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sklearn.preprocessing import normalize
 from transformers import BertForMaskedLM, TapasForMaskedLM
 
 from navi.corpus import Corpus, PrepareConfig, prepare
@@ -23,9 +20,8 @@ from navi.model.attention import Boundaries, Packing
 from navi.training import PretrainConfig
 from navi.training.trainer import RunPlan
 from navi_paper.baselines import BASELINES, Baseline, load_baseline, train_baseline, training
-from navi_paper.baselines.cm2 import LOG_SCALE, NumberReader
 from navi_paper.baselines.haetae import Haetae
-from navi_paper.baselines.text import Bert, Extended, Template, mask_tokens, write_text
+from navi_paper.baselines.text import Bert, Template, mask_tokens, write_text
 from navi_paper.baselines.training import BaselineTrainer
 from navi_paper.encoder import PARTS, Hidden, list_cells, list_hidden_tokens
 
@@ -39,9 +35,7 @@ FAST: dict[str, Any] = {
 }
 EPOCHS = {"bert": 50, "tapas": 110, "haetae": 50, "cm2": 50}
 PLAIN = Template(begin=(2,), between=(9,), separator=(8,), end=(3,))
-JSON = Template(begin=(2, 5), before=(6,), between=(6, 9, 6), after=(6,), separator=(8,), end=(7, 3))
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
-each_template = pytest.mark.parametrize("template", [PLAIN, JSON], ids=["plain", "json"])
 each_baseline = pytest.mark.parametrize("name", [name for name, kind in BASELINES.items() if kind.learns])
 each_guesser = pytest.mark.parametrize("name", ["bert", "tapas", "haetae"])
 each_part = pytest.mark.parametrize("part", ["header", "value"])
@@ -176,33 +170,6 @@ def test_cells_that_are_cut_have_no_guess_and_no_embedding(name, make_baseline, 
         assert ((norms > 0) == [[True, True, False, False, False]] * 3).all()
 
 
-def spell(arrays, row, template, num_cells=None):
-    """Write a row the slow way."""
-    words = list(template.begin)
-    segments = arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]][:num_cells]
-    for place, segment in enumerate(segments):
-        header, value = arrays.segment_header[segment], arrays.segment_value[segment]
-        words += template.separator if place else ()
-        words += template.before
-        words += arrays.header_tokens[arrays.header_offsets[header] : arrays.header_offsets[header + 1]].tolist()
-        words += template.between
-        words += arrays.value_tokens[arrays.value_offsets[value] : arrays.value_offsets[value + 1]].tolist()
-        words += template.after
-    return words + list(template.end)
-
-
-@each_template
-@pytest.mark.parametrize("limit", [6, 12, 20, 31])
-def test_a_row_that_is_too_long_loses_its_last_cells_whole(make_arrays, template, limit):
-    arrays = make_arrays()
-    text = write_text(arrays, np.arange(arrays.num_rows), template, limit=limit)
-    counts = np.diff(arrays.row_offsets)
-    for row in range(arrays.num_rows):
-        fitting = [n for n in range(counts[row] + 1) if len(spell(arrays, row, template, n)) <= limit]
-        written = text.token_ids[text.row_starts[row] : text.row_starts[row + 1]]
-        assert written.tolist() == spell(arrays, row, template, max(fitting))
-
-
 def test_about_15_percent_of_the_words_are_masked_and_nothing_else(make_arrays, special):
     arrays = make_arrays(num_rows=2000)
     text = write_text(arrays, np.arange(2000), PLAIN, limit=500)
@@ -246,17 +213,6 @@ def test_the_target_does_not_move_to_meet_its_guess(make_baseline, make_arrays):
     assert len(only_values) > 0
     assert cm2.words.weight.grad[only_values].abs().max() == 0
     assert cm2.words.weight.grad[batch["header_ids"]].abs().max() > 0
-
-
-def test_a_number_is_read_on_a_signed_logarithmic_scale(toy_corpus, make_arrays):
-    numbers = {"0": 0, "7": 7, "1999": 1999, "12345": 12345, "3.5": 3.5, "-12.25": -12.25, "1,234,567.5": 1234567.5}
-    texts = [*numbers, "a", "2001-02-03", "1 2", "1,2"]
-    tokens = [toy_corpus.tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-    offsets = np.concatenate([[0], np.cumsum([len(each) for each in tokens])])
-    arrays = replace(make_arrays(), value_offsets=offsets, value_tokens=np.concatenate(tokens).astype(np.int32))
-    expected = [np.sign(number) * np.log1p(abs(number)) / LOG_SCALE for number in numbers.values()]
-    found = NumberReader(toy_corpus.tokenizer).read(arrays)
-    np.testing.assert_allclose(found, [*expected, *[np.nan] * 4], rtol=1e-5)
 
 
 def read_losses(folder):
@@ -307,19 +263,6 @@ def test_an_interrupted_run_leaves_no_folder_and_is_begun_anew(toy_corpus, make_
     steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert steps == list(range(1, len(steps) + 1))
     assert [path.name for path in tmp_path.iterdir()] == ["bert"]
-
-
-@settings(max_examples=20, deadline=None)
-@given(rows=st.lists(st.integers(0, 23), min_size=1, max_size=8), epoch=st.integers(0, 3))
-def test_what_is_masked_of_a_row_does_not_depend_on_the_rows_beside_it(make_arrays, special, rows, epoch):
-    arrays = make_arrays()
-    text = write_text(arrays, np.array(rows), PLAIN, limit=500)
-    token_ids, _ = mask_tokens(text, special, seed=3, epoch=epoch)
-    alone = [
-        mask_tokens(write_text(arrays, np.array([row]), PLAIN, limit=500), special, seed=3, epoch=epoch)[0]
-        for row in rows
-    ]
-    assert np.array_equal(token_ids, np.concatenate(alone))
 
 
 def test_a_loss_that_is_not_finite_changes_nothing_and_ends_the_run(toy_corpus, make_config, make_baseline, tmp_path):
@@ -423,15 +366,3 @@ def test_the_frozen_backbone_reads_each_text_alone(make_baseline, toy_corpus):
     with torch.inference_mode():
         expected = library.bert(ids).last_hidden_state[0].mean(dim=0)
     np.testing.assert_allclose(found["headers"][0], expected, **CLOSE)
-
-
-def test_an_extended_baseline_adds_the_headers_text_and_the_words_of_the_row(make_baseline, toy_corpus):
-    bert, arrays, rows = make_baseline("bert"), toy_corpus.arrays, np.array([3, 1])
-    plain = bert.embed(arrays, rows, parts=("headers", "rows", "segments"))
-    found = Extended(bert).embed(arrays, rows, parts=("headers", "rows", "segments"))
-    words = bert.average_words(arrays, rows)
-    width = bert.config.hidden_size
-    expected = (normalize(plain["rows"]) + normalize(words)) * np.sqrt(width / 2)
-    np.testing.assert_allclose(found["rows"], expected, **CLOSE)
-    assert not np.allclose(found["headers"], plain["headers"])
-    np.testing.assert_array_equal(found["segments"], plain["segments"])

@@ -30,8 +30,7 @@ def read_one_by_one(navi_tables, arrays, rows, hidden):
         spans = 2 * np.flatnonzero(own) + (hidden.part == "value")
         masked = torch.isin(layout.token_span, torch.from_numpy(spans))
         masks = Masks(
-            token_ids=torch.where(masked, special.mask, layout.token_ids),
-            unknown=torch.from_numpy(own & hidden.blind),
+            token_ids=torch.where(masked, special.mask, layout.token_ids), unknown=torch.from_numpy(own & hidden.blind)
         )
         with torch.inference_mode():
             output = model(builder.pack_layout(layout, masks))

@@ -108,22 +108,6 @@ def find(grid, task, model="one"):
     return grid.results.find(Cell(corpus="films", task=task, model=model, seed=0))
 
 
-def test_every_model_is_asked_everything(make_grid):
-    grid = make_grid("one", "two")
-    summary = grid.run()
-    assert (summary.done, summary.failed, summary.left_out) == (4, (), {})
-    assert find(grid, "asked", "two").measures == {"seen": 1.0}
-    assert find(grid, "followed").measures == {"size": 6.0}
-
-
-@pytest.mark.parametrize("changed", [{}, {"workers": 7, "checkpoint_minutes": None}])
-def test_a_second_run_does_nothing_again_even_with_other_workers_and_checkpoints(make_grid, journal, changed):
-    make_grid("one").run()
-    journal.clear()
-    assert make_grid("one", pretrain=PretrainConfig.from_dict({"training": changed})).run().done == 2
-    assert journal == []
-
-
 def test_a_failing_task_stops_no_other(make_grid):
     def fail(encoder, data):
         raise ValueError("odd rows")
@@ -180,15 +164,6 @@ def test_all_models_share_backbone_batches_and_optimiser(name):
 
 def make_record(**changes):
     return Record(**({**vars(CELL), "digest": "a", "measures": {"accuracy": 0.5}} | changes))
-
-
-def test_what_was_kept_is_found_again(tmp_path):
-    Results(tmp_path).add(make_record(), {"vectors": np.arange(6).reshape(2, 3), "names": np.array(["a", "b"])})
-    found = Results.open(tmp_path)
-    assert found.find(CELL) == make_record()
-    arrays = found.load_arrays(CELL)
-    assert arrays["vectors"].tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert arrays["names"].tolist() == ["a", "b"]
 
 
 def test_a_line_cut_off_while_it_was_written_is_left_out_and_writing_goes_on(tmp_path):

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from navi.corpus.arrays import ROLE_LOW
 from navi_paper.gold import find_headers, name_columns, read_labels
-from navi_paper.tasks.classification import draw_pool
-from navi_paper.views import draw_synonyms, draw_typos, hide_columns, permute_columns, rename_columns
+from navi_paper.views import hide_columns, permute_columns, rename_columns
 
 
 def test_labels_are_read_from_the_text_before_the_separator(data):
@@ -27,12 +26,6 @@ def test_a_root_hides_what_is_nested_in_it(corpus, monkeypatch):
     names = (["a", "a", "a", "b"], ["genres.0.name", "genres", "genresque", "genres.0"])
     monkeypatch.setattr("navi_paper.gold.name_columns", lambda _: names)
     assert find_headers(corpus, {"a": ("genres",)}).tolist() == [True, True, False, False]
-
-
-def test_no_class_takes_more_rows_than_the_limit(data, monkeypatch):
-    monkeypatch.setattr("navi_paper.tasks.classification.MAX_ROWS", 5)
-    pool = draw_pool(data, read_labels(data.corpus, data.gold.labels))
-    assert np.unique(pool.labels, return_counts=True)[1].tolist() == [5, 5]
 
 
 def read_rows(arrays):
@@ -105,15 +98,3 @@ def test_a_renamed_column_keeps_its_role_and_gets_the_attribute_of_its_new_heade
     attribute = view.column_attribute[renamed]
     tokens = view.attribute_tokens[view.attribute_offsets[attribute] : view.attribute_offsets[attribute + 1]]
     assert tuple(tokens.tolist()) == spell(corpus, "spoken tongue")
-
-
-def test_half_of_the_eligible_columns_are_misspelled(corpus):
-    eligible = np.ones(len(corpus.arrays.column_table), np.bool_)
-    names = draw_typos(corpus, eligible)
-    assert len(names) == np.ceil(len(eligible) / 2)
-    assert not set(names.values()) & set(corpus.headers.to_pylist())
-
-
-def test_a_synonym_that_the_corpus_has_is_not_taken(corpus):
-    eligible = np.ones(len(corpus.arrays.column_table), np.bool_)
-    assert draw_synonyms(corpus, {"title": ("name", "Film")}, eligible) == {}

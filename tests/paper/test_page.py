@@ -150,13 +150,6 @@ def test_a_model_that_no_table_knows_is_a_row_too_and_a_corpus_of_ours_needs_no_
     assert [column.name for column in table.described_columns] == ["model", "NMI"]
 
 
-def test_what_was_left_out_says_what_would_fill_it(results):
-    add(results, "bert", "classification_lr", rows_f1=0.5)
-    reason = "TabPFN's files are not in here; run: python scripts/fetch_tabpfn.py"
-    page = make_page(results, {"classification_tabpfn": reason})
-    assert f"`classification_tabpfn` was left out: {reason}." in find_table(page, "movie: macro-F1 on the row").note
-
-
 def find_claim(results, claim, model="navi"):
     return [each for each in list_claims(Averages(results), "movie", model) if each.claim == claim]
 
@@ -190,14 +183,6 @@ def test_claims_are_made_only_where_the_paper_has_its_model_ahead(results):
     assert not find_claim(results, "Row classification: ahead of w/o ESA", "navi-paper")
     assert not find_claim(results, "Row classification: ahead of TableVectorizer", "navi-paper")
     assert find_claim(results, "Row classification: ahead of Raw features", "navi-paper")
-
-
-def test_figure_three_asks_whether_the_lower_quartile_is_above_the_upper_one_of_cm2(results):
-    for seed in (0, 1):
-        add(results, "navi", "reconstruction", seed=seed, test_value_q1=0.7)
-        add(results, "cm2", "reconstruction", seed=seed, test_value_q3=0.8)
-    (cell,) = find_claim(results, "Semantic reconstruction: lower quartile above CM2's upper one")
-    assert (cell.margin, cell.holds) == (pytest.approx(-0.1), False)
 
 
 def make_columns():
@@ -247,14 +232,3 @@ def test_the_page_with_its_figures_is_one_file_that_needs_nothing_else(results):
     html = write_html(make_page(results), results.folder).read_text(encoding="utf-8")
     assert "among all columns" in html
     assert "<b>3</b>" not in html
-
-
-def test_without_umap_tsne_keeps_bundles_of_directions_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
-    middle = np.repeat(np.eye(6)[:2], 15, axis=0)
-    points = (middle + 0.05 * np.random.default_rng(0).normal(size=(30, 6))).astype(np.float16)
-    placed, method = figures.project(points, tmp_path, method="umap")
-    assert method == "t-SNE"
-    first, second = placed[:15], placed[15:]
-    apart = np.linalg.norm(first.mean(axis=0) - second.mean(axis=0))
-    assert apart > max(np.linalg.norm(each - each.mean(axis=0), axis=1).mean() for each in (first, second))

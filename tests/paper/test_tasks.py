@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from navi_paper.encoder import list_cells, list_hidden_tokens
 from navi_paper.gold import name_columns
 from navi_paper.tasks import TASKS
-from navi_paper.tasks.clustering import measure_b_cubed, measure_variants
-from navi_paper.tasks.prediction import calibration_error, draw_cells
+from navi_paper.tasks.clustering import measure_b_cubed
+from navi_paper.tasks.prediction import draw_cells
 from navi_paper.views import permute_columns
 
 TASK = {task.name: task for task in TASKS}
@@ -80,16 +78,6 @@ def test_quartiles_are_those_of_the_cosines_of_texts(data, encoders):
     measures = TASK["reconstruction"](Half(), data).measures
     quartiles = [measures[f"test_value_{name}"] for name in ("q1", "median", "q3")]
     assert quartiles == pytest.approx([0.25, 0.5, 0.75], abs=1e-3)
-
-
-def test_states_that_are_all_alike_gain_nothing(data, encoders):
-    class Alike(encoders.Oracle):
-        def reconstruct(self, arrays, rows, hidden):
-            return (np.ones((int(hidden.cells.sum()), 3), np.float32),) * 2
-
-    measures = TASK["reconstruction"](Alike(), data).measures
-    assert measures["test_value_q1"] == pytest.approx(1.0)
-    assert measures["test_value_gain_q3"] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_what_is_to_be_guessed_is_the_header_as_it_was(data, encoders):
@@ -161,25 +149,6 @@ def test_b_cubed_agrees_with_counting_pairs(pairs):
     assert measure_b_cubed(gold, clusters) == pytest.approx(expected)
 
 
-def test_distances_of_variants_leave_out_equal_texts_and_other_concepts():
-    embeddings = np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 5.0], [3.0, 3.0]])
-    concepts = np.array(["actor", "actor", "actor", "title"])
-    headers = np.array(["cast", "actors", "actors", "name"])
-    found = measure_variants(embeddings, concepts, headers)
-    assert found["cosine"] == pytest.approx(1.0)
-    assert found["l2"] == pytest.approx(math.sqrt(2))
-
-
-def test_segments_stand_beside_their_own_texts(data, encoders):
-    arrays = TASK["geometry"](encoders.oracle, data).arrays
-    low = arrays["role"] == "low"
-    texts = set(zip(arrays["header"][low], arrays["value"][low], strict=True))
-    assert texts == {("language", "english"), ("color", "red")}
-    number = data.corpus.headers.to_pylist().index("color")
-    expected = encoders.oracle.draw([number])[0].astype(np.float16)
-    assert np.all(arrays["segments"][arrays["header"] == "color"] == expected)
-
-
 @pytest.fixture
 def seen(data, encoders):
     """An encoder that notes the headers that it is shown, call after call."""
@@ -225,24 +194,3 @@ def test_a_vector_is_the_mean_of_the_cells_that_are_texts_and_not_hidden(data, e
         # The oracle embeds a cell as its header, whatever the part.
         expected = encoders.oracle.draw([headers.index(header) for header in texts[table]]).mean(axis=0)
         assert vector == pytest.approx(expected, abs=2e-3)
-
-
-def measure_ece_slowly(probability, correct, num_bins):
-    """The mean over answers of the distance between confidence and accuracy of the answer's own bin."""
-    total = 0.0
-    for p in probability:
-        inside = [
-            (q, right)
-            for q, right in zip(probability, correct, strict=True)
-            if min(int(q * num_bins), num_bins - 1) == min(int(p * num_bins), num_bins - 1)
-        ]
-        total += abs(sum(q for q, _ in inside) / len(inside) - sum(right for _, right in inside) / len(inside))
-    return total / len(probability) if probability else 0.0
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=40), st.integers(1, 15))
-def test_the_calibration_error_is_that_of_a_slow_count(answers, num_bins):
-    probability, correct = [p for p, _ in answers], [right for _, right in answers]
-    found = calibration_error(np.array(probability), np.array(correct, dtype=bool), num_bins)
-    assert found == pytest.approx(measure_ece_slowly(probability, correct, num_bins), abs=1e-9)

@@ -150,11 +150,6 @@ def test_regimes_hold_their_shares_at_every_place_of_rows_of_any_length(make_arr
         assert (np.abs((regime <= code).sum(axis=1) - share * num_cells) < 1 + 1e-6).all()
 
 
-def test_vanilla_segments_have_the_set_share_of_their_tokens_masked(masked):
-    within = masked.is_text & (masked.regime[masked.segment] == REGIME_VANILLA)
-    assert_share(np.count_nonzero(masked.is_masked[within]), np.count_nonzero(within), PAPER.token_share)
-
-
 def test_whole_spans_become_mask_random_or_stay_eighty_ten_ten(masked, special):
     whole = masked.is_masked.copy()
     whole[whole] = masked.kind != REGIME_VANILLA

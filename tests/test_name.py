@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from navi.columns import ColumnProfiles
 from navi.errors import TableError
 from navi.verbs import Navi
 from navi.verbs.name import (
@@ -21,8 +19,6 @@ from navi.verbs.name import (
     NameCandidate,
     apply_names,
     choose_names,
-    deal_columns,
-    list_known_headers,
     list_words,
     spell_free,
 )
@@ -46,29 +42,22 @@ def named(reference_navi, texts, headers):
     return reference_navi.name_columns([{number[name]: row[name] for name in row} for row in texts], rows=3)
 
 
-def test_every_useless_header_gets_candidates(named, headers):
+def test_every_useless_header_gets_candidates_that_say_how_sure_they_are_and_why(named, headers):
     assert {names.column for names in named} == set(headers)
-    assert all(len(names.candidates) == 5 for names in named)
+    for names in named:
+        listed = [each.probability for each in names.candidates]
+        assert len(listed) == 5
+        assert listed == sorted(listed, reverse=True)
+        assert 0 < sum(listed) <= 1 + 1e-6
+        for each in names.candidates:
+            assert (each.like is None) == (each.source == "free")
+            assert set(each.evidence) == ({"values", "model", "taken"} if each.source == "known" else {"model"})
+    json.dumps([names.as_dict() for names in named])
 
 
 def test_most_columns_of_a_known_table_are_found_by_their_values(named, headers):
     right = [headers[names.column] in [each.header for each in names.candidates] for names in named]
     assert sum(right) / len(right) > 0.7
-
-
-def test_probabilities_fall_and_stay_below_one(named):
-    for names in named:
-        listed = [each.probability for each in names.candidates]
-        assert listed == sorted(listed, reverse=True)
-        assert 0 < sum(listed) <= 1 + 1e-6
-
-
-def test_each_candidate_says_where_it_comes_from_and_what_speaks_for_it(named):
-    for names in named:
-        for each in names.candidates:
-            assert (each.like is None) == (each.source == "free")
-            assert set(each.evidence) == ({"values", "model", "taken"} if each.source == "known" else {"model"})
-    json.dumps([names.as_dict() for names in named])
 
 
 def test_naming_is_blind_to_the_own_header(reference_navi, texts):
@@ -83,16 +72,12 @@ def test_naming_is_blind_to_the_own_header(reference_navi, texts):
         assert one.evidence == pytest.approx(other.evidence, abs=1e-3)
 
 
-def test_only_what_is_asked_for_is_named(reference_navi, texts):
+def test_only_what_is_asked_for_is_named_with_known_headers_if_wanted(reference_navi, texts):
     header = next(iter(texts[0]))
     found = reference_navi.name_columns(texts, [header], top=2, rows=2)
-    assert [names.column for names in found] == [header]
-    assert len(found[0].candidates) == 2
-
-
-def test_without_free_all_candidates_are_known(reference_navi, texts):
-    found = reference_navi.name_columns(texts, [next(iter(texts[0]))], top=50, rows=2, free=False)
-    assert {each.source for each in found[0].candidates} == {"known"}
+    assert [(names.column, len(names.candidates)) for names in found] == [(header, 2)]
+    (known,) = reference_navi.name_columns(texts, [header], top=50, rows=2, free=False)
+    assert {each.source for each in known.candidates} == {"known"}
 
 
 def test_several_tables_are_an_error(reference_navi, texts):
@@ -116,18 +101,6 @@ def test_names_become_a_frame_with_one_line_a_candidate(named):
     assert frame["header"].to_list() == [each.header for names in named for each in names.candidates]
 
 
-def test_useless_headers_are_always_hidden_and_others_a_few_at_a_time():
-    headers = ["col_1", "title", "year", "genre", "votes", "star", "plot", "price"]
-    passes = deal_columns(headers, np.array([False, True, True, True, True, False, False, False]))
-    assert [hidden.tolist().count(True) for hidden in passes] == [3, 3]
-    assert sum(hidden.astype(int) for hidden in passes).tolist() == [2, 1, 1, 1, 1, 0, 0, 0]
-
-
-def list_headers(navi, headers, attributes):
-    known = ColumnProfiles.load(navi.folder).take(np.arange(len(headers)))
-    return list_known_headers(replace(known, headers=headers, attributes=attributes))
-
-
 def expect(navi, *lines):
     """Return the log-likelihoods of words at one [MASK] after the other, -9 where none is given: (N, V)."""
     tokens = np.full((len(lines), navi.tokenizer.get_vocab_size()), -9.0, np.float32)
@@ -135,14 +108,6 @@ def expect(navi, *lines):
         for word, likelihood in words.items():
             line[navi.tokenizer.token_to_id(word)] = likelihood
     return tokens
-
-
-def test_each_attribute_has_one_known_header_whose_best_column_counts(reference_navi):
-    headers, attributes = ("Title", "title", "year", "col_1", "TITLE"), ("title", "title", "year", "col 1", "title")
-    found = list_headers(reference_navi, headers, attributes)
-    assert (found.attributes, found.headers) == (("title", "year"), ("Title", "year"))
-    best, column = found.find_best(np.array([[1.0, 5.0, 2.0, 9.0, 5.0]]))
-    assert (best.tolist(), column.tolist()) == ([[5.0, 2.0]], [[1, 2]])
 
 
 @pytest.mark.parametrize(
@@ -206,17 +171,14 @@ def name(reference_dir, navi_command):
     return run
 
 
-def test_the_command_names_columns_with_useless_headers(name, export):
+def test_the_command_names_columns_with_useless_headers_or_those_asked_for(name, export):
     told = json.loads(name(export, "--top", 3, "--json").stdout)
     assert told["table"] == "export"
     assert [column["column"] for column in told["columns"]] == ["col_2", "x"]
     assert all(len(column["candidates"]) == 3 for column in told["columns"])
-
-
-@pytest.mark.parametrize(("asked", "expected"), [("*", ["title", "col_2", "x"]), ("title", ["title"])])
-def test_the_command_may_be_asked_for_columns(name, export, asked, expected):
-    told = json.loads(name(export, "--columns", asked, "--json").stdout)
-    assert [column["column"] for column in told["columns"]] == expected
+    for asked, expected in (("*", ["title", "col_2", "x"]), ("title", ["title"])):
+        told = json.loads(name(export, "--columns", asked, "--json").stdout)
+        assert [column["column"] for column in told["columns"]] == expected
 
 
 def test_the_command_shows_an_example_and_where_a_name_comes_from(name, export, reference_navi):
@@ -228,19 +190,15 @@ def test_the_command_shows_an_example_and_where_a_name_comes_from(name, export, 
     ]  # fmt: skip
 
 
-def test_the_renamed_table_keeps_its_cells(name, export, tmp_path):
-    out = tmp_path / "named.csv"
+def test_the_renamed_table_keeps_its_cells_and_its_headers_where_no_name_is_sure(name, export, tmp_path):
+    out, sure = tmp_path / "named.csv", tmp_path / "sure.csv"
     assert f"2 columns renamed in {out}" in name(export, "--apply", out, "--confidence", 0).stdout
     before, after = export.read_text().splitlines(), out.read_text().splitlines()
     assert before[1:] == after[1:]
     assert after[0].startswith("title,")
     assert "col_2" not in after[0]
-
-
-def test_without_enough_confidence_nothing_is_renamed(name, export, tmp_path):
-    out = tmp_path / "named.csv"
-    assert "0 columns renamed" in name(export, "--apply", out, "--confidence", 1).stdout
-    assert out.read_text() == export.read_text()
+    assert "0 columns renamed" in name(export, "--apply", sure, "--confidence", 1).stdout
+    assert sure.read_text() == export.read_text()
 
 
 def test_the_next_command_writes_what_can_be_written(name, export, tmp_path):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from importlib import resources
 from random import Random
 
 import numpy as np
@@ -38,19 +36,11 @@ def change_values(values):
     return [list(each) for each in dict.fromkeys(map(tuple, changed)) if list(each) != values]
 
 
-@pytest.mark.parametrize(
-    "header", ["release_date", "Country", "GDP", "Land area (km2)", "x", "国名", "", "%", "(", "[1]"]
-)
-def test_a_header_is_always_changed_and_never_empty(header):
-    changed = {perturb_header(header, Random(seed)).strip() for seed in SEEDS}
-    assert not changed & {"", header}
-
-
 @given(st.text(max_size=30), st.integers(0, 99))
 @settings(max_examples=300, deadline=None)
-def test_any_text_can_be_a_header_and_a_seed_gives_the_same_change_again(header, seed):
+def test_a_header_is_always_changed_never_empty_and_a_seed_gives_the_same_change_again(header, seed):
     changed = perturb_header(header, Random(seed))
-    assert changed.strip()
+    assert changed.strip() not in ("", header)
     assert changed == perturb_header(header, Random(seed))
 
 
@@ -75,13 +65,6 @@ def test_any_texts_can_be_values_and_as_many_come_back(values, seed):
     assert changed == perturb_values(values, Random(seed))
 
 
-@pytest.mark.parametrize(
-    "values", [["9" * 400, "1e999"], ["{0}", "{x}", "\\1"], ["99/99/99", "0000-00-00"], ["-0", "0 kg"]]
-)
-def test_values_that_only_look_like_quantities_do_no_harm(values):
-    assert {len(perturb_values(values, Random(seed))) for seed in SEEDS} == {len(values)}
-
-
 @pytest.mark.parametrize("name", COLUMNS)
 def test_equal_values_stay_equal_different_ones_different_and_half_of_the_columns_as_they_are(name):
     values = [*COLUMNS[name], COLUMNS[name][0], ""]
@@ -103,17 +86,3 @@ def test_the_numbers_of_a_column_keep_their_proportions(name):
     assert len(read) >= 5
     ratios = read / before
     np.testing.assert_allclose(ratios, np.broadcast_to(ratios[:, :1], ratios.shape), rtol=0.06)
-
-
-def test_a_date_keeps_its_day_month_and_year():
-    for first, *_ in change_values(COLUMNS["dates"]):
-        assert re.search(r"1.*(?i:jul|7)|(?i:jul|7).*1", first), first
-
-
-def test_the_lexicon_has_unique_heads_and_translations():
-    text = (resources.files("navi.columns") / "data" / "lexicon.json").read_text(encoding="utf-8")
-    groups = json.loads(text)["groups"]
-    heads = [group["en"].split("|")[0] for group in groups]
-    assert len(set(heads)) == len(heads) >= 400
-    assert all(word == word.strip() != "" for group in groups for words in group.values() for word in words.split("|"))
-    assert sum({"de", "fr", "es", "it", "pt"} <= set(group) for group in groups) > 0.95 * len(groups)

@@ -99,6 +99,8 @@ def test_the_model_directory_is_complete(finished, toy_corpus):
         *("README.md", "columns.arrow", "config.json", "metrics.jsonl"),
         *("model.safetensors", "pretrain.json", "tokenizer.json", "values.arrow"),
     ]
+    assert TrainingResult.load(finished.path) == finished
+    assert (finished.num_steps, finished.skipped, finished.device) == (18, 0, "cpu, float32")
     assert finished.notes == []
     assert json.loads((finished.path / "tokenizer.json").read_text()) == json.loads(toy_corpus.tokenizer.to_str())
     assert "genre" in Domain.load(finished.path).values["attribute"].to_pylist()
@@ -111,12 +113,6 @@ def test_the_model_directory_is_loaded_by_transformers(finished, toy_corpus, spe
     rows = BatchBuilder(toy_corpus.arrays, special).pack_rows(np.arange(5))
     with torch.no_grad():
         assert torch.equal(one(rows).cls, other(rows).cls)
-
-
-def test_the_record_is_what_was_returned(finished):
-    assert TrainingResult.load(finished.path) == finished
-    assert finished.num_steps == 18
-    assert (finished.skipped, finished.device) == (0, "cpu, float32")
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"steps": 3}'])
@@ -132,11 +128,7 @@ def test_the_metrics_have_a_line_for_each_window_and_each_validation(finished):
     assert [line["step"] for line in train] == [2, 4, 6, 8, 9, 10, 12, 14, 16, 18]
     assert [line["epoch"] for line in train] == [1] * 5 + [2] * 5
     assert sum(line["rows"] for line in train) == 2 * finished.corpus["train_rows"]
-    assert set(train[0]) == {
-        *("kind", "step", "epoch", "learning_rate", "loss", "masked", "low", "high"),
-        *("bag_of_words", "views", "keeping", "norm", "header_accuracy"),
-        *("value_accuracy", "rows", "tokens", "skipped", "seconds", "rows_per_second", "tokens_per_second"),
-    }
+    assert {"loss", "masked", "low", "high", "bag_of_words", "views", "keeping", "norm"} < set(train[0])
     validation = read_lines(finished.path, "validation")
     assert [(line["step"], line["epoch"]) for line in validation] == [(0, 0), (9, 1), (18, 2)]
     assert {"most_frequent_header", "most_frequent_value"} < set(validation[0])
@@ -148,13 +140,14 @@ def test_the_metrics_have_a_line_for_each_window_and_each_validation(finished):
 def test_the_card_says_what_how_and_from_what(finished, tiny_backbone):
     card, (first, *_, last) = (finished.path / "README.md").read_text(), finished.validation
     assert card.startswith("---\nlibrary_name: navi-tables\n")
-    assert f"fingerprint `{finished.corpus['fingerprint']}`" in card
-    assert f"{finished.corpus['train_rows']} training rows of 160 in 4 tables" in card
-    assert "18 steps, " in card
-    assert f"| masked loss | {first['masked_loss']:.4f} | {last['masked_loss']:.4f} |  |" in card
-    assert f"| {last['value_accuracy']:.4f} | {first['most_frequent_value']:.4f} |" in card
-    assert "- training: epochs 2" in card
-    assert 'navi.Navi.from_pretrained("path/of/this/folder")' in card
+    for part in (
+        f"fingerprint `{finished.corpus['fingerprint']}`",
+        f"{finished.corpus['train_rows']} training rows of 160 in 4 tables",
+        f"| masked loss | {first['masked_loss']:.4f} | {last['masked_loss']:.4f} |  |",
+        f"| {last['value_accuracy']:.4f} | {first['most_frequent_value']:.4f} |",
+        'navi.Navi.from_pretrained("path/of/this/folder")',
+    ):
+        assert part in card
     assert str(tiny_backbone.parent) not in card
 
 
@@ -283,12 +276,10 @@ def test_every_variant_trains(toy_corpus, make_config, tmp_path, sections):
 def test_progress_goes_up_to_the_end(toy_corpus, make_config, tmp_path):
     reports: list[StepReport] = []
     pretrain(toy_corpus, tmp_path, make_config(), progress=reports.append)
-    assert [report.step for report in reports] == list(range(1, 19))
+    assert [(report.step, report.epoch) for report in reports] == [(step, 1 + (step > 9)) for step in range(1, 19)]
     assert {report.num_steps for report in reports} == {18}
-    assert [report.epoch for report in reports] == [1] * 9 + [2] * 9
     assert reports[-1].seconds_left == 0.0
-    assert reports[-1].rows_per_second > 0
-    assert reports[-1].metrics["loss"] > 0
+    assert min(reports[-1].rows_per_second, reports[-1].metrics["loss"]) > 0
 
 
 def test_a_corpus_of_another_vocabulary_is_refused(toy_corpus, make_config, tiny_backbone, tmp_path):
@@ -329,17 +320,6 @@ def test_running_out_of_memory_gives_up_recorded_passes(toy_corpus, make_config,
 def test_a_row_too_large_for_memory_ends_the_run(toy_corpus, make_config, tmp_path, monkeypatch):
     run_out_above(monkeypatch, 5)
     with pytest.raises(TrainingError, match=r"Memory ran out at step 1 for a single row of \d+ tokens"):
-        pretrain(toy_corpus, tmp_path, make_config())
-
-
-def test_another_failure_of_the_device_is_not_taken_for_a_lack_of_memory(
-    toy_corpus, make_config, tmp_path, monkeypatch
-):
-    def fail(self: NaviModel, *_: Any, **__: Any) -> Any:
-        raise RuntimeError("device lost")
-
-    monkeypatch.setattr(NaviModel, "forward", fail)
-    with pytest.raises(RuntimeError, match="device lost"):
         pretrain(toy_corpus, tmp_path, make_config())
 
 

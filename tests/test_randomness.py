@@ -34,20 +34,6 @@ def test_numpy_and_torch_have_the_bits_of_splitmix64(seed, data, count):
         assert [entry + 2**63 for entry in order_keys(keys).tolist()] == expected
 
 
-def test_numbers_are_spread_evenly_over_the_unit_interval():
-    drawn = uniform(fold(make_key(5), np.arange(64_000)))
-    counts = np.histogram(drawn, bins=64, range=(0.0, 1.0))[0]
-    chi_square = float(((counts - 1000) ** 2 / 1000).sum())
-    assert counts.sum() == 64_000
-    assert chi_square < 63 + 5 * np.sqrt(2 * 63)
-
-
-def test_numbers_of_neighbouring_keys_and_of_neighbouring_seeds_are_uncorrelated():
-    first, second = (uniform(fold(make_key(seed), np.arange(20_000))) for seed in (0, 1))
-    assert abs(np.corrcoef(first[:-1], first[1:])[0, 1]) < 0.03
-    assert abs(np.corrcoef(first, second)[0, 1]) < 0.03
-
-
 @given(st.integers(0, 200), INTEGERS)
 def test_a_permutation_holds_every_number_once(count, seed):
     assert sorted(permute(make_key(seed), count).tolist()) == list(range(count))

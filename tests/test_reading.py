@@ -204,18 +204,6 @@ def test_a_file_that_cannot_be_read_at_all_is_one_clear_error(write, name, data,
         next(read_chunks(source, ReadReport()))
 
 
-def test_a_chunk_holds_what_it_promises(write):
-    path = write("rows.jsonl", '{"b": 1, "a": 2}\n{}\n{"a": 3, "c": null, "d": " x "}\n')
-    (chunk,) = read_chunks(Source("rows", path, "jsonl"), ReadReport())
-    assert chunk.headers == ("b", "a", "d")
-    assert (chunk.cell_row.tolist(), str(chunk.cell_row.dtype)) == ([0, 0, 1, 1], "int32")
-    assert (chunk.cell_header.tolist(), str(chunk.cell_header.dtype)) == ([0, 1, 1, 2], "int32")
-    assert (chunk.cell_value.to_pylist(), chunk.cell_value.type) == (["1", "2", "3", "x"], pa.string())
-    assert (chunk.row_number.tolist(), str(chunk.row_number.dtype)) == ([1, 3], "int64")
-    first, second = chunk.cut(1)
-    assert (list_cells([first]), list_cells([second])) == (list_cells([chunk])[:2], list_cells([chunk])[2:])
-
-
 NESTED = st.recursive(
     st.none() | st.text("ab .", max_size=3) | st.integers(0, 9) | st.booleans(),
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text("ab.", max_size=3), inner, max_size=3),
@@ -354,13 +342,11 @@ TEXTS_READ = {
         [{"name": "1", "name (2)": "2", "column_3": "3", "column_3 (2)": "4"}],
         ["columns without a name: column_3", TOLD.format("name", "name (2)"), TOLD.format("column_3", "column_3 (2)")],
     ),
-    "commas": ("a.csv", "a,b\n1,2\n", [{"a": "1", "b": "2"}], []),
     "decimal commas": ("a.csv", "a;b\n1,5;2,5\n", [{"a": "1,5", "b": "2,5"}], ["delimiter ';'"]),
     "a comma in a header": (
         "a.csv", "name, full;price\nx;1\n", [{"name, full": "x", "price": "1"}], ["delimiter ';'"],
     ),
     "tabs": ("a.csv", "a\tb\n1,2\t3\n", [{"a": "1,2", "b": "3"}], ["delimiter '\\t'"]),
-    "bars": ("a.csv", "a|b|c\n1|2|3\n", [{"a": "1", "b": "2", "c": "3"}], ["delimiter '|'"]),
     "one column": ("a.csv", "title\nHeat\n", [{"title": "Heat"}], []),
     "as good as the usual delimiter": ("a.csv", "a;b,c;d\nx;y,z;w\n", [{"a;b": "x;y", "c;d": "z;w"}], []),
     "another delimiter within quotes": ("a.csv", '"a;b",c\n"1;2",3\n', [{"a;b": "1;2", "c": "3"}], []),
@@ -386,11 +372,8 @@ TEXTS_READ = {
         [{"row_id": "1", "a": "2"}, {"row_id": "3", "page_url": "x"}], [],
     ),
     "lines": ("a.json", '{"a": 1}\n{"a": 2}\n', [{"a": "1"}, {"a": "2"}], []),
-    "one line": ("a.json", '{"a": 1}', [{"a": "1"}], []),
     "a first line that lacks its end": ("a.json", '{"a": 1\n{"a": 2}\n', [{"a": "2"}], []),
-    "a first line that is none": ("a.json", 'broken\n{"a": 2}\n', [{"a": "2"}], []),
     "an array": ("a.json", '[{"a": 1},\n{"a": 2}]', [{"a": "1"}, {"a": "2"}], []),
-    "an array on one line": ("a.json", '[{"a": 1}]', [{"a": "1"}], []),
     "objects over several lines": ("a.json", '{\n "a": 1\n}\n{\n "a": 2\n}', [{"a": "1"}, {"a": "2"}], []),
     "several objects on one line": ("a.json", '{"a": 1}{"a": 2}, {"a": 3}', [], []),
 }  # fmt: skip
@@ -435,10 +418,6 @@ LOSSES = {
         "a.csv", "a,b\n1\0,2\n\0,3\n", [{"a": "1", "b": "2"}, {"b": "3"}],
         {"NUL character": 2}, ["2: taken out", "3: taken out"],
     ),
-    "an open quote": (
-        "a.csv", 'a,b\n1,x\n2,"open\n3,y\n', [{"a": "1", "b": "x"}, {"a": "3", "b": "y"}],
-        {"quote never closed": 1}, ["3: unexpected end of data"],
-    ),
     "open quotes": (
         "a.csv", 'a,b\n1,"open\n2,y\n3,"open\n4,z\n', [{"a": "2", "b": "y"}, {"a": "4", "b": "z"}],
         {"quote never closed": 2}, ["2: ',' expected after '\"'", "4: unexpected end of data"],
@@ -446,10 +425,6 @@ LOSSES = {
     "a line in another encoding": (
         "a.csv", "a,b\né,1\n".encode() + b"caf\xe9,2\n", [{"a": "é", "b": "1"}, {"a": "café", "b": "2"}],
         {"another encoding": 1}, ["3: byte e9 is not utf-8, read as 'é'"],
-    ),
-    "a byte that cp1252 has not": (
-        "a.csv", b"a,b\ncaf\xe9 \x81,1\n", [{"a": "café \x81", "b": "1"}],
-        {"another encoding": 1}, ["2: byte 81 is not cp1252, read as '\\x81'"],
     ),
     "half a character of UTF-16": (
         "a.csv", "a,b\nx,y".encode("utf-16") + b"z", [{"a": "x", "b": "y\ufffd"}],
@@ -463,10 +438,6 @@ LOSSES = {
         "a.jsonl", '{"a": 1}\n{"a": 2,\n{"a": 3} x\nnonsense\n{"a": 5}\n', [{"a": "1"}, {"a": "5"}],
         {"broken row": 3}, ["2: Expecting property name enclosed in double quotes at column 9",
                             "3: text after the value, at column 9", "4: Expecting value at column 1"],
-    ),
-    "lines that are no objects": (
-        "a.jsonl", '{"a": 1}\n[1, 2]\n"text"\nnull\n', [{"a": "1"}],
-        {"not an object": 3}, ["2: expected { … }", "3: expected { … }", "4: expected { … }"],
     ),
     "values that are no objects": (
         "a.json", '[{"a": 1}, 2, nonsense, [4]]', [{"a": "1"}], {"not an object": 2, "broken row": 1},
@@ -492,44 +463,18 @@ LOSSES = {
         "a.json", '[\n  {"a": 1},\n  {"a": [2},\n  {"a": 3}\n]', [{"a": "1"}, {"a": "3"}],
         {"broken row": 1}, ["3: value 2: Expecting ',' delimiter"],
     ),
-    "several values in a line": (
-        "a.jsonl", '{"a": 1}\n{"a": 2}{"a": 3} {"a": 4}\n', [{"a": "1"}], {"broken row": 3},
-        ["2: text after the value, at column 9"],
-    ),
-    "an array that is closed too early": (
-        "a.json", '[{"a": 1}, {"a": 2}], {"a": 3}, {"a": 4}]', [{"a": "1"}, {"a": "2"}, {"a": "3"}, {"a": "4"}], {},
-        ["1: text after the end of the array"],
-    ),
     "an open bracket on one line": (
         "a.json", '[{"a": 1}, {"a": [2}, {"a": 3}, {"a": 4}]', [{"a": "1"}, {"a": "3"}, {"a": "4"}],
         {"broken row": 1}, ["1: value 2: Expecting ',' delimiter"],
     ),
-    "a bracket too few on one line": (
-        "a.json", '[{"a": 1, {"a": 2}, {"a": 3}]', [{"a": "2"}, {"a": "3"}],
-        {"broken row": 1}, ["1: value 1: Expecting property name enclosed in double quotes"],
-    ),
-    "an open bracket within a row on one line": (
-        "a.json", '[{"a": {1}, {"a": 2}, {"a": 3}]', [{"a": "2"}, {"a": "3"}],
-        {"broken row": 1}, ["1: value 1: Expecting property name enclosed in double quotes"],
-    ),
     "a quote too many on one line": (
         "a.json", '[{"a": "x"y"}, {"a": "z"}, {"a": "w"}]', [{"a": "z"}, {"a": "w"}],
-        {"broken row": 1}, ["1: value 1: Expecting ',' delimiter"],
-    ),
-    "a quote too few on one line": (
-        "a.json", '[{"a": "x}, {"a": "z"}, {"a": "w"}]', [{"a": "z"}, {"a": "w"}],
         {"broken row": 1}, ["1: value 1: Expecting ',' delimiter"],
     ),
     "a title above the header": (
         "a.csv", "Films of 1985,,\n\ntitle,year,land\nRan,1985,jp\nBrazil,1985,uk\n",
         [{"title": "Ran", "year": "1985", "land": "jp"}, {"title": "Brazil", "year": "1985", "land": "uk"}], {},
         ["1: 'Films of 1985'; the header is in row 3"],
-    ),
-    "a title above a header that lacks a name": (
-        "a.csv", "Prices,,,\n\nitem,price,,land\nLamp,9,x,jp\nDesk,8,y,uk\n",
-        [{"item": "Lamp", "price": "9", "column_3": "x", "land": "jp"},
-         {"item": "Desk", "price": "8", "column_3": "y", "land": "uk"}], {},
-        ["1: 'Prices'; the header is in row 3"],
     ),
     "remarks above the header": (
         "a.csv", "Source;World Bank\nUpdated;2024-01-02\n\nland;code;1990;1991;1992\nPeru;PER;1;2;3\nChad;TCD;4;5;6\n",
@@ -572,18 +517,14 @@ def test_a_first_row_with_few_names_is_the_header_where_no_other_row_looks_like_
     assert "above the header" not in report.places
 
 
-def test_the_row_of_the_header_may_be_given(path):
+def test_the_row_of_the_header_and_the_delimiter_may_be_given(path):
     path.write_text("one,two,three\nreal,header,row\n1,2,3\n")
     assert read(path, header_row=2)[0] == [{"real": "1", "header": "2", "row": "3"}]
     path.write_text("Films,,\ntitle,year,land\nRan,1985,jp\n")
     assert read(path, header_row=1)[0][0] == {"Films": "title", "column_2": "year", "column_3": "land"}
-
-
-def test_utf_16_that_falls_out_of_step_is_read_as_it_was_meant(write):
-    content = "a,b\nx,1\n".encode("utf-16") + b"z" + "film,2\nlast,3".encode("utf-16-le")
-    rows, report = read(write("a.csv", content))
-    assert rows == [{"a": "x", "b": "1"}, {"a": "智ilm", "b": "2"}, {"a": "last", "b": "3\ufffd"}]
-    assert report.cells == {"another encoding": 3}
+    path.write_text("a:b\n1:2\n")
+    rows, report = read(path, delimiter=":")
+    assert (rows, report.notes) == ([{"a": "1", "b": "2"}], ["delimiter ':'"])
 
 
 def test_bytes_that_a_given_encoding_has_not_are_replaced_and_counted(write):
@@ -597,12 +538,6 @@ def test_bytes_that_a_given_encoding_has_not_are_replaced_and_counted(write):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "movies.csv"
-
-
-def test_a_delimiter_that_is_given_is_used_and_another_than_usual_is_noted(path):
-    path.write_text("a:b\n1:2\n")
-    rows, report = read(path, delimiter=":")
-    assert (rows, report.notes) == ([{"a": "1", "b": "2"}], ["delimiter ':'"])
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
@@ -874,22 +809,17 @@ def test_of_a_truncated_arrow_file_the_whole_batches_stay(tmp_path, name, new, c
         read(path, strict=True)
 
 
-def test_an_arrow_file_that_ends_between_two_batches_is_damaged(tmp_path):
-    path = tmp_path / "a.arrow"
-    data = make_arrow(pa.ipc.new_file, pa.table({"n": ["x"] * 10}), 10)
-    path.write_bytes(data[: data.index(b"\xff\xff\xff\xff\x00\x00\x00\x00")])
-    rows, report = read(path)
-    assert len(rows) == 10
-    assert report.places["damaged file"] == [f"{path}:11: the file ends too early"]
-
-
-def test_a_stream_that_ends_before_its_file_is_damaged(tmp_path):
-    path = tmp_path / "a.arrows"
-    end = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-    path.write_bytes(make_arrow(pa.ipc.new_stream, pa.table({"n": ["x"] * 10})) + end * 3)
-    rows, report = read(path)
-    assert len(rows) == 10
-    assert report.places["damaged file"] == [f"{path}:11: the stream ends 24 bytes before the file does"]
+def test_an_arrow_file_that_ends_too_early_or_too_late_is_damaged(write):
+    table, end = pa.table({"n": ["x"] * 10}), b"\xff\xff\xff\xff\x00\x00\x00\x00"
+    whole = make_arrow(pa.ipc.new_file, table, 10)
+    for name, data, damage in (
+        ("a.arrow", whole[: whole.index(end)], "the file ends too early"),
+        ("a.arrows", make_arrow(pa.ipc.new_stream, table) + end * 3, "the stream ends 24 bytes before the file does"),
+    ):
+        path = write(name, data)
+        rows, report = read(path)
+        assert len(rows) == 10
+        assert report.places["damaged file"] == [f"{path}:11: {damage}"]
 
 
 def test_a_batch_that_contradicts_itself_is_dropped_and_the_others_stay(tmp_path):
@@ -958,11 +888,23 @@ def test_each_sheet_with_anything_in_it_is_a_table_and_one_may_be_chosen(workboo
         find_sources([f"{tmp_path}#x"])
 
 
-def test_a_table_that_begins_in_another_column_has_no_columns_before_it(workbook):
+def test_a_sheet_may_begin_in_another_column_go_beyond_its_header_or_be_empty(workbook):
     write_workbook(workbook, [[None, "title", "year"], [None, "Ran", 1985]])
     rows, report = read(workbook)
-    assert rows == [{"title": "Ran", "year": "1985"}]
-    assert report.headers == ["title", "year"]
+    assert (rows, report.headers) == ([{"title": "Ran", "year": "1985"}], ["title", "year"])
+    # A workbook written in one go does not say its width, so rows are as long as they are.
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("Sheet1")
+    for row in (["a", "b"], [1, 2, 3]):
+        sheet.append(row)
+    book.save(workbook)
+    rows, report = read(workbook)
+    assert rows == [{"a": "1", "b": "2"}]
+    assert report.places == {"cell beyond the header": [f"{workbook}:2: 3 cells, the header has 2"]}
+    write_workbook(workbook, [], [])
+    rows, report = read(workbook)
+    assert rows == []
+    assert report.places == {"empty file": [f"{workbook}: no sheet has anything in it"]}
 
 
 def change_part(workbook, part, old, new):
@@ -1022,10 +964,20 @@ def test_a_workbook_is_read_as_the_standard_says(workbook):
     assert report == ReadReport(read=4)
 
 
-def test_what_a_sheet_says_of_its_size_is_not_believed(workbook):
-    write_workbook(workbook, [["a", "b"], *([number, "x"] for number in range(40))])
-    change_part(workbook, "xl/worksheets/sheet1.xml", b'ref="A1:B41"', b'ref="A1:B3"')
-    assert len(read(workbook)[0]) == 40
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'ref="A1:B2"', b'ref="A1:A1"'),
+        (b'<row r="2"', b'<row r="99999999999999999999"'),
+        (b'r="B2"', b'r="ZZZ2"'),
+        (b'r="B2"', b'r="A2"'),
+        (b'<row r="2"', b'<row r="x"'),
+    ],
+)
+def test_sizes_and_places_that_cannot_be_are_not_believed(workbook, old, new):
+    write_workbook(workbook, [["a", "b"], ["x", 7]])
+    change_part(workbook, "xl/worksheets/sheet1.xml", old, new)
+    assert read(workbook)[0] == [{"a": "x", "b": "7"}]
 
 
 @pytest.mark.parametrize(
@@ -1047,21 +999,6 @@ def test_a_cell_that_is_not_what_its_type_says_is_entered(workbook, old, new, ce
     assert report.places == {"not what its type says": [f"{workbook}:2: {detail}"]}
 
 
-@pytest.mark.parametrize(
-    ("part", "old", "new"),
-    [
-        ("xl/worksheets/sheet1.xml", b'<row r="2"', b'<row r="99999999999999999999"'),
-        ("xl/worksheets/sheet1.xml", b'r="B2"', b'r="ZZZ2"'),
-        ("xl/worksheets/sheet1.xml", b'r="B2"', b'r="A2"'),
-        ("xl/worksheets/sheet1.xml", b'<row r="2"', b'<row r="x"'),
-    ],
-)
-def test_places_that_cannot_be_are_not_believed(workbook, part, old, new):
-    write_workbook(workbook, [["a", "b"], ["x", 7]])
-    change_part(workbook, part, old, new)
-    assert read(workbook)[0] == [{"a": "x", "b": "7"}]
-
-
 def test_a_workbook_that_declares_entities_is_refused(workbook):
     write_workbook(workbook, [["a"], ["x"]])
     change_part(workbook, "xl/workbook.xml", b"<workbook", b'<!DOCTYPE x [<!ENTITY a "b">]><workbook')
@@ -1078,25 +1015,6 @@ def test_a_cell_of_a_workbook_may_not_be_endless(workbook):
     change_part(workbook, "xl/sharedStrings.xml", b"<t>xxx", b"<t>" + b"x" * 200_000)
     with pytest.raises(TableError, match="bytes that claim to hold 2"):
         read(workbook)
-
-
-def test_cells_beyond_the_header_of_a_sheet_are_counted(workbook):
-    # A workbook written in one go does not say its width, so rows are as long as they are.
-    book = openpyxl.Workbook(write_only=True)
-    sheet = book.create_sheet("Sheet1")
-    sheet.append(["a", "b"])
-    sheet.append([1, 2, 3])
-    book.save(workbook)
-    rows, report = read(workbook)
-    assert rows == [{"a": "1", "b": "2"}]
-    assert report.places == {"cell beyond the header": [f"{workbook}:2: 3 cells, the header has 2"]}
-
-
-def test_a_workbook_without_anything_is_empty(workbook):
-    write_workbook(workbook, [], [])
-    rows, report = read(workbook)
-    assert rows == []
-    assert report.places == {"empty file": [f"{workbook}: no sheet has anything in it"]}
 
 
 def test_of_a_damaged_sheet_the_rows_before_the_damage_stay(workbook, tmp_path):
@@ -1133,13 +1051,8 @@ def find_names(*paths):
     ("name", "source"),
     [
         ("movies.v2.JSONL.gz", ("movies.v2", "jsonl", "gzip")),
-        ("a.csv", ("a", "csv", None)),
-        ("a.tsv.zst", ("a", "tsv", "zstd")),
         ("a.ndjson", ("a", "jsonl", None)),
-        ("a.json.gz", ("a", "json", "gzip")),
-        ("a.parquet", ("a", "parquet", None)),
         ("a.arrow.zstd", ("a", "arrow", "zstd")),
-        ("a.xlsx", ("a", "excel", None)),
     ],
 )
 def test_suffixes_promise_format_and_compression_and_are_no_part_of_the_name(tmp_path, name, source):
@@ -1148,19 +1061,15 @@ def test_suffixes_promise_format_and_compression_and_are_no_part_of_the_name(tmp
     assert pickle.loads(pickle.dumps(found)) == found
 
 
-def test_folders_and_patterns_are_searched_in_a_fixed_order_and_each_file_is_met_once(tmp_path, monkeypatch):
+def test_folders_and_patterns_are_searched_in_a_fixed_order_and_shared_names_told_apart(tmp_path, monkeypatch):
     one, *_ = touch(tmp_path, "one/b.csv", "two/deep/er/c.csv", "two/a.jsonl")
     assert find_names(tmp_path) == ["b", "a", "c"]
-    assert find_names(str(tmp_path / "*" / "*.csv")) == ["b"]
     assert find_names(str(tmp_path / "t*")) == ["a", "c"]
     assert find_names(str(tmp_path / "**" / "*.csv"), one, tmp_path / "one") == ["b", "c"]
     monkeypatch.chdir(tmp_path)
     assert find_names("one/*.csv") == ["b"]
-
-
-def test_names_that_are_shared_take_folders_or_suffixes(tmp_path):
-    touch(tmp_path, "x/one/a.csv", "x/two/a.csv", "y/two/a.csv", "b.csv", "b.jsonl")
-    assert find_names(tmp_path) == ["b.csv", "b.jsonl", "one/a", "x/two/a", "y/two/a"]
+    touch(tmp_path, "x/one/d.csv", "x/two/d.csv", "y/two/d.csv", "e.csv", "e.jsonl")
+    assert find_names("e*", "x", "y") == ["e.csv", "e.jsonl", "one/d", "x/two/d", "y/two/d"]
 
 
 def test_other_files_in_a_folder_are_skipped_with_the_reason(tmp_path):
@@ -1195,17 +1104,10 @@ def test_a_path_without_tables_is_one_clear_error(tmp_path, name, message):
 def test_where_nothing_can_be_read_the_reason_is_said_for_each_file_the_first_ten_and_a_count(tmp_path):
     for number in range(12):
         (tmp_path / f"{number:02}.csv").write_text("" if number % 2 else "a,b\n,\n")
-    with pytest.raises(TableError) as caught:
+    message = r"00\.csv: row without any cell \(1\); .*01\.csv: empty file: there .*09\.csv[^;]*; and 2 more\.$"
+    with pytest.raises(TableError, match=message):
         read_tables(tmp_path)
-    message = str(caught.value)
-    assert f"{tmp_path / '00.csv'}: row without any cell (1); " in message
-    assert f"{tmp_path / '01.csv'}: empty file: there is nothing in it; " in message
-    assert "09.csv" in message
-    assert "10.csv" not in message
-    assert message.endswith("; and 2 more.")
-    with pytest.raises(
-        CorpusError, match=r"12 files were read\. .*00\.csv: row without any cell \(1\); .*; and 2 more\."
-    ):
+    with pytest.raises(CorpusError, match=r"12 files were read\. .*" + message):
         prepare([tmp_path], tmp_path / "corpus", PrepareConfig(backbone="minilm"))
 
 

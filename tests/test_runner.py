@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from navi.batches import BatchBuilder, MaskingConfig
 from navi.errors import ConfigError
 from navi.model import Runner, load_backbone
-from navi.model.runner import PARTS, find_distinct, group_by_length
+from navi.model.runner import PARTS, group_by_length
 
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
 
@@ -96,19 +96,6 @@ def test_a_gpu_gives_what_the_cpu_gives(special, arrays, runner, on_device, monk
     on_gpu.run(arrays, np.arange(9), look)
     expected = encode_directly(runner, arrays, np.arange(9))["cls"]
     np.testing.assert_allclose([read[row] for row in range(9)], expected, atol=1e-3)
-
-
-def test_distinct_rows_are_the_first_of_each_content_in_order(arrays):
-    def content_of(row):
-        return frozenset(arrays.row_segments[arrays.row_offsets[row] : arrays.row_offsets[row + 1]].tolist())
-
-    rows = np.random.default_rng(0).permutation(arrays.num_rows)
-    distinct, inverse = find_distinct(arrays, rows)
-    assert len(distinct) < arrays.num_rows
-    assert [content_of(row) for row in distinct[inverse]] == [content_of(row) for row in rows]
-    assert len({content_of(row) for row in distinct}) == len(distinct)
-    first = [rows.tolist().index(row) for row in distinct]
-    assert first == sorted(first)
 
 
 def test_attributes_come_in_the_order_asked_for_however_many_are_read_at_once(runner, arrays, monkeypatch):

@@ -65,21 +65,6 @@ def test_a_table_gives_no_more_rows_than_it_may_and_others_in_each_epoch():
     assert set(first) != set(second)
 
 
-def test_small_tables_are_spread_over_the_whole_epoch():
-    row_table = number_tables([4000] + [4] * 100)
-    config = SamplerConfig(rows_per_batch=32, tables_per_batch=4)
-    plan = plan_epoch(np.arange(len(row_table)), row_table, config, seed=0, epoch=0)
-    places = np.array([number / len(plan) for number, batch in enumerate(plan) for _ in batch[row_table[batch] > 0]])
-    quarters = np.histogram(places, bins=4, range=(0, 1))[0] / len(places)
-    assert (np.abs(quarters - 0.25) < 0.15).all()
-
-
-def test_rows_of_a_table_are_shuffled():
-    plan = plan_epoch(np.arange(100), number_tables([100]), SamplerConfig(), seed=0, epoch=0)
-    order = np.concatenate(plan)
-    assert abs(np.corrcoef(order, np.arange(100))[0, 1]) < 0.4
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -116,15 +101,6 @@ def test_an_exception_reaches_the_caller_after_the_results_before_it(workers):
     with pytest.raises(ValueError, match="task 5 is bad"):
         handed_out.extend(prefetch(range(9), make, workers=workers))
     assert handed_out == [0, 1, 2, 3, 4]
-
-
-def test_only_a_few_tasks_are_made_ahead():
-    made = []
-    results = prefetch(range(100), made.append, workers=2, ahead=3)
-    next(results)
-    time.sleep(0.02)
-    assert len(made) <= 3 + 1
-    results.close()
 
 
 def test_a_caller_that_stops_early_leaves_no_threads_behind():

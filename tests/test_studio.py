@@ -192,7 +192,7 @@ def test_gaps_show_what_would_be_filled_and_give_the_table(tmp_path, write_table
     rows = [{"genre": ("drama", "comedy")[n % 2], "language": ("French", "English")[n % 2]} for n in range(40)]
     rows[3] = {"genre": rows[3]["genre"]}
     folder = write_tables(tmp_path / "feeds", {"a": rows, "b": rows[4:]})
-    review = open_review(folder, reference_dir)
+    review, out = open_review(folder, reference_dir), tmp_path / "filled.csv"
     with open_client(review) as client:
         assert "1 empty" in client.get("/gaps").text
         while "Finding values" in (page := client.get("/gaps?table=a&confidence=0").text):
@@ -201,22 +201,9 @@ def test_gaps_show_what_would_be_filled_and_give_the_table(tmp_path, write_table
         assert "<bdi>English</bdi>" in page
         assert "row 4<" not in client.get("/gaps?table=a&confidence=1").text
         filled = client.get("/files/filled.csv?table=a&confidence=0&column=language")
-        navi_command(
-            "impute",
-            folder / "a.jsonl",
-            "-o",
-            tmp_path / "filled.csv",
-            "--model",
-            reference_dir,
-            "--confidence",
-            0,
-            "--columns",
-            "language",
-            "--device",
-            "cpu",
-            "-q",
-        )
-        assert filled.content == (tmp_path / "filled.csv").read_bytes()
+        flags = ("--model", reference_dir, "--confidence", 0, "--columns", "language", "--device", "cpu", "-q")
+        navi_command("impute", folder / "a.jsonl", "-o", out, *flags)
+        assert filled.content == out.read_bytes()
 
 
 def test_labels_of_rows_are_on_disk_at_once_and_navi_link_takes_them(review, folder, reference_dir, navi_command):

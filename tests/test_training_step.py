@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +24,6 @@ from navi.model import is_new, load_backbone
 from navi.training import Domain, PretrainConfig, TrainingConfig, make_preset
 from navi.training.column_views import StepViews
 from navi.training.export import MAX_BYTES, survey_columns, survey_domain
-from navi.training.log import Throughput
 from navi.training.processes import Processes
 from navi.training.step import (
     SUMS,
@@ -180,14 +177,6 @@ def test_dropout_depends_on_the_place_in_the_run_alone(make_stepper):
     assert not torch.equal(first, stepper.accumulate(made, 4))
 
 
-def test_half_precision_gives_nearly_the_same_loss(make_stepper):
-    full, half = make_stepper(), make_stepper(training={"precision": "bfloat16"})
-    made = full.build(ROWS, 0, None)
-    one, other = full.accumulate(made, 0)[0], half.accumulate(made, 0)[0]
-    assert one != other
-    torch.testing.assert_close(one, other, rtol=0.02, atol=0.0)
-
-
 def test_batches_made_on_the_device_learn_what_those_of_the_host_do(make_stepper):
     plain, recorded = make_stepper(), make_stepper(training={"graphs": True})
     recorded.prepare_graphs([ROWS, ROWS[:10]])
@@ -196,14 +185,6 @@ def test_batches_made_on_the_device_learn_what_those_of_the_host_do(make_stepper
     sums = plain.accumulate(plain.build(ROWS, epoch=3, max_tokens=None), step=0)
     torch.testing.assert_close(recorded.accumulate(made, step=0), sums, rtol=1e-5, atol=1e-5)
     assert_close(read_gradients(recorded), read_gradients(plain))
-
-
-def test_parts_of_a_step_and_what_fits_no_recording_are_made_on_the_host(make_stepper):
-    stepper = make_stepper(training={"graphs": True})
-    stepper.prepare_graphs([ROWS[:2]])
-    assert len(stepper.build(ROWS, epoch=0, max_tokens=None).batches) == 1
-    stepper.prepare_graphs([ROWS])
-    assert len(stepper.build(ROWS, epoch=0, max_tokens=60).batches) > 1
 
 
 def test_a_copy_in_half_precision_computes_for_the_model(make_arrays, special, tiny_backbone):
@@ -278,59 +259,6 @@ def test_a_step_that_is_not_finite_leaves_weights_and_optimiser_alone():
     model(torch.ones(1, 3)).sum().backward()
     take_step(optimizer, 1.0, torch.tensor(True))
     assert not torch.equal(model.weight, weights[0])
-
-
-# Memory, time, and the log
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is kept with glibc alone")
-def test_memory_freed_in_a_run_is_there_for_what_comes_next_and_goes_back_at_the_end():
-    """Counts page faults and pages in a process of its own: other tests leave memory of all sizes behind."""
-    found = subprocess.run([sys.executable, "-c", COUNT_PAGES], capture_output=True, text=True, check=True)
-    faults, kept_faults, held, held_after = map(int, found.stdout.split())
-    assert kept_faults < faults / 3
-    assert held - held_after > 64 << 20
-
-
-COUNT_PAGES = """
-from resource import RUSAGE_SELF, getpagesize, getrusage
-import torch
-from navi.training.run import keep_freed_memory
-
-def count_faults():
-    begun = getrusage(RUSAGE_SELF).ru_minflt
-    for _ in range(6):
-        torch.ones(1 << 25)
-    return getrusage(RUSAGE_SELF).ru_minflt - begun
-
-def measure():
-    return int(open("/proc/self/statm").read().split()[1]) * getpagesize()
-
-print(count_faults())
-with keep_freed_memory(torch.device("cpu")):
-    print(count_faults(), measure())
-print(measure())
-"""
-
-
-def test_rates_are_taken_from_mark_to_mark_and_the_time_left_from_all_steps_but_the_first(monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr("navi.training.log.monotonic", lambda: clock[0])
-    throughput = Throughput(seconds_before=7.0, num_processes=2)
-    assert throughput.estimate(10) is None
-    throughput.add(10, 1000)
-    clock[0] += 2.0
-    throughput.mark()
-    assert (throughput.rows_per_second, throughput.tokens_per_second) == (10.0, 1000.0)
-    clock[0] += 50.0
-    throughput.restart()
-    throughput.add(30, 600)
-    clock[0] += 3.0
-    throughput.mark()
-    assert (throughput.rows_per_second, throughput.tokens_per_second) == (20.0, 400.0)
-    assert throughput.seconds == 62.0
-    assert throughput.estimate(10) == 550.0
 
 
 # Validation and the majority baseline

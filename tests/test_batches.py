@@ -18,6 +18,7 @@ from navi.batches import (
     BatchBuilder,
     BatchCapacity,
     MaskingConfig,
+    choose_capacities,
     measure_capacity,
 )
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW
@@ -255,6 +256,14 @@ def test_losses_and_gradients_of_a_filled_batch_are_those_of_the_batch(builder, 
         theirs, ours = (getattr(each, field.name).detach().double() for each in (plain, filled))
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(filled_gradient, plain_gradient, atol=1e-4, rtol=1e-3)
+
+
+def test_every_step_fits_one_of_few_capacities(builder):
+    needs = [measure_capacity(builder, np.arange(low, low + 4)) for low in range(16)]
+    capacities = choose_capacities(needs, 3)
+    assert 1 <= len(capacities) <= 3
+    assert all(any(capacity.holds(need) for capacity in capacities) for need in needs)
+    assert [capacity.tokens for capacity in capacities] == sorted(capacity.tokens for capacity in capacities)
 
 
 def test_more_targets_than_there_is_capacity_for_are_counted(arrays, special):

@@ -204,6 +204,12 @@ def test_cells_that_were_not_empty_never_change(navi, rows):
     assert changed == found.num_filled
 
 
+def test_the_account_becomes_a_frame_and_shows_itself(imputed):
+    assert imputed.to_pandas()["reason"].str.startswith("filled: ").all()
+    assert imputed.to_polars().columns == ["row", "column", "value", "guess", "probability", "kind", "reason"]
+    assert "<bdi>genre</bdi></strong>" in imputed._repr_html_()
+
+
 def test_the_order_of_the_rows_does_not_matter(navi, imputed):
     found = navi.impute(make_rows()[::-1])
     assert found.filled[::-1] == imputed.filled

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.preprocessing import normalize
 from transformers import BertForMaskedLM, TapasForMaskedLM
 
 from navi.corpus import Corpus, PrepareConfig, prepare
@@ -21,7 +22,7 @@ from navi.training import PretrainConfig
 from navi.training.trainer import RunPlan
 from navi_paper.baselines import BASELINES, Baseline, load_baseline, train_baseline, training
 from navi_paper.baselines.haetae import Haetae
-from navi_paper.baselines.text import Bert, Template, mask_tokens, write_text
+from navi_paper.baselines.text import Bert, Extended, Template, mask_tokens, write_text
 from navi_paper.baselines.training import BaselineTrainer
 from navi_paper.encoder import PARTS, Hidden, list_cells, list_hidden_tokens
 
@@ -366,3 +367,15 @@ def test_the_frozen_backbone_reads_each_text_alone(make_baseline, toy_corpus):
     with torch.inference_mode():
         expected = library.bert(ids).last_hidden_state[0].mean(dim=0)
     np.testing.assert_allclose(found["headers"][0], expected, **CLOSE)
+
+
+def test_an_extended_baseline_adds_the_headers_text_and_the_words_of_the_row(make_baseline, toy_corpus):
+    bert, arrays, rows = make_baseline("bert"), toy_corpus.arrays, np.array([3, 1])
+    plain = bert.embed(arrays, rows, parts=("headers", "rows", "segments"))
+    found = Extended(bert).embed(arrays, rows, parts=("headers", "rows", "segments"))
+    words = bert.average_words(arrays, rows)
+    width = bert.config.hidden_size
+    expected = (normalize(plain["rows"]) + normalize(words)) * np.sqrt(width / 2)
+    np.testing.assert_allclose(found["rows"], expected, **CLOSE)
+    assert not np.allclose(found["headers"], plain["headers"])
+    np.testing.assert_array_equal(found["segments"], plain["segments"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from navi.batches import BatchBuilder, Masks
-from navi_paper.encoder import PARTS, Hidden, NaviTableEncoder
+from navi_paper.encoder import PARTS, Hidden
 from navi_paper.tasks.prediction import draw_cells
 
 ROWS = np.array([40, 3, 150, 3, 77, 200, 12])
@@ -50,20 +50,3 @@ def test_embeddings_come_in_the_order_asked_for(navi_tables, corpus):
     alone = [navi_tables.embed(corpus.arrays, np.array([row]), parts=PARTS) for row in ROWS]
     for part in PARTS:
         np.testing.assert_allclose(whole[part], np.concatenate([each[part] for each in alone]), atol=1e-4)
-
-
-def test_hidden_fields_are_reconstructed_from_states_alone(navi_tables, corpus, monkeypatch):
-    hidden = draw_hidden(corpus, "value")
-    expected = navi_tables.reconstruct(corpus.arrays, ROWS, hidden)
-    monkeypatch.setattr(navi_tables.runner.model, "pool_headers", None)
-    np.testing.assert_array_equal(navi_tables.reconstruct(corpus.arrays, ROWS, hidden), expected)
-
-
-def test_a_model_directory_is_opened(navi_tables, corpus, tmp_path, tiny_backbone):
-    navi_tables.runner.model.save_pretrained(tmp_path)
-    (tmp_path / "tokenizer.json").write_bytes((tiny_backbone / "tokenizer.json").read_bytes())
-    opened = NaviTableEncoder.from_folder(tmp_path, name="ours", device="cpu")
-    assert opened.name == "ours"
-    np.testing.assert_allclose(
-        opened.embed(corpus.arrays, ROWS)["rows"], navi_tables.embed(corpus.arrays, ROWS)["rows"], atol=1e-5
-    )

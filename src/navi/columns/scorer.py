@@ -26,6 +26,8 @@ SCORER_FILE = "scorer.json"
 PACKAGED = Path(__file__).parent / "data" / SCORER_FILE
 BLOCK = 256
 """Columns that are compared with all others at once: features take much memory."""
+CACHED_COLUMNS = 64
+"""Columns that compete at once: what is made of them stays in a cache."""
 LIMIT = 8.0
 """How far behind or ahead of a rival counts, at most, in points of the score."""
 WITHOUT_HEADERS, WITHOUT_VALUES = (*HEADER_FEATURES, "named"), (*VALUE_FEATURES, "filled", "quantities", "few")
@@ -107,13 +109,20 @@ class PairScorer:
         number = np.unique(np.concatenate([first, second]), return_inverse=True)[1]
         ours, theirs = number[: len(first)], number[len(first) :]
         odds = np.empty(score.shape, np.float32)
-        order, block = np.argsort(ours, kind="stable"), np.cumsum(np.bincount(ours))[ours] // BLOCK
-        # Whole tables at a time, not all at once: features of every pair do not fit into any cache.
+        own, better, worse, width, bias = self.competition
+        wide, high = (width * _measure_width(each) + bias / 2 for each in (theirs, ours))
+        order, block = np.argsort(ours, kind="stable"), np.cumsum(np.bincount(ours))[ours] // CACHED_COLUMNS
+        # Some tables at a time, and in place: there are many steps, each quick on what a cache holds.
         for number in np.unique(block):
             rows = order[block[order] == number]
-            features = measure_competition(score[rows], ours[rows], theirs)
-            weighed = np.tensordot(self.competition[:-1], features, 1) + self.competition[-1]
-            odds[rows] = np.where(ours[rows, None] == theirs[None, :], score[rows], weighed)
+            some = score[rows]
+            weighed, lower = _measure_leads(some, ours[rows], theirs)
+            weighed *= better
+            weighed += np.multiply(lower, worse, out=lower)
+            weighed += np.multiply(some, own, out=lower)
+            weighed += np.add.outer(high[rows], wide, out=lower)
+            np.copyto(weighed, some, where=ours[rows, None] == theirs[None, :])
+            odds[rows] = weighed
         return odds
 
     def save(self, folder: str | Path) -> None:
@@ -156,13 +165,21 @@ def leave_out(features: Scores, names: Sequence[str]) -> Scores:
 
 def measure_competition(score: Scores, first: NDArray[np.int64], second: NDArray[np.int64]) -> Scores:
     """Return what `PairScorer.competition` weighs of each pair, given the tables of its columns: (C, K, L)."""
+    better, worse = _measure_leads(score, first, second)
+    return np.stack([score, better, worse, _measure_width(first)[:, None] + _measure_width(second)[None, :]])
+
+
+def _measure_width(table: NDArray[np.int64]) -> Scores:
+    """Return the logarithm of the number of columns of each column's table: (K,)."""
+    return np.log(np.bincount(table)[table]).astype(np.float32)
+
+
+def _measure_leads(score: Scores, first: NDArray[np.int64], second: NDArray[np.int64]) -> tuple[Scores, Scores]:
+    """Return the better and the worse of the leads of each pair over its rivals in either table: (K, L) each."""
     ahead, behind = _measure_lead(score, second, 1), _measure_lead(score, first, 0)
-    features = np.empty((4, *score.shape), np.float32)
-    features[0] = score
-    features[3] = np.log(np.bincount(first)[first])[:, None] + np.log(np.bincount(second)[second])[None, :]
-    np.clip(np.maximum(ahead, behind), -LIMIT, LIMIT, out=features[1])
-    np.clip(np.minimum(ahead, behind), -LIMIT, LIMIT, out=features[2])
-    return features
+    better = np.maximum(ahead, behind)
+    worse = np.minimum(ahead, behind, out=behind)
+    return better.clip(-LIMIT, LIMIT, out=better), worse.clip(-LIMIT, LIMIT, out=worse)
 
 
 def _measure_lead(score: Scores, table: NDArray[np.int64], axis: int) -> Scores:
@@ -175,8 +192,10 @@ def _measure_lead(score: Scores, table: NDArray[np.int64], axis: int) -> Scores:
     starts = np.flatnonzero(np.diff(table, prepend=-1))
     widths = np.diff(starts, append=len(table))
     top = np.maximum.reduceat(score, starts, axis)
-    best = score == top.repeat(widths, axis)
+    rival = top.repeat(widths, axis)
+    best = score == rival
     second = np.maximum.reduceat(np.where(best, np.float32(-np.inf), score), starts, axis)
     np.copyto(second, top, where=np.add.reduceat(best, starts, axis, np.int32) > 1)
     second[np.isneginf(second)] = 0
-    return score - np.where(best, second.repeat(widths, axis), top.repeat(widths, axis))
+    np.copyto(rival, second.repeat(widths, axis), where=best)
+    return np.subtract(score, rival, out=rival)

@@ -41,7 +41,7 @@ from navi.verbs.match import (
 from navi.verbs.unify import Unified, leave_out_members, plan_unify, unify
 
 NUM_EXAMPLES, NUM_BARS = 6, 24
-PAUSE = 0.4
+PAUSE = 0.05
 """Seconds that a page is given before columns are matched again, where that takes long."""
 SURE = 0.8
 """Probability from which a member of a cluster is not in doubt."""

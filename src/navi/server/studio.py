@@ -145,6 +145,12 @@ class Studio:
             raise HTTPException(404, "The points are not placed yet.")
         return Response(write_json(self.map.colour(asked["found"], asked["colour"])), media_type=JSON)
 
+    async def settled(self, request: Request) -> Response:
+        """Answer when the cards are what the decisions make them."""
+        if self.review.is_ready:
+            await asyncio.to_thread(self.review.settle)
+        return Response(status_code=204)
+
     async def members(self, request: Request) -> Response:
         """Return the columns of a card that its page leaves out at first."""
         try:
@@ -381,6 +387,7 @@ def make_studio(review: Review, access: Access) -> Starlette:
             Route("/tables", studio.page("tables.html", studio.describe_tables)),
             Route("/columns", studio.page("columns.html", studio.describe_columns)),
             Route("/members", studio.members),
+            Route("/settled", studio.settled),
             Route("/map", studio.page("map.html", studio.describe_map)),
             Route("/map/points", studio.points),
             Route("/out", studio.page("out.html", studio.describe_out, settled=True)),

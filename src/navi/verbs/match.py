@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -458,22 +458,6 @@ class ColumnMatcher:
         self._table = np.unique(profiles.tables, return_inverse=True)[1]
         self._inside: Flags = self._table[:, None] == self._table[None, :]
         self._apart = self._inside if one_to_one else self._inside & ~_are_family(profiles)
-        self._before: tuple[Floats, Floats] | None = None
-
-    def _compete(self, decided: Floats) -> Floats:
-        """Return what competition makes of scores; only tables with a score that has changed compete again."""
-        tables = np.array(self.profiles.tables)
-        changed = np.ones(len(tables), np.bool_)
-        if self._before is not None:
-            changed = np.isin(self._table, self._table[(decided != self._before[0]).any(axis=1)])
-        if self._before is None or changed.all():
-            odds = self.scorer.compete(decided, tables)
-        else:
-            odds = self._before[1].copy()
-            odds[changed] = self.scorer.compete(decided[changed], tables[changed], tables)
-            odds[:, changed] = self.scorer.compete(decided[:, changed], tables, tables[changed])
-        self._before = decided, odds
-        return odds
 
     def check(self, decisions: Sequence[Decision]) -> None:
         """Raise an error where decisions contradict each other, or name columns that are not there."""
@@ -482,8 +466,9 @@ class ColumnMatcher:
     def group(self, decisions: Sequence[Decision] = ()) -> ColumnGroups:
         """Return the columns in clusters, decisions taken as given."""
         every, word = np.arange(len(self.profiles)), _Word.read(decisions, self.profiles)
+        compete = partial(self.scorer.compete, tables=self.profiles.tables)
         scored = _score(
-            self.scorer, self.profiles, self._background, word, every, every, total=self._total, compete=self._compete
+            self.scorer, self.profiles, self._background, word, every, every, total=self._total, compete=compete
         )
         shift = np.float32(np.log(self.threshold / (1 - self.threshold)))
         shifted = scored.logit - shift if shift else scored.logit
@@ -586,15 +571,17 @@ def _score(
     decided on competes with the others as such: that takes a rival away from them, or gives them one.
     """
     if word.is_empty:  # nothing is copied: thousands of columns take gigabytes
-        before, logit, decided = total, compete(total), None
-        np.clip(logit, -LIMIT, LIMIT, out=logit)
+        before, decided = total, None
     else:
         every = len(first) == len(second) == len(profiles)
         same, apart = (each if every else each[np.ix_(first, second)] for each in (word.together, word.apart))
         before, decided = word.average(total, first, second), same | apart
-        before[apart], before[same] = -LIMIT, LIMIT
-        logit = np.clip(compete(before), -LIMIT, LIMIT)
-        logit[apart], logit[same] = -LIMIT, LIMIT
+        np.copyto(before, -LIMIT, where=apart)
+        np.copyto(before, LIMIT, where=same)
+    logit = compete(before)
+    np.clip(logit, -LIMIT, LIMIT, out=logit)
+    if decided is not None:
+        np.copyto(logit, before, where=decided)
     return _Scored(
         scorer=scorer,
         background=background,
@@ -638,9 +625,10 @@ class _Word:
         apart = np.zeros((len(self.group), len(self.group)), np.bool_)
         for first, second in self.different.tolist():
             apart[np.ix_(self.group == first, self.group == second)] = True
-        apart[self.alone] = True
+            apart[np.ix_(self.group == second, self.group == first)] = True
+        apart[self.alone], apart[:, self.alone] = True, True
         apart[self.alone, self.alone] = False
-        return apart | apart.T
+        return apart
 
     @classmethod
     def read(cls, decisions: Sequence[Decision], profiles: ColumnProfiles) -> _Word:

@@ -13,14 +13,14 @@ async function replacePage(answer, focus) {
   lookAgain();
 }
 
-// The columns are still being matched with the last decision: the page is asked for again when nobody is typing.
-function lookAgain() {
+// The columns are still being matched with the last decision: the page is asked for again when that is done.
+async function lookAgain() {
   if (!document.querySelector("[data-again]")) return;
-  setTimeout(async () => {
-    if (busy || /^(INPUT|SELECT)$/.test(document.activeElement.tagName)) { lookAgain(); return; }
-    const card = document.activeElement.closest(".card");
-    await replacePage(await fetch(location.href), card ? list(".card").indexOf(card) : null);
-  }, 300);
+  await fetch("/settled");
+  while (busy || /^(INPUT|SELECT)$/.test(document.activeElement.tagName)) await new Promise((go) => setTimeout(go, 200));
+  if (!document.querySelector("[data-again]")) return;
+  const card = document.activeElement.closest(".card");
+  await replacePage(await fetch(location.href), card ? list(".card").indexOf(card) : null);
 }
 
 let busy = false;

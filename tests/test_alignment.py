@@ -175,7 +175,7 @@ SHAPES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=SEEDS, shape=SHAPES, config=CONFIGS, length=st.sampled_from([1.0, 2.5]))
 def test_losses_and_gradients_are_the_papers_formulas_and_theorems_cell_by_cell(
     make_arrays, special, seed, shape, config, length
@@ -194,7 +194,7 @@ def test_losses_and_gradients_are_the_papers_formulas_and_theorems_cell_by_cell(
         torch.testing.assert_close(own.grad, expect_gradient(world, terms(config), temperature, sigma), **EXACT)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(num_negatives=st.integers(0, 6), seed=SEEDS, temperature=st.sampled_from([0.02, 0.1, 1.0]))
 def test_the_gradient_of_info_nce_on_inner_products_is_the_lemma(num_negatives, seed, temperature):
     generator = torch.Generator().manual_seed(seed)

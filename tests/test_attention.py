@@ -41,7 +41,7 @@ def attend_slowly(query, key, value, lengths, scaling=0.5):
     return mixed
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(lengths=LENGTHS, seed=st.integers(0, 99))
 def test_packed_sequences_attend_as_each_alone(lengths, seed):
     states = draw_states(sum(lengths), seed=seed)
@@ -49,7 +49,7 @@ def test_packed_sequences_attend_as_each_alone(lengths, seed):
     torch.testing.assert_close(found, attend_slowly(*states, lengths), atol=1e-6, rtol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(rows=ROWS)
 def test_wide_heads_attend_within_the_row_and_local_ones_within_the_segment_but_for_the_first_token(rows):
     rows = [[1, *row] for row in rows]

@@ -73,7 +73,7 @@ def serialise(arrays, rows, special):
     return found | {"starts": [*starts, len(tokens)], "local_starts": [*local, len(tokens)], "rows": list(rows)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=SEEDS, rows=st.lists(st.integers(0, 11), max_size=8), cells=st.sampled_from([(1, 6), (0, 3), (0, 0)]))
 def test_a_layout_is_what_the_slow_serialiser_writes(make_arrays, special, seed, rows, cells):
     arrays, rows = make_arrays(seed=seed, num_rows=12, cells=cells), np.array(rows, dtype=np.int64)
@@ -95,7 +95,7 @@ def walk_segments(arrays, rows):
             place += 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=SEEDS, rows=CHOSEN, cells=st.sampled_from([(1, 6), (0, 2)]))
 def test_a_batch_is_the_masked_copy_then_the_plain_copy(make_arrays, special, seed, rows, cells):
     arrays = make_arrays(seed=seed, cells=cells)
@@ -133,7 +133,7 @@ def test_a_batch_is_the_masked_copy_then_the_plain_copy(make_arrays, special, se
         assert packed.attributes.token_position[within].tolist() == list(range(len(own)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=SEEDS, rows=CHOSEN)
 def test_alignment_is_what_a_walk_over_the_cells_finds(make_arrays, special, seed, rows):
     arrays = make_arrays(seed=seed)
@@ -276,7 +276,7 @@ def test_more_targets_than_there_is_capacity_for_are_counted(arrays, special):
 # Inference on a GPU: one attribute table serves all batches, and sizes are counted on the host.
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_rows_with_slots_for_a_whole_run_differ_in_these_alone(make_arrays, special, data):
     cells = data.draw(st.sampled_from([(0, 0), (0, 1), (0, 6), (1, 6)]), label="cells")

@@ -40,8 +40,7 @@ GENRES = ("drama", "comedy", "horror", "action")
 NAMES = ("ann", "bob", "cleo", "dan", "eve", "fay", "gus", "hal")
 SAME = {name: name for name in ("title", "genre", "year", "votes", "actor")}
 OTHER = {"title": "film", "genre": "kind", "year": "date", "votes": "rating", "actor": "star"}
-# A machine busy with something else must not fail a law.
-patient = settings(deadline=None, max_examples=50)
+fifty = settings(max_examples=50)
 
 
 def draw(seed, num_rows, headers):
@@ -102,7 +101,7 @@ def test_words_say_something(header):
     assert not is_useless(header)
 
 
-@patient
+@fifty
 @given(st.integers(0, 10**6), st.sampled_from(["col", "column", "field", "Unnamed:", "attr", "var"]))
 def test_a_filler_with_a_number_says_nothing(number, filler):
     assert is_useless(f"{filler}{number}")
@@ -158,7 +157,7 @@ def test_words_are_no_quantities(text):
     assert math.isnan(number)
 
 
-@patient
+@fifty
 @given(st.integers(-(10**12), 10**12))
 def test_every_integer_is_read_back_with_and_without_separators(number):
     kinds, numbers = parse_quantities(pa.array([str(number), f"{number:,}"]))
@@ -174,7 +173,7 @@ def bag(*columns, limit=1000, sampled=False):
     return make_bags(cells, np.arange(ends[-1]), terms, limit=limit, sampled=sampled)
 
 
-@patient
+@fifty
 @given(st.integers(0, 2**32), st.integers(150, 400), st.integers(150, 400), st.integers(0, 400))
 def test_overlap_can_be_estimated_from_samples(seed, num_first, num_second, num_shared):
     num_shared = min(num_shared, num_first, num_second)

@@ -36,7 +36,7 @@ CLOSE = {"atol": 1e-5, "rtol": 0}
 cells = st.dictionaries(
     st.sampled_from(["title", "year", "genre", "price"]), st.sampled_from(["king", "1999", "a red"])
 )
-slow = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+slow = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

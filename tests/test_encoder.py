@@ -173,7 +173,7 @@ def test_the_paper_encoder_without_attributes_is_the_librarys_bert(tiny_backbone
         torch.testing.assert_close(tokens.split(lengths)[row], expected, **TOLERANCE)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 2**16), variant=st.sampled_from(VARIANTS))
 def test_permuting_the_columns_of_a_row_changes_no_embedding(models, make_arrays, special, seed, variant):
     arrays, model = make_arrays(seed=seed, num_rows=6, cells=(2, 6)), models[variant]
@@ -199,7 +199,7 @@ def test_moving_a_value_to_another_column_does_change_the_row(models, make_array
         assert (one - other).abs().max() > 1e-2
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(others=st.lists(st.integers(0, 23), max_size=8), place=st.integers(0, 8), variant=st.sampled_from(VARIANTS))
 def test_the_rows_beside_a_row_do_not_matter(models, make_arrays, special, others, place, variant):
     builder, model = BatchBuilder(make_arrays(seed=3), special), models[variant]

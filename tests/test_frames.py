@@ -305,7 +305,6 @@ def test_columns_are_written_plainly(values, kind, texts):
         assert [row.get("a") for row in read([{"n": "x", "a": value} for value in values])[0]] == texts
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats() | st.none(), min_size=1))
 def test_floats_are_written_as_python_writes_them(values):
     values = [0.5, *values]
@@ -315,7 +314,6 @@ def test_floats_are_written_as_python_writes_them(values):
         assert [row.get("a") for row in read(frame)[0]] == expected
 
 
-@settings(deadline=None)
 @given(st.lists(st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2200, 1, 1)), min_size=1))
 def test_timestamps_are_written_in_iso_form_without_idle_zeros(values):
     values = [dt.datetime(2020, 1, 1, 12), *values]
@@ -433,7 +431,7 @@ def count_cells(value):
     return 1 if members is None else sum(map(count_cells, members))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.dictionaries(KEYS, NESTED, min_size=1, max_size=5), st.integers(1, 6))
 def test_flattening_is_lossless_up_to_the_limit_and_counts_the_rest(row, limit):
     (flat,), report = read(row, max_family=limit)
@@ -460,7 +458,7 @@ SCHEMA = pa.schema(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(CELLS, min_size=1, max_size=8), st.sampled_from([1, 3, None]), st.sampled_from([1, 3, 100]))
 def test_columns_and_rows_flatten_alike(rows, limit, chunk_rows):
     found = []

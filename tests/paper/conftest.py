@@ -7,15 +7,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from navi.corpus import Corpus, PrepareConfig, prepare
 from navi_paper import EvaluationConfig, EvaluationData, Gold
 from navi_paper.encoder import IN_VARIANTS, PREDICTS_TOKENS, TableEncoder, list_cells, list_hidden_tokens
-
-# A machine busy with something else must not fail a law.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
 
 GENRES = ("drama", "comedy", "horror")
 COUNTRIES = ("usa", "uk", "korean", "french")

@@ -75,16 +75,13 @@ def test_inputs_are_never_written_to_even_when_asked(command, place, ask):
     assert list_files(place) == before | {place / "link.csv": before[place / "a.csv"]}
 
 
-def test_imputing_leaves_no_account_among_the_tables_unless_asked(place, ask):
+def test_neither_vectors_nor_an_account_are_written_among_the_tables_unasked(place, ask):
+    assert "among the tables of ." in ask("embed", ".", "-o", "rows.parquet", code=2).stderr
     said = ask("impute", "a.csv", "-o", "filled.csv").stdout
     assert "--cells FILE writes it" in said
     assert sorted(path.name for path in place.glob("*.csv")) == ["a.csv", "b.csv", "filled.csv"]
     ask("impute", "a.csv", "-o", "out/filled.csv")
     assert (place / "out" / "filled.cells.csv").is_file()
-
-
-def test_vectors_are_not_written_among_the_tables_that_are_read(place, ask):
-    assert "among the tables of ." in ask("embed", ".", "-o", "rows.parquet", code=2).stderr
 
 
 def test_a_report_replaces_pages_of_ours_alone(place, navi_command):

@@ -155,14 +155,6 @@ def test_figures_that_read_alike_are_marked_alike_and_texts_never():
     assert show(ReportColumn("n", best="lowest"), 0.5, 0.1, None) == ["*0.500*", "**0.100**", "–"]
 
 
-def test_the_smallest_loss_is_marked_if_asked(tmp_path):
-    cells = [(0.5,), (Measurement(0.4, change=-0.2),), (Measurement(0.3, change=-0.1),)]
-    for asked, count in ((True, 1), (False, 0)):
-        table = ReportTable("", (ReportColumn("a", best_change=asked),), cells)
-        html = write_html(Page("", "", (Section("", "", (table,)),)), tmp_path).read_text()
-        assert html.count("change least") == count
-
-
 def test_scalars_of_numpy_become_pythons_own_and_what_is_not_finite_nothing():
     row = ReportTable("t", ("a", "b", "c", "d"), ((np.float32(0.5), np.int64(3), np.bool_(True), np.inf),)).rows[0]
     assert [type(cell) for cell in row] == [float, int, bool, type(None)]
@@ -192,13 +184,6 @@ def test_a_histogram_has_bins_that_all_share():
     assert [(record["series"], record["x"], record["x2"], record["y"]) for record in chart.records] == [
         *(("a", 0.0, 0.5, 0.5), ("a", 0.5, 1.0, 0.5), ("b", 0.0, 0.5, 0.0), ("b", 0.5, 1.0, 1.0)),
     ]
-
-
-def test_a_map_has_ten_colours_and_what_is_left_is_grey_below():
-    labels = {"kind": [f"kind {number % 12:02d}" for number in range(36)] + ["kind 00"] * 9}
-    chart = scatter_map("", [(0.0, 1.0)] * 45, labels, colour="kind", quiet=("kind 01",))
-    assert chart.series[:2] == ["kind 01", "others"]
-    assert len(chart.series) == 11
 
 
 def test_a_hull_goes_round_its_points_alone():
@@ -241,13 +226,10 @@ def test_equal_content_gives_equal_pages_and_the_last_stays(tmp_path):
     assert write_report(Page("first", ""), tmp_path).read_bytes() == first
 
 
-def test_nothing_is_loaded_from_elsewhere(outline):
+def test_nothing_is_loaded_from_elsewhere_and_texts_of_users_are_escaped_and_fill_no_template(written, outline):
     addresses = [carried[name] for _, carried in outline.tags for name in ("src", "href") if name in carried]
     assert addresses
     assert all(address.startswith(("#", "data:")) for address in addresses)
-
-
-def test_texts_of_users_are_escaped_and_fill_no_template(written, outline):
     assert outline.find("img") == []
     assert all("onerror" not in carried for _, carried in outline.tags)
     assert "{{ 7 * 7 }}" in written.read_text()
@@ -261,22 +243,9 @@ def test_only_scripts_known_by_their_hash_may_run(outline):
     assert len(running) == policy.split("script-src")[1].count("sha256") == 2
 
 
-def test_captions_headings_and_names_are_there_for_all_readers(outline):
-    assert [tag for tag, _ in outline.tags if tag in ("h1", "h2", "h3")] == ["h1", "h2", "h2", "h2"]
-    assert len(outline.find("figcaption")) == len(outline.find("figure")) == 4
-    plots = [carried for carried in outline.find("div") if carried.get("class") == "plot"]
-    assert all(carried["role"] == "img" and carried["aria-label"] for carried in plots)
-    names = [carried["id"] for _, carried in outline.tags if "id" in carried]
-    assert len(names) == len(set(names))
-
-
-def test_a_page_without_charts_needs_no_extra(tmp_path, monkeypatch):
+def test_a_page_without_charts_needs_no_extra_and_the_content_of_one_with_charts_is_kept(page, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "altair", None)
     assert "vegaEmbed =" not in write_html(Page("t", "l", (Section("s"),)), tmp_path).read_text()
-
-
-def test_the_content_is_kept_where_the_extra_is_missing(page, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(MissingExtraError, match=r"navi-tables\[report\]"):
         write_report(page, tmp_path)
     assert load_page(tmp_path) == page
@@ -341,11 +310,8 @@ def test_a_header_sorts_one_way_then_the_other_then_not_at_all(column, clicks, o
     assert [row[0] for row in Outline(dom).tables[0][2:]] == order
 
 
-def test_a_table_fits_the_page_and_long_texts_wrap(run_script):
-    dom = run_script("const s = document.querySelector('.scroll'); document.title = s.scrollWidth - s.clientWidth;")
+def test_a_table_fits_the_page_and_light_and_dark_are_offered(run_script):
+    width = "const s = document.querySelector('.scroll'); document.title = s.scrollWidth - s.clientWidth;"
+    dom = run_script(f"{width} document.querySelector('.theme').click()")
     assert "<title>0</title>" in dom
-
-
-def test_light_and_dark_are_offered(run_script):
-    dom = run_script("document.querySelector('.theme').click()")
     assert re.search(r'<html[^>]* data-theme="(dark|light)"', dom)

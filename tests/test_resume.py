@@ -161,12 +161,9 @@ def test_a_signal_finishes_the_step_saves_and_leaves_and_the_run_can_be_resumed(
 
 def test_a_run_outside_the_main_thread_leaves_signals_alone(toy_corpus, make_config, tmp_path):
     before, found = signal.getsignal(signal.SIGTERM), []
-
-    def watch(report: StepReport) -> None:
-        found.append(signal.getsignal(signal.SIGTERM))
-
+    options = {"progress": lambda _: found.append(signal.getsignal(signal.SIGTERM))}
     config = make_config(training={"max_steps": 2})
-    thread = threading.Thread(target=lambda: pretrain(toy_corpus, tmp_path, config, progress=watch))
+    thread = threading.Thread(target=pretrain, args=(toy_corpus, tmp_path, config), kwargs=options)
     thread.start()
     thread.join()
     assert found == [before, before]
@@ -188,10 +185,8 @@ def test_a_resumed_run_remembers_that_memory_was_short(toy_corpus, make_config, 
     config = make_config(training={"max_steps": 4})
     stop_after(2, toy_corpus, tmp_path, config)
     calls.clear()
-    result = pretrain(toy_corpus, tmp_path, config, resume=True)
-    assert calls
-    assert max(calls) <= 400
-    *shortages, last = result.notes
+    *shortages, last = pretrain(toy_corpus, tmp_path, config, resume=True).notes
+    assert 0 < max(calls) <= 400
     assert shortages
     assert all(note.startswith("Memory ran out at ") for note in shortages)
     assert last == "Going on after step 2 of 4."
@@ -219,12 +214,6 @@ def test_what_is_there_is_replaced_only_when_asked(finished, stopped, toy_corpus
     for out in (folder, stopped):
         assert pretrain(toy_corpus, out, config, overwrite=True).num_steps == 2
         assert [line["step"] for line in read_lines(out) if line["kind"] == "train"] == [2]
-
-
-def test_a_run_that_died_before_its_first_checkpoint_is_no_hindrance(toy_corpus, make_config, tmp_path):
-    (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 99}\n')
-    pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2}))
-    assert [line["step"] for line in read_lines(tmp_path)] == [0, 2, 2]
 
 
 @pytest.mark.parametrize("options", [{"resume": True}, {"overwrite": True}])
@@ -294,9 +283,9 @@ def test_the_newest_checkpoints_are_kept(toy_corpus, make_config, tmp_path):
     config = make_config(training={"checkpoint_steps": 1, "keep_checkpoints": 3})
     stop_after(7, toy_corpus, tmp_path, config)
     assert list_steps(tmp_path) == [5, 6, 7]
-    assert len(list((tmp_path / "checkpoints").iterdir())) == 3
-    (tmp_path / "checkpoints" / "step-000000008").mkdir()  # what is half-written is no checkpoint
-    (tmp_path / "checkpoints" / "step-000000008" / "model.safetensors").write_bytes(b"half")
+    half = tmp_path / "checkpoints" / "step-000000008"  # what is half-written is no checkpoint
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(b"half")
     assert pretrain(toy_corpus, tmp_path, config, resume=True).notes == ["Going on after step 7 of 18."]
 
 

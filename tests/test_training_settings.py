@@ -13,8 +13,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from navi.backbones import find_backbone
-from navi.cli.pretrain import summarise_training
 from navi.errors import ConfigError
 from navi.training import (
     ABLATIONS,
@@ -210,14 +208,6 @@ def test_a_stopped_run_can_be_used_without_further_steps(
     assert json.loads(navi_command(*command, "--finish", "--json").stdout) == record
 
 
-def test_a_record_with_little_in_it_is_shown_as_it_is():
-    record = TrainingResult.load(find_backbone("navi-base"))
-    assert record.corpus["train_rows"] is None
-    shown = [str(line) for line in summarise_training(record)]
-    assert shown[0].startswith("Model ")
-    assert not any("Worth it" in line for line in shown)
-
-
 def test_a_folder_of_tables_is_prepared_with_the_vocabulary_it_is_learned_with(
     toy_tables, tiny_backbone, write_toml, tmp_path, navi_command
 ):
@@ -233,17 +223,14 @@ def test_a_folder_of_tables_is_prepared_with_the_vocabulary_it_is_learned_with(
 
 
 def test_a_users_mistake_is_one_line(toy_corpus, write_toml, tmp_path, navi_command):
-    arguments = ("pretrain", toy_corpus.path, "-o", tmp_path / "model")
-    unknown = navi_command(*arguments, "--preset", "papre", code=2)
-    assert "'papre'" in unknown.stderr
-    assert "'paper'" in unknown.stderr
-    low = navi_command(*arguments, "--epochs", 0, code=2)
-    assert low.stderr.splitlines()[-1] == "navi: epochs must be at least 1, got 0."
-    missing = navi_command(*arguments, "--config", tmp_path / "none.toml", code=2)
-    assert "none.toml" in missing.stderr
-    broken = navi_command(*arguments, "--config", write_toml("[training\n"), code=2)
-    assert "is not valid TOML" in broken.stderr
     (tmp_path / "none").mkdir()
-    empty = navi_command("pretrain", tmp_path / "none", "-o", tmp_path / "model", code=2)
-    assert len(empty.stderr.strip().splitlines()) == 1
+    broken = write_toml("[training\n")
+    for source, flags, message in (
+        (toy_corpus.path, ("--preset", "papre"), "'paper'"),
+        (toy_corpus.path, ("--epochs", 0), "navi: epochs must be at least 1, got 0."),
+        (toy_corpus.path, ("--config", tmp_path / "none.toml"), "none.toml"),
+        (toy_corpus.path, ("--config", broken), "is not valid TOML"),
+        (tmp_path / "none", (), "No tables in"),
+    ):
+        assert message in navi_command("pretrain", source, "-o", tmp_path / "model", *flags, code=2).stderr
     assert not (tmp_path / "model").exists()

@@ -440,12 +440,13 @@ LOSSES = {
                             "3: text after the value, at column 9", "4: Expecting value at column 1"],
     ),
     "values that are no objects": (
-        "a.json", '[{"a": 1}, 2, nonsense, [4]]', [{"a": "1"}], {"not an object": 2, "broken row": 1},
-        ["2: expected { … }", "4: expected { … }", "1: value 3: Expecting value"],
+        "a.json", '[{"a": 1}, 2, [4], nonsense, {"a": 5}]', [{"a": "1"}], {"not an object": 2, "broken row": 1},
+        ["2: expected { … }", "3: expected { … }", "1: value 4: Expecting value; nothing behind it is read"],
     ),
     "a line nested too deeply": ("a.jsonl", '{"a": 1}\n' + DEEP, [{"a": "1"}], {"nested too deeply": 1}, ["2"]),
     "a value nested too deeply": (
-        "a.json", f'[{DEEP}, {{"a": 1}}]', [{"a": "1"}], {"nested too deeply": 1}, ["1: value 1"],
+        "a.json", f'[{{"a": 1}}, {DEEP}]', [{"a": "1"}], {"nested too deeply": 1},
+        ["1: value 2; nothing behind it is read"],
     ),
     "text behind an array": (
         "a.json", '[{"a": 1}]\n{"a": 2}', [{"a": "1"}, {"a": "2"}], {}, ["2: text after the end of the array"],
@@ -454,22 +455,10 @@ LOSSES = {
         "a.jsonl", '{"a": "x\\ud800", "b\\udfff": "\\ud83d\\ude00"}\n', [{"a": "x\ufffd", "b\ufffd": "😀"}],
         {"half of a surrogate pair": 1}, ["1: read as 'x\ufffd'"],
     ),
-    "broken values": (
-        "a.json", '[{"a": 1},\n{"a": [{"b": 1}, {wrong}, {"b": 2}]},\n{"a": "un"quoted"},\n{"a": 4}]',
-        [{"a": "1"}, {"a": "4"}], {"broken row": 2},
-        ["2: value 2: Expecting property name enclosed in double quotes", "3: value 3: Expecting ',' delimiter"],
-    ),
-    "an open bracket, where lines show its end": (
-        "a.json", '[\n  {"a": 1},\n  {"a": [2},\n  {"a": 3}\n]', [{"a": "1"}, {"a": "3"}],
-        {"broken row": 1}, ["3: value 2: Expecting ',' delimiter"],
-    ),
-    "an open bracket on one line": (
-        "a.json", '[{"a": 1}, {"a": [2}, {"a": 3}, {"a": 4}]', [{"a": "1"}, {"a": "3"}, {"a": "4"}],
-        {"broken row": 1}, ["1: value 2: Expecting ',' delimiter"],
-    ),
-    "a quote too many on one line": (
-        "a.json", '[{"a": "x"y"}, {"a": "z"}, {"a": "w"}]', [{"a": "z"}, {"a": "w"}],
-        {"broken row": 1}, ["1: value 1: Expecting ',' delimiter"],
+    "a broken value": (
+        "a.json", '[{"a": 1},\n{"a": {"b": 1}, {wrong}},\n{"a": "un"quoted"},\n{"a": 4}]',
+        [{"a": "1"}], {"broken row": 4},
+        ["2: value 2: Expecting property name enclosed in double quotes; nothing behind it is read"],
     ),
     "a title above the header": (
         "a.csv", "Films of 1985,,\n\ntitle,year,land\nRan,1985,jp\nBrazil,1985,uk\n",
@@ -484,7 +473,7 @@ LOSSES = {
     ),
     "an open array": (
         "a.json", '[{"a": 1},\n{"a": "tw', [{"a": "1"}], {"broken row": 1},
-        ["2: value 2: Unterminated string starting at", "2: the array is never closed"],
+        ["2: value 2: Unterminated string starting at; nothing behind it is read"],
     ),
 }  # fmt: skip
 
@@ -716,9 +705,7 @@ def seconds(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "content", "num_dropped"),
     [
-        ("a.json", b"[" + b'{"a": tru},' * 70_000 + b'{"a": 1}]', 70_000),
-        ("a.json", b"[" + b'{"a": [},' * 20_000 + b'{"a": 1}]', 20_000),
-        ("a.json", b"[" + b'{"a": "x"y"},' * 20_000 + b'{"a": 1}]', 20_000),
+        ("a.json", b"[" + b'{"a": tru},' * 70_000 + b'{"a": 1}]', 70_001),
         ("a.json", b'[{"a": 1}, {"' + b"a" * (1 << 25), 1),
         ("a.json", b'[{"a": 1}' + b', {"a": {' * 20_000, None),
         ("a.jsonl", b'{"a": 1}\n' + b'{"a": tru}\n' * 70_000, 70_000),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 
 from navi.errors import TableError
 from navi.tables.chunk import Chunk
@@ -32,16 +32,8 @@ _DECODER = json.JSONDecoder(
 # What may stand at the end of a text that was cut: nothing, or a piece of a word, of an escape, of a number.
 _CUT_TOKEN = re.compile(r"\s*(?:-?[A-Za-z]{0,8}|\\?u?[0-9a-fA-F]{0,4}|\.)")
 _SPACE = re.compile(r"[\s,]*")
-# No step back over what was matched: that would take memory for each character of a string that never ends.
-_BRACKET = re.compile(r'"(?:[^"\\\n]++|\\.)*+"|[{}\[\]]')
-_OPENING = {"}": "{", "]": "["}
-_OPEN_LISTS = re.compile(r"[\[\s]*")
-_NEXT = re.compile(r"[,{\[\]]")
-_SIBLING = re.compile(r"\}\s*+(?:,\s*+)?(?=\{)")
-"""Where one object ends and another begins."""
-_WINDOW_SIZE = 1 << 14
-_ALLOWANCE = 1 << 20
-"""Characters looked at in vain, in search of the ends of broken values, beside as many as were decoded."""
+_OBJECT = re.compile(r":\s*+\{|\{")
+"""Where an object begins; behind a colon it is part of another."""
 
 
 def read_json(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
@@ -144,7 +136,10 @@ def _is_incomplete(error: json.JSONDecodeError) -> bool:
 
 
 def _read_values(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, object, int]]:
-    """Yield number, value and length of the values of one array, or of values that follow each other without one."""
+    """Yield number, value and length of the values of one array, or of values that follow each other without one.
+
+    A value that cannot be decoded is dropped, and so is what follows it: where it ends, nobody can tell.
+    """
     window = _Window(reader)
     is_array = is_open = window.peek() == "["
     window.position += is_array
@@ -162,32 +157,27 @@ def _read_values(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, 
         number += 1
         try:
             value, size = window.decode()
-        except RecursionError:
-            report.drop(TOO_DEEP, window.line, f"value {number}")
-            window.skip(window.position)
-        except json.JSONDecodeError as error:
-            is_cut = reader.stream.damage is not None and _is_incomplete(error)
-            detail = f"value {number}" if is_cut else f"value {number}: {error.msg}"
-            report.drop(CUT_OFF if is_cut else BROKEN_ROW, window.line, detail)
-            window.skip(error.pos)
-        else:
-            yield number, value, size
+        except (RecursionError, json.JSONDecodeError) as error:
+            line, detail = window.line, f"value {number}"
+            if isinstance(error, json.JSONDecodeError) and reader.stream.damage is not None and _is_incomplete(error):
+                report.drop(CUT_OFF, line, detail)
+                return
+            reason, message = (TOO_DEEP, "") if isinstance(error, RecursionError) else (BROKEN_ROW, f": {error.msg}")
+            report.drop(reason, line, f"{detail}{message}; nothing behind it is read", window.count_rest())
+            return
+        yield number, value, size
     if is_array and not num_ends and reader.stream.damage is None:
         report.trouble(DAMAGED, "the array is never closed", window.line)
 
 
 class _Window:
-    """A part of the text, with the place that is read next; it grows as needed, and stays small as long as it can."""
+    """A part of the text, with the place that is read next; it grows until a whole value is in it."""
 
     def __init__(self, reader: TextReader) -> None:
         self._path = reader.stream.path
         self._pieces = reader.read_pieces()
-        self._ahead: list[str] = []
-        """What was read but is not in the window, the next piece last."""
         self._line, self._counted = 1, 0
         """The line of a place of the window."""
-        self._indent = ""
-        self._allowance = _ALLOWANCE
         self.text = ""
         self.position = 0
 
@@ -204,24 +194,12 @@ class _Window:
         size = total = len(parts[0])
         if size > MAX_LINE:
             raise TableError(f"Cannot read {self._path}:{self.line}: a value has more than {MAX_LINE:,} characters.")
-        while total <= 2 * size and (piece := self._take_piece()):
+        while total <= 2 * size and (piece := next(self._pieces, "")):
             parts.append(piece)
             total += len(piece)
         self._line, self._counted = self.line, 0
-        self._note_indent()
         self.text, self.position = "".join(parts), 0
         return total > size
-
-    def _take_piece(self) -> str:
-        if not self._ahead:
-            self._put_back(next(self._pieces, ""))
-        return self._ahead.pop() if self._ahead else ""
-
-    def _put_back(self, text: str) -> None:
-        last = len(text) - len(text) % _WINDOW_SIZE
-        self._ahead += [
-            piece for begin in range(last, -1, -_WINDOW_SIZE) if (piece := text[begin : begin + _WINDOW_SIZE])
-        ]
 
     def peek(self) -> str:
         """Move to the next character that is no space or comma, and return it; nothing at the end of the text."""
@@ -246,82 +224,11 @@ class _Window:
             if end == len(self.text) and self.text[end - 1] not in '}]"' and self.grow():
                 continue
             size, self.position = end - self.position, end
-            self._allowance += size
-            if len(self.text) - end > 2 * _WINDOW_SIZE:
-                self._put_back(self.text[end:])
-                self.text = self.text[:end]
             return value, size
 
-    def skip(self, wrong: int) -> None:
-        """Move behind a value that cannot be decoded from a place on: where its brackets close, or another begins."""
-        self._note_indent()
-        if self.text[self.position] != "{":
-            # No row, so that what is within it may be some.
-            matched = _OPEN_LISTS.match(self.text, self.position + 1)
-            self.position = matched.end() if matched else len(self.text)
-            while not (after := _NEXT.search(self.text, self.position)):
-                self.position = len(self.text)
-                if not self.grow():
-                    return
-            self.position = after.start()
-            return
-        while (end := self._find_end()) is None:
-            # Each look goes over all that the window holds.
-            self._allowance -= len(self.text) - self.position
-            wrong -= self.position
-            if self._allowance < 0 or len(self.text) > MAX_LINE // 4 or not self.grow():
-                self._skip_to_sibling(wrong if self.position == 0 else wrong + self.position)
-                return
-        self.position = end
-
-    def _note_indent(self) -> None:
-        """Note the spaces before the place that is read next, where it is the first of its line."""
-        before = self.text.rfind("\n", 0, self.position) + 1
-        if before and not self.text[before : self.position].strip():
-            self._indent = self.text[before : self.position]
-
-    def _find_end(self) -> int | None:
-        """Return where the value that is read next ends, though it is wrong somewhere; None if not in this window."""
-        begin = self.text.find(f"\n{self._indent}{{", self.position)
-        stop = begin + len(self._indent) + 1 if begin >= 0 else len(self.text)
-        stack: list[str] = []
-        inside: Counter[str] = Counter()
-        for token in _BRACKET.finditer(self.text, self.position, stop):
-            text = token.group()
-            if text[0] == '"':
-                # A quote too many, or one that is missing, turns what is between the strings into strings.
-                if sibling := _SIBLING.search(text):
-                    return token.start() + sibling.start() + 1
-            elif text in "{[":
-                if text == "{" and stack and stack[-1] == "{" and self._look_back(token.start()) != ":":
-                    # No object stands in another without a name: that one is never closed.
-                    return token.start()
-                stack.append(text)
-                inside[text] += 1
-            elif inside[_OPENING[text]]:
-                while (last := stack.pop()) != _OPENING[text]:
-                    inside[last] -= 1
-                inside[last] -= 1
-                if not stack:
-                    return token.end()
-            elif text == "]":
-                return token.start()
-        return stop if begin >= 0 else None
-
-    def _look_back(self, place: int) -> str:
-        """Return the last character before a place that is no space."""
-        while place > 0 and self.text[place - 1].isspace():
-            place -= 1
-        return self.text[place - 1 : place]
-
-    def _skip_to_sibling(self, wrong: int) -> None:
-        """Move to the next place behind `wrong` where one object ends and another begins."""
-        self.position = max(self.position + 1, min(wrong, len(self.text)))
-        while not (sibling := _SIBLING.search(self.text, self.position)):
-            last = self.text.rfind("}", self.position)
-            is_space = last >= 0 and not self.text[last + 1 :].strip(" \t\r\n,")
-            self.position = last if is_space else len(self.text)
-            if not self.grow():
-                self.position = len(self.text)
-                return
-        self.position = sibling.end()
+    def count_rest(self) -> int:
+        """Read to the end, and return how many objects begin from here on, and at least one."""
+        count = 0
+        for text in chain([self.text[self.position :]], self._pieces):
+            count += sum(found == "{" for found in _OBJECT.findall(text))
+        return max(count, 1)

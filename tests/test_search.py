@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navi.cli.ask_rows import check_tables
 from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
 from navi.verbs import Navi, VectorIndex, build_index, embed_files, index_frames, open_index, parse_like
 from navi.verbs.embed import normalize_rows
@@ -171,6 +172,18 @@ def test_an_index_on_disk_answers_as_one_in_memory(navi, frames, files, tmp_path
     assert not (tmp_path / "index" / "scratch").exists()
 
 
+def test_a_file_that_cannot_be_read_is_left_out_of_an_index_and_said(navi, files, tmp_path):
+    (files / "broken.parquet").write_bytes(b"PAR1 and nothing more")
+    built = build_index(navi, [files], tmp_path / "index")
+    assert len(built.left_out) == 1
+    assert "broken.parquet" in built.left_out[0]
+    assert built.search("title=king", k=1)[0].rows
+    assert open_index(navi, tmp_path / "index", [files]).left_out == built.left_out
+    with pytest.raises(TableError, match=r"Cannot read .*broken\.parquet"):
+        build_index(navi, [files / "broken.parquet"], tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 def test_an_index_of_other_files_or_another_model_is_refused(navi, files, tmp_path, model_dir, monkeypatch):
     build_index(navi, [files], tmp_path / "index")
     (files / "more.jsonl").write_text('{"title": "king"}\n')
@@ -312,6 +325,22 @@ def films(tmp_path_factory):
 def search_files(model_dir, navi_command):
     """Run `navi search` with the trained model."""
     return lambda *arguments, code=0: navi_command("search", "--model", model_dir, *arguments, code=code)
+
+
+def test_the_command_goes_on_without_a_file_that_cannot_be_read(search_files, films, tmp_path):
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing more")
+    result = search_files(films, tmp_path, "--like", "title=day house")
+    assert "left:3" in result.stdout
+    assert f"Left out: Cannot read {tmp_path / 'broken.parquet'}" in " ".join(result.stderr.split())
+
+
+def test_rows_are_counted_by_reading_until_there_are_enough(tmp_path):
+    (tmp_path / "a.csv").write_text("title,text\n" + f"x,{'long ' * 900}\n" * 30)
+    (tmp_path / "b.csv").write_text("title\n" + "x\n" * 500)
+    (tmp_path / "c.parquet").write_bytes(b"PAR1 and nothing more")
+    assert check_tables([tmp_path / "a.csv"], None, 200) == 30
+    assert check_tables([tmp_path / "c.parquet", tmp_path / "a.csv"], None, 200) == 30
+    assert check_tables([tmp_path], None, 200) >= 200
 
 
 def test_the_command_finds_rows_by_words_or_like_another_row(search_files, films):

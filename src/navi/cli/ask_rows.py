@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -22,6 +23,7 @@ from navi.cli.console import (
     shorten,
 )
 from navi.cli.options import (
+    INT8_ROWS,
     Device,
     EngineName,
     Json,
@@ -67,8 +69,6 @@ Kind = Literal["rows", "segments", "headers", "attributes"]
 Pooling = Literal["row", "cls", "mean", "values"]
 Dtype = Literal["float32", "float16"]
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
-ROW_BYTES = 300
-"""About what a row takes in a file, to guess how many there are before they are read."""
 FILLS_SHOWN = 12
 """Cells shown in the summary, the surest of each column first."""
 CELLS_SHOWN = 6
@@ -243,9 +243,9 @@ def search(
             screen.answer(make_table(found.column_names, rows))
             return
     paths = pick_sheet(paths, sheet)
-    num_bytes = check_tables(paths, wanted)
+    num_rows = check_tables(paths, wanted, INT8_ROWS if index is None else 0)
     # An index that is kept may be asked where int8 is not to be had.
-    precision = None if index is not None else choose_precision(device, num_bytes // ROW_BYTES)
+    precision = None if index is not None else choose_precision(device, num_rows)
     with show_progress(screen) as meter:
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device, precision=precision)
@@ -253,6 +253,8 @@ def search(
         neighbours = built.search_row(*wanted, k) if wanted else built.search(like, k)[0]
     screen.answer_json([asdict(each) for each in neighbours])
     screen.answer(list_neighbours(neighbours))
+    for reason in built.left_out:
+        screen.note(f"Left out: {reason}")
     if index is not None:
         asked = f"--like {quote(like)}" if like is not None else f"--row {quote(row or '')}"
         command = f"navi search {show_model(model)}{quote(*paths)} --index {quote(index)} {asked}"
@@ -294,16 +296,26 @@ def parse_row(text: str) -> tuple[str, int]:
     return table, int(number)
 
 
-def check_tables(paths: Sequence[Path], wanted: tuple[str, int] | None) -> int:
-    """Return the bytes of all tables; refuse paths that hold none, and a row of a table that is not among them."""
+def check_tables(paths: Sequence[Path], wanted: tuple[str, int] | None, enough: int) -> int:
+    """Return the number of rows, read until there are enough; what lies in an object store is not fetched for that.
+
+    Paths that hold no table are refused, and a row of a table that is not among them.
+    """
     from navi.storage import is_remote
-    from navi.tables import find_sources
+    from navi.tables import ReadConfig, ReadReport, find_sources, read_chunks
 
     sources = find_sources(paths).sources
     known = [source.name for source in sources]
     if wanted is not None and wanted[0] not in known:
         raise TableError(f"There is no table '{wanted[0]}'. Expected one of {', '.join(known)}.")
-    return sum(source.path.stat().st_size for source in sources if not is_remote(source.path))
+    num_rows, config = 0, ReadConfig(chunk_rows=max(1, enough))
+    for source in sources:
+        with suppress(TableError):  # said when the index is made
+            for chunk in read_chunks(source, ReadReport(), config) if not is_remote(source.path) else ():
+                if num_rows >= enough:
+                    return num_rows
+                num_rows += chunk.num_rows
+    return num_rows
 
 
 def make_index(navi: Navi, paths: Sequence[Path], folder: Path | None, meter: Meter) -> SearchIndex:

@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
@@ -21,7 +21,7 @@ from navi.errors import ConfigError, ModelError, TableError
 from navi.files import digest_sample, read_json, remove_leftovers, write_folder, write_json
 from navi.model.runner import Floats, Ints, Progress
 from navi.settings import find_misfit
-from navi.tables import Source, find_sources
+from navi.tables import Source, find_sources, join_reasons
 from navi.verbs.result import TabularResult
 from navi.verbs.row_similarity import Whitening, WordIndex, Words, list_words, weigh_similarity
 from navi.verbs.vector_files import FILE_ROWS, encode_files
@@ -56,6 +56,8 @@ class IndexFacts(TypedDict):
     num_rows: int
     similarity_weight: float
     sources: list[dict[str, Any]]
+    left_out: NotRequired[list[str]]
+    """Why files are not in it; indexes of earlier versions have none."""
     files: NotRequired[dict[str, str]]
     """What `digest_sample` gives for each; indexes of earlier versions have none."""
 
@@ -121,6 +123,8 @@ class SearchIndex:
     """How rows are found: exact or lists."""
     faiss_index: Any
     """The faiss index, by inner product; None where all rows are compared."""
+    left_out: tuple[str, ...] = ()
+    """Files that could not be read, each with the reason."""
 
     def search(self, like: Any, k: int = 10) -> list[Neighbours]:
         """Return the k nearest rows for each row of `like`: a frame, a list of rows, one row, or the text of one.
@@ -265,7 +269,8 @@ def build_index(
 ) -> SearchIndex:
     """Index the rows of files in a folder, and open it; vectors and rows go to the disk as they are made.
 
-    `progress` is called with the table and how many of its rows were just done. The folder appears when it is whole.
+    `progress` is called with the table and how many of its rows were just done. The folder appears when it is whole. A
+    file that cannot be read is left out, and an error if all are.
     """
     folder, sources = Path(folder), find_sources(paths).sources
     if folder.exists():
@@ -275,13 +280,15 @@ def build_index(
     # Of several that make the same index at once the first one's stays, and all of them open it.
     with suppress(FileExistsError), write_folder(folder, overwrite=False) as aside:
         with FolderStore(aside / "scratch") as store:
-            builder = IndexBuilder(navi, store)
-            for encoded in encode_files(navi, sources, FILE_ROWS["rows"]):
+            builder, left_out = IndexBuilder(navi, store), list[str]()
+            for encoded in encode_files(navi, sources, FILE_ROWS["rows"], unreadable=left_out):
                 builder.add(encoded)
                 for table, count in enumerate(np.bincount(encoded.arrays.row_table)):
                     if progress is not None:
                         progress(encoded.tables[table], int(count))
-            _save(builder.finish(method), aside, sources)
+            if len(left_out) == len(sources):
+                raise TableError(join_reasons(left_out))
+            _save(replace(builder.finish(method), left_out=tuple(left_out)), aside, sources)
         shutil.rmtree(aside / "scratch")
     return open_index(navi, folder, paths)
 
@@ -309,6 +316,7 @@ def _save(index: SearchIndex, folder: Path, sources: Sequence[Source]) -> None:
         "num_rows": len(index.vectors),
         "similarity_weight": index.similarity_weight,
         "sources": _describe_sources(sources),
+        "left_out": list(index.left_out),
         "files": {file.name: digest_sample(file) for file in sorted(folder.iterdir()) if file.is_file()},
     }
     write_json(folder / INDEX_FILE, facts, checksum=True)
@@ -362,6 +370,7 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
             similarity_weight=facts["similarity_weight"],
             method=facts["method"],
             faiss_index=None if facts["method"] == "exact" else read_lists(folder / FAISS_FILE),
+            left_out=tuple(facts.get("left_out", ())),
         )
     except (OSError, ValueError, KeyError, RuntimeError, pa.ArrowException) as error:
         raise ConfigError(f"Cannot read the index in {folder}: {error}. {REMEDY}") from error

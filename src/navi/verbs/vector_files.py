@@ -174,11 +174,12 @@ def encode_files(
     reports: Mapping[str, ReadReport] | None = None,
     before: Callable[[Source], None] = lambda source: None,
     skip: int = 0,
+    unreadable: list[str] | None = None,
 ) -> Iterator[Encoded]:
     """Yield the rows of files as the model sees them, so many at a time; small tables come together.
 
     What is lost goes into the table's report. `before` is called with each file before it is read. The first `skip`
-    blocks are read and left out.
+    blocks are read and left out. Where a list is given for `unreadable`, a file that cannot be read is said there.
     """
     config = replace(navi.read_config, chunk_rows=num_rows)
 
@@ -186,7 +187,15 @@ def encode_files(
         for source in sources:
             before(source)
             report = reports[source.name] if reports else ReadReport()
-            yield from ((source.name, chunk) for chunk in read_chunks(source, report, config))
+            num_read = 0
+            try:
+                for chunk in read_chunks(source, report, config):
+                    num_read += chunk.num_rows
+                    yield source.name, chunk
+            except TableError as error:
+                if unreadable is None:
+                    raise
+                unreadable.append(f"{error} Its first {num_read:,} rows were read." if num_read else str(error))
 
     return encode_ahead(navi, islice(group_chunks(read(), num_rows), skip, None))
 

@@ -359,3 +359,14 @@ def test_an_unwritable_directory_is_refused_before_anything_is_computed(toy_corp
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"Cannot write to .*file.*: Not a directory"):
         pretrain(toy_corpus, tmp_path / "file" / "model")
+
+
+def test_another_failure_of_the_device_is_not_taken_for_a_lack_of_memory(
+    toy_corpus, make_config, tmp_path, monkeypatch
+):
+    def fail(self: NaviModel, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("device lost")
+
+    monkeypatch.setattr(NaviModel, "forward", fail)
+    with pytest.raises(RuntimeError, match="device lost"):
+        pretrain(toy_corpus, tmp_path, make_config())

@@ -403,6 +403,14 @@ def test_rows_are_numbered_by_the_line_they_begin_in_or_their_place_in_an_array(
 
 DEEP = '{"a": ' + "[" * 50_000 + "]" * 50_000 + "}"
 LOSSES = {
+    "lines that are no objects": (
+        "a.jsonl", '{"a": 1}\n[1, 2]\n"text"\nnull\n', [{"a": "1"}],
+        {"not an object": 3}, ["2: expected { … }", "3: expected { … }", "4: expected { … }"],
+    ),
+    "a byte that cp1252 has not": (
+        "a.csv", b"a,b\ncaf\xe9 \x81,1\n", [{"a": "café \x81", "b": "1"}],
+        {"another encoding": 1}, ["2: byte 81 is not cp1252, read as '\\x81'"],
+    ),
     "too many cells": (
         "a.csv", "a,b\n1,2,3,4\n5,6,,\n", [{"a": "1", "b": "2"}, {"a": "5", "b": "6"}],
         {"cell beyond the header": 2}, ["2: 4 cells, the header has 2"],

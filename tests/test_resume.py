@@ -305,3 +305,9 @@ def test_a_damaged_checkpoint_is_one_line_and_the_one_before_it_serves(stopped, 
     (newest / "state.json").unlink()
     shutil.rmtree(newest)
     assert pretrain(toy_corpus, stopped, config, resume=True).notes == ["Going on after step 1 of 3."]
+
+
+def test_a_run_that_died_before_its_first_checkpoint_is_no_hindrance(toy_corpus, make_config, tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 99}\n')
+    pretrain(toy_corpus, tmp_path, make_config(training={"max_steps": 2}))
+    assert [line["step"] for line in read_lines(tmp_path)] == [0, 2, 2]

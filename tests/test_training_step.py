@@ -444,3 +444,11 @@ def test_special_tokens_are_found_by_name():
     assert special.regular.tolist() == [4, 7, 8, 9]
     with pytest.raises(ModelError, match=r"has no \[CLS\], \[MASK\]"):
         SpecialTokens.of(make_tokenizer("[UNK]", "[SEP]", ":"))
+
+
+def test_half_precision_gives_nearly_the_same_loss(make_stepper):
+    full, half = make_stepper(), make_stepper(training={"precision": "bfloat16"})
+    made = full.build(ROWS, 0, None)
+    one, other = full.accumulate(made, 0)[0], half.accumulate(made, 0)[0]
+    assert one != other
+    torch.testing.assert_close(one, other, rtol=0.02, atol=0.0)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import signal
+import statistics
+from importlib import resources
 
+import numpy as np
 import pytest
 
 from navi.simulator import SimulatorConfig, write_catalogues
@@ -172,3 +176,70 @@ def test_the_map_shows_cells_when_pointed_at_and_lists_what_a_lasso_holds(browse
     assert "chosen" in browser.text("#count")
     browser.click(".legend button")
     assert browser.run("return document.querySelector('.legend button').ariaPressed") == "true"
+
+
+def skip_if_busy():
+    if os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
+        pytest.skip("other work keeps the machine busy: times would say nothing")
+
+
+def test_a_map_of_twenty_thousand_points_is_drawn_within_a_frame(browser, tmp_path):
+    files = resources.files("navi.server") / "static"
+    numbers = np.random.default_rng(0).random((2, 20_000)).round(4).tolist()
+    points = {"x": numbers[0], "y": numbers[1], "group": [k % 14 for k in range(20_000)]}
+    points |= {"text": [f"films:{k}" for k in range(20_000)], "names": [f"group {k}" for k in range(14)]}
+    style, script = ((files / name).read_text() for name in ("studio.css", "map.js"))
+    (tmp_path / "map.html").write_text(
+        f"<!doctype html><style>{style}</style><div class=map><div><canvas data-src=x></canvas></div>"
+        "<ul class=legend></ul><p id=count></p><ul class=chosen></ul></div><div class=tip hidden></div>"
+        f"<script>fetch = async () => ({{json: async () => ({json.dumps(points)})}})</script><script>{script}</script>"
+    )
+    browser.open(f"file://{tmp_path}/map.html")
+    times = browser.run(
+        """const canvas = document.querySelector("canvas"), times = [], at = { clientX: 300, clientY: 300 };
+        let draw = () => {};
+        window.requestAnimationFrame = (frame) => { draw = frame; return 1; };
+        for (let k = 0; k < 20; k += 1) {
+          const zoom = new WheelEvent("wheel", { ...at, deltaY: -20 });
+          canvas.dispatchEvent(k % 2 ? new PointerEvent("pointermove", at) : zoom);
+          const begun = performance.now();
+          draw();
+          times.push(performance.now() - begun);
+        }
+        return times"""
+    )
+    skip_if_busy()
+    assert statistics.median(times) < 16
+
+
+def test_two_hundred_tables_open_within_two_seconds_and_decide_within_a_third_of_one(
+    browser, open_studio, tmp_path, write_tables
+):
+    headers = [f"{first} {second}" for first in ("night", "film", "price", "star", "house") for second in "abcdefghij"]
+    tables = {
+        f"table{number:03d}": [
+            {headers[(number + 2 * k) % 50]: f"{headers[(number + 2 * k) % 50]} {row}" for k in range(25)}
+            for row in range(4)
+        ]
+        for number in range(200)
+    }
+    studio = open_studio(write_tables(tmp_path / "feeds", tables))
+    assert "5,000 columns in 200 tables" in browser.text("main")
+    opening, deciding = [], []
+    for _ in range(3):
+        browser.open(f"{studio.address}/columns")
+        opening.append(browser.run("return performance.getEntriesByType('navigation')[0].loadEventEnd"))
+    for _ in range(5):
+        browser.wait("return !document.querySelector('[data-again]') && document.querySelector('[data-card-key=a]')")
+        deciding.append(
+            browser.run(
+                """const before = document.querySelector(".message"), begun = performance.now();
+                document.querySelector("[data-card-key=a]").click();
+                while (document.querySelector(".message") === before) await new Promise((go) => setTimeout(go, 5));
+                return performance.now() - begun"""
+            )
+        )
+    print(f"first view {min(opening):.0f} ms, a decision {statistics.median(deciding):.0f} ms of {deciding}")
+    skip_if_busy()
+    assert min(opening) < 2_000
+    assert min(deciding) < 300

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
 from transformers import BertForMaskedLM, TapasForMaskedLM
 
@@ -21,6 +23,7 @@ from navi.model.attention import Boundaries, Packing
 from navi.training import PretrainConfig
 from navi.training.trainer import RunPlan
 from navi_paper.baselines import BASELINES, Baseline, load_baseline, train_baseline, training
+from navi_paper.baselines.cm2 import LOG_SCALE, NumberReader
 from navi_paper.baselines.haetae import Haetae
 from navi_paper.baselines.text import Bert, Extended, Template, mask_tokens, write_text
 from navi_paper.baselines.training import BaselineTrainer
@@ -216,6 +219,17 @@ def test_the_target_does_not_move_to_meet_its_guess(make_baseline, make_arrays):
     assert cm2.words.weight.grad[batch["header_ids"]].abs().max() > 0
 
 
+def test_a_number_is_read_on_a_signed_logarithmic_scale(toy_corpus, make_arrays):
+    numbers = {"0": 0, "7": 7, "1999": 1999, "12345": 12345, "3.5": 3.5, "-12.25": -12.25, "1,234,567.5": 1234567.5}
+    texts = [*numbers, "a", "2001-02-03", "1 2", "1,2"]
+    tokens = [toy_corpus.tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    offsets = np.concatenate([[0], np.cumsum([len(each) for each in tokens])])
+    arrays = replace(make_arrays(), value_offsets=offsets, value_tokens=np.concatenate(tokens).astype(np.int32))
+    expected = [np.sign(number) * np.log1p(abs(number)) / LOG_SCALE for number in numbers.values()]
+    found = NumberReader(toy_corpus.tokenizer).read(arrays)
+    np.testing.assert_allclose(found, [*expected, *[np.nan] * 4], rtol=1e-5)
+
+
 def read_losses(folder):
     return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
@@ -264,6 +278,19 @@ def test_an_interrupted_run_leaves_no_folder_and_is_begun_anew(toy_corpus, make_
     steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert steps == list(range(1, len(steps) + 1))
     assert [path.name for path in tmp_path.iterdir()] == ["bert"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=st.lists(st.integers(0, 23), min_size=1, max_size=8), epoch=st.integers(0, 3))
+def test_what_is_masked_of_a_row_does_not_depend_on_the_rows_beside_it(make_arrays, special, rows, epoch):
+    arrays = make_arrays()
+    text = write_text(arrays, np.array(rows), PLAIN, limit=500)
+    token_ids, _ = mask_tokens(text, special, seed=3, epoch=epoch)
+    alone = [
+        mask_tokens(write_text(arrays, np.array([row]), PLAIN, limit=500), special, seed=3, epoch=epoch)[0]
+        for row in rows
+    ]
+    assert np.array_equal(token_ids, np.concatenate(alone))
 
 
 def test_a_loss_that_is_not_finite_changes_nothing_and_ends_the_run(toy_corpus, make_config, make_baseline, tmp_path):

@@ -319,6 +319,20 @@ def test_blocks_beside_a_gpu_give_what_all_rows_give_at_once(navi, world, monkey
     assert {total for _, total in done} == {24}
 
 
+def test_rows_of_a_lazy_frame_go_through_the_model_in_blocks(navi, monkeypatch):
+    rows = [{"title": f"film {number}", "year": 1950 + number % 60} for number in range(50)]
+    expected, sizes = navi.embed_rows(rows), []
+    embed = navi.runner.embed
+    monkeypatch.setattr("navi.verbs.embed.BLOCK_ROWS", 20)
+    monkeypatch.setattr("navi.tables.table.STREAMED_ROWS", 10)
+    monkeypatch.setattr(
+        navi.runner, "embed", lambda arrays, **given: sizes.append(arrays.num_rows) or embed(arrays, **given)
+    )
+    np.testing.assert_allclose(navi.embed_rows(pl.LazyFrame(rows)), expected, **CLOSE)
+    assert sum(sizes) == 50
+    assert max(sizes) <= 20
+
+
 def test_an_earlier_result_stays_until_the_new_one_is_whole(navi, folder, tmp_path):
     out = tmp_path / "to" / "out.parquet"
     out.parent.mkdir()

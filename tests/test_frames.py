@@ -190,6 +190,9 @@ def test_lazy_frames_and_relations_are_streamed_in_order_and_never_collected(kin
     assert numbers["table"].tolist() == list(range(1, 5001))
     assert len(found) >= 3
     assert to_arrow(found)["title"].to_pylist() == [row["title"] for row in rows]
+    numbers, chunks = stream_tables(frame, columns=["title"])
+    assert to_arrow([chunk for _, chunk in chunks]).column_names == ["title"]
+    assert len(numbers["table"]) == 5000
 
 
 def test_a_strict_reader_stops_at_an_empty_row_but_not_at_the_limit_that_was_chosen():

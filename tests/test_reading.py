@@ -342,6 +342,12 @@ TEXTS_READ = {
         [{"name": "1", "name (2)": "2", "column_3": "3", "column_3 (2)": "4"}],
         ["columns without a name: column_3", TOLD.format("name", "name (2)"), TOLD.format("column_3", "column_3 (2)")],
     ),
+    "decimal commas in every row": (
+        "a.csv", "Typ;Länge;Preis\nHR 40;12,20;10.800,00 €\nHR 38;11,60;9.100,00 €\n",
+        [{"Typ": "HR 40", "Länge": "12,20", "Preis": "10.800,00 €"},
+         {"Typ": "HR 38", "Länge": "11,60", "Preis": "9.100,00 €"}],
+        ["delimiter ';'"],
+    ),
     "decimal commas": ("a.csv", "a;b\n1,5;2,5\n", [{"a": "1,5", "b": "2,5"}], ["delimiter ';'"]),
     "a comma in a header": (
         "a.csv", "name, full;price\nx;1\n", [{"name, full": "x", "price": "1"}], ["delimiter ';'"],

@@ -104,11 +104,19 @@ def _make_chunks(
 
 
 def detect_delimiter(head: str, usual: str) -> str:
-    """Return the delimiter under which the first rows agree best with the header; `usual` if that decides nothing."""
+    """Return the delimiter under which the first rows agree best with the header, and least stands above it.
+
+    It is `usual` if that decides nothing. Decimals with a comma agree, too, but not with the header of their file.
+    """
     if head[:4].lower() == "sep=" and head[4:5] in _DELIMITERS:
         return head[4]
     scores = {delimiter: _score(head, delimiter) for delimiter in _DELIMITERS}
-    best = max(_DELIMITERS, key=lambda delimiter: (scores[delimiter][0], delimiter == usual, scores[delimiter][1]))
+
+    def rank(delimiter: str) -> tuple[float, int, bool, int]:
+        share, place, width = scores[delimiter]
+        return share, -place, delimiter == usual, width
+
+    best = max(_DELIMITERS, key=rank)
     return best if scores[best][0] > 0 else usual
 
 
@@ -117,8 +125,8 @@ def is_delimited(head: str) -> bool:
     return any(_score(head, delimiter)[0] > 0.7 for delimiter in _DELIMITERS)
 
 
-def _score(head: str, delimiter: str) -> tuple[float, int]:
-    """Return the share of the rows at the beginning that are as wide as the header, in tenths, and that width.
+def _score(head: str, delimiter: str) -> tuple[float, int, int]:
+    """Return the share of the first rows that are as wide as the header, in tenths, its place, and that width.
 
     The share is 0 where the header has one cell alone, and 0.1 where nothing follows it.
     """
@@ -129,14 +137,14 @@ def _score(head: str, delimiter: str) -> tuple[float, int]:
     try:
         rows = [cells for cells in csv.reader(lines, delimiter=delimiter) if cells]
     except csv.Error:
-        return 0.0, 0
+        return 0.0, 0, 0
     place = find_header(rows[:HEADER_ROWS], range(HEADER_ROWS))
     widths = [len(cells) for cells in rows[place:]]
     if not widths or widths[0] < 2:
-        return 0.0, 1
+        return 0.0, place, 1
     if len(widths) == 1:
-        return 0.1, widths[0]
-    return round(sum(width == widths[0] for width in widths[1:]) / (len(widths) - 1), 1), widths[0]
+        return 0.1, place, widths[0]
+    return round(sum(width == widths[0] for width in widths[1:]) / (len(widths) - 1), 1), place, widths[0]
 
 
 def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Iterator[tuple[int, list[str], int]]:

@@ -194,9 +194,13 @@ def stream_tables(
 ) -> tuple[dict[str, Ints], Iterator[tuple[str, Chunk]]]:
     """Return what `read_tables` reads: the row numbers of each table, and all chunks, read as they are taken.
 
-    Files, frames that do not tell their length and those of which some columns alone are wanted are read at once.
+    Files, and frames that do not tell their length, are read at once; so are those of which some columns alone are
+    wanted, unless they are lazy.
     """
     named = {} if _are_paths(frames) else name_frames(frames)
+    if columns is not None:
+        projected = {name: lazy for name, frame in named.items() if (lazy := _project(frame, columns)) is not None}
+        named, columns = (projected, None) if len(projected) == len(named) else (named, columns)
     num_rows = {name: number for name, frame in named.items() if (number := _count_rows(frame)) is not None}
     if columns is not None or not named or len(num_rows) < len(named):
         tables = read_tables(frames, config, columns=columns)
@@ -206,6 +210,17 @@ def stream_tables(
         _check_rows(name, number)
     row_number = {name: np.arange(1, number + 1) for name, number in num_rows.items()}
     return row_number, ((name, chunk) for name, frame in named.items() for chunk in read_frame(frame, config=config))
+
+
+def _project(frame: Any, columns: Sequence[str]) -> Any:
+    """Return a lazy Polars frame or a DuckDB relation with some columns alone; None for others, and without one."""
+    import narwhals as nw
+
+    if not (nw.dependencies.is_polars_lazyframe(frame) or nw.dependencies.is_duckdb_relation(frame)):
+        return None
+    lazy = nw.from_native(frame)
+    names = [name for name in lazy.collect_schema().names() if name in columns]
+    return lazy.select(names).to_native() if len(names) == len(set(columns)) else None
 
 
 def _count_rows(frame: Any) -> int | None:

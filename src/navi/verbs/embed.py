@@ -31,7 +31,7 @@ POOLINGS = {"row": "rows", "cls": "cls", "mean": "means", "values": "value_means
 DTYPES = ("float32", "float16")
 OUTPUTS = ("numpy", "torch")
 FIRST_ROWS, BLOCK_ROWS = 2048, 16384
-"""Rows that are tokenised at a time beside a GPU, at first and later: until the first are done, the GPU waits."""
+"""Rows that are tokenised at a time: at first, beside a GPU, which waits until they are done, and later."""
 BLOCKS_AT_ONCE = 2
 """Blocks that are on their way through a GPU: it would wait while the vectors of a single one are collected."""
 
@@ -87,8 +87,8 @@ def embed_frames(
 ) -> Floats:
     """Return (R, D): a vector for each row of the frames, one after the other; of rows without cells, zeros.
 
-    Beside a GPU, rows come in blocks: the next is read and tokenised while the model runs on two, so that it need not
-    wait while the vectors of one are collected; equal rows then run once in each block. Beside a CPU that costs time.
+    Rows come in blocks, so that the vectors alone grow with the frames: the next is read and tokenised while the model
+    runs. Beside a GPU it runs on two, so that it need not wait while the vectors of one are collected.
     """
     on_gpu = navi.runner.device.type == "cuda"
     row_number, chunks = stream_tables(frames, navi.read_config, columns)
@@ -104,13 +104,10 @@ def embed_frames(
         report = progress and (lambda done, _: progress(done, len(array)))
         array[places] = embed_encoded(navi, encoded, "rows", config, report)
 
-    if on_gpu and len(array) > BLOCK_ROWS:
-        blocks = encode_ahead(navi, group_chunks(chunks, BLOCK_ROWS, FIRST_ROWS))
-        for _ in prefetch(blocks, embed, workers=BLOCKS_AT_ONCE, ahead=BLOCKS_AT_ONCE - 1):
-            pass
-    else:
-        for group in group_chunks(chunks, len(array)):
-            embed(navi.make_encoder().encode(group))
+    groups = group_chunks(chunks, BLOCK_ROWS, FIRST_ROWS if on_gpu and len(array) > BLOCK_ROWS else None)
+    blocks = encode_ahead(navi, groups)
+    for _ in prefetch(blocks, embed, workers=BLOCKS_AT_ONCE if on_gpu else 0, ahead=BLOCKS_AT_ONCE - 1):
+        pass
     return array
 
 

@@ -1,11 +1,13 @@
 """Train and measure the whole grid on one GPU, several processes side by side, within a number of seconds.
 
     python benchmarks/grid.py movie=CORPUS product=CORPUS --gold GOLD -o RESULTS --pack OUT [--seconds 540]
+    python benchmarks/grid.py movie=- product=- --done paper/results.jsonl --list
 
 Learning rates of the baselines are measured (`RESULTS/rates.json`), then models are trained and measured in the order
-of `list_jobs`: what matters most comes first, and what does not fit is left out. The same command again goes on.
+of `list_jobs`: what matters most comes first, and what does not fit is left out. The same command again goes on, and
+`--done` leaves out what a file of results has; `--list` prints what would be done.
 `--pack` writes figures after each model, and arrays at the end, small enough to carry home. There, `--unpack FOLDER`
-adds them to a folder of results, and `--classifiers xgboost` measures classifiers on the row vectors in it.
+adds them to a folder of results, and `--classifiers lr` measures classifiers on the row vectors in it.
 """
 
 # needs: prepared corpora, their gold, and a GPU
@@ -32,7 +34,7 @@ from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.errors import ConfigError
 from navi.files import read_json
 from navi.training import PretrainConfig
-from navi_paper.baselines.training import measure_rates
+from navi_paper.baselines.training import RATES, measure_rates
 from navi_paper.data import EvaluationConfig, EvaluationData
 from navi_paper.gold import Gold
 from navi_paper.grid import SPECS, Grid, GridConfig, read_rates
@@ -47,8 +49,10 @@ BESIDE = {"bert": ("bert-extended",), "haetae": ("haetae-extended",), "navi": ("
 FIRST_SEED = ("geometry", "text_vectors", "variant_vectors")
 """Tasks that only the first seed does."""
 ABLATED = (*("without_attributes", "without_segment_masking", "without_alignment", "random_routing"),)
-HERE = (*(each.name for each in ENCODER_TASKS), "classification_lr")
-"""Tasks that are done where the models are trained."""
+HERE = tuple(each.name for each in ENCODER_TASKS)
+"""Tasks that are done where the models are trained; classifiers would keep a GPU waiting."""
+MARK = "clustering"
+"""The task that every model has: with its figure, a job is done."""
 AFTER = {"row_vectors": "classification", "variant_vectors": "variants", "text_vectors": "features"}
 """What classifies the vectors of each task."""
 FILE_BYTES, MAX_FILES, PACK_BYTES = 15 << 20, 4, 56 << 20
@@ -78,14 +82,36 @@ def list_jobs(corpora: Sequence[str], seeds: Sequence[int]) -> Iterator[Job]:
         (RATED, [None]),
         ((*navi, "bert", "haetae"), first),
         (("frozen", "cm2", "tapas"), first),
-        ((*navi, "bert", "haetae"), second),
-        (ablations, first),
-        ((*navi, "bert", "haetae"), later),
+        (("navi-paper", "navi", "bert", "haetae"), [*second, *later]),
         (("cm2", "tapas"), [*second, *later]),
+        (("navi-from_base",), [*second, *later]),
+        (ablations, first),
         (ablations, [*second, *later]),
     ]
     for models, own_seeds in stages:
         yield from (Job(corpus, model, seed) for seed in own_seeds for model in models for corpus in corpora)
+
+
+def list_left(arguments: argparse.Namespace, done: set[str]) -> list[Job]:
+    """Return the jobs that are asked for and not done."""
+    corpora = [each.split("=")[0] for each in arguments.corpora]
+    jobs = [job for job in list_jobs(corpora, arguments.seeds) if str(job) not in done]
+    return [job for job in jobs if not arguments.models or job.model in arguments.models]
+
+
+def find_done(results: Path | None, rates: Path | None) -> set[str]:
+    """Return the jobs that a file of results and one of learning rates have already."""
+    records = map(json.loads, results.read_text("utf-8").splitlines()) if results else ()
+    measured = (each for each in records if each["task"] == MARK and each["error"] is None)
+    known = json.loads(rates.read_text("utf-8")) if rates else {}
+    jobs = [Job(each["corpus"], each["model"], each["seed"]) for each in measured]
+    jobs += [
+        Job(corpus, model, None)
+        for corpus, models in known.items()
+        for model, losses in models.items()
+        if losses.keys() >= {f"{rate:g}" for rate in RATES}
+    ]
+    return {str(job) for job in jobs}
 
 
 class Worker:
@@ -159,13 +185,12 @@ def prepare_corpora(arguments: argparse.Namespace) -> None:
 def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[Job]:
     """Do as many jobs as there is time for, and return those that were left."""
     done_file, rates_file = arguments.out / "done.json", arguments.out / "rates.json"
-    for file, begin in ((rates_file, arguments.rates), (done_file, arguments.done)):
-        if not file.is_file():
-            file.write_text(begin.read_text() if begin else "{}")
+    if not rates_file.is_file():
+        rates_file.write_text(arguments.rates.read_text("utf-8") if arguments.rates else "{}")
+    if not done_file.is_file():
+        done_file.write_text(json.dumps(sorted(find_done(arguments.done, rates_file))))
     rates, done = json.loads(rates_file.read_text()), set(json.loads(done_file.read_text()))
-    corpora = [each.split("=")[0] for each in arguments.corpora]
-    jobs = [job for job in list_jobs(corpora, arguments.seeds) if str(job) not in done]
-    jobs = [job for job in jobs if not arguments.models or job.model in arguments.models]
+    jobs = list_left(arguments, done)
     context, busy, idle, took = get_context("spawn"), {}, [], {}
     processes = []
     for number in range(arguments.workers):
@@ -175,12 +200,12 @@ def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[Job]:
         idle.append(ours)
     while time.time() < deadline and (jobs or busy):
         for connection in list(idle):
-            # A model that took longer than what is left is not begun.
+            # What is left must do for as long as a model of this corpus took, at least.
             ready = [
                 job
                 for job in jobs
                 if (job.model not in RATED or job.seed is None or f"{job.corpus} {job.model} rates" in done)
-                and took.get((job.corpus, job.model, job.seed is None), 0) < deadline - time.time()
+                and took.get((job.corpus, job.seed is None), 0) < deadline - time.time()
             ]
             if ready:
                 jobs.remove(ready[0])
@@ -192,7 +217,9 @@ def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[Job]:
         for connection in wait(list(busy), timeout=min(5.0, max(0.1, deadline - time.time()))):
             job, found, error = connection.recv()
             seconds = time.time() - busy.pop(connection)
-            took[job.corpus, job.model, job.seed is None] = seconds
+            if error is None and job.model != "frozen":
+                kind = job.corpus, job.seed is None
+                took[kind] = min(seconds, took.get(kind, seconds))
             idle.append(connection)
             print(
                 f"{time.time() - arguments.begun:6.1f} {job}: {seconds:.1f} s {found if found else ''} {error or ''}",
@@ -273,8 +300,8 @@ def main() -> None:
     """Run the grid."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpora", nargs="+", metavar="NAME=CORPUS")
-    parser.add_argument("--gold", type=Path, required=True, help="folder of gold")
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--gold", type=Path, help="folder of gold")
+    parser.add_argument("-o", "--out", type=Path)
     parser.add_argument("--pack", type=Path)
     parser.add_argument("--config", type=Path, default=CONFIG)
     parser.add_argument("--backbone")
@@ -284,12 +311,18 @@ def main() -> None:
     parser.add_argument("--models", type=lambda text: text.split(","), default=())
     parser.add_argument("--tables", type=Path, help="folder of tables by corpus; prepares corpora that are not there")
     parser.add_argument("--rates", type=Path, help="validation losses that are known, by corpus, baseline and rate")
-    parser.add_argument("--done", type=Path, help="done.json of an earlier run: what it lists is not done again")
+    parser.add_argument("--done", type=Path, help="file of results: models in it are not trained again")
+    parser.add_argument("--list", action="store_true", help="print the jobs that are left, and do nothing")
     parser.add_argument("--unpack", type=Path, help="folder that --pack wrote")
     parser.add_argument("--classifiers", type=lambda text: text.split(","), default=(), help="classify, train nothing")
     parser.add_argument("--rows", type=int, default=1000)
     arguments = parser.parse_args()
     arguments.begun = time.time()
+    if arguments.list:
+        print(*list_left(arguments, find_done(arguments.done, arguments.rates)), sep="\n")
+        return
+    if not (arguments.gold and arguments.out):
+        parser.error("--gold and --out are needed")
     if arguments.unpack:
         unpack(arguments.unpack, arguments.out)
     if arguments.classifiers:

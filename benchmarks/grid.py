@@ -310,6 +310,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(",")], default=[0, 1, 2])
     parser.add_argument("--models", type=lambda text: text.split(","), default=())
     parser.add_argument("--tables", type=Path, help="folder of tables by corpus; prepares corpora that are not there")
+    parser.add_argument("--prepare", action="store_true", help="prepare the corpora, and train nothing")
     parser.add_argument("--rates", type=Path, help="validation losses that are known, by corpus, baseline and rate")
     parser.add_argument("--done", type=Path, help="file of results: models in it are not trained again")
     parser.add_argument("--list", action="store_true", help="print the jobs that are left, and do nothing")
@@ -330,6 +331,8 @@ def main() -> None:
         return
     if arguments.tables:
         prepare_corpora(arguments)
+    if arguments.prepare:
+        return
     arguments.out.mkdir(parents=True, exist_ok=True)
     left = run_jobs(arguments, arguments.begun + arguments.seconds)
     print(f"{len(left)} jobs left: {', '.join(map(str, left))}")

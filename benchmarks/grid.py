@@ -46,8 +46,14 @@ CONFIG, SPLIT = PAPER / "grid.toml", PAPER / "split.json"
 RATED = ("bert", "haetae", "cm2", "tapas")
 BESIDE = {"bert": ("bert-extended",), "haetae": ("haetae-extended",), "navi": ("navi-plain",)}
 """Models that are read from another one's weights."""
-FIRST_SEED = ("geometry", "text_vectors", "variant_vectors")
-"""Tasks that only the first seed does."""
+CARRIED = {
+    **{"row_vectors": (), "text_vectors": ()},
+    **{"clustering": ("bert", "navi-paper", "navi"), "geometry": ("bert", "navi-paper", "navi")},
+    **{"reconstruction": ("cm2", "navi-paper", "navi"), "variant_vectors": ("bert", "navi-paper", "navi")},
+}
+"""Arrays that are carried home, the most important first: what is classified there, and what figures are drawn from.
+
+Of the models named, or of all."""
 ABLATED = (*("without_attributes", "without_segment_masking", "without_alignment", "random_routing"),)
 HERE = tuple(each.name for each in ENCODER_TASKS)
 """Tasks that are done where the models are trained; classifiers would keep a GPU waiting."""
@@ -146,7 +152,7 @@ class Worker:
         config = GridConfig(
             name=job.corpus,
             models=tuple(SPECS[each] for each in (job.model, *BESIDE.get(job.model, ()))),
-            tasks=tuple(each for each in TASKS if each.name in HERE and (job.seed == 0 or each.name not in FIRST_SEED)),
+            tasks=tuple(each for each in TASKS if each.name in HERE),
             seeds=(job.seed,),
             pretrain=self.shared,
             rates=read_rates(self.rates, job.corpus),
@@ -247,10 +253,15 @@ def copy_results(results: Path, out: Path) -> None:
 
 
 def pack(results: Path, out: Path) -> None:
-    """Write figures, and arrays as tar files: those of the first seed first, then row vectors of the others."""
+    """Write figures, and arrays as tar files, those that `CARRIED` has first."""
     copy_results(results, out)
-    arrays = sorted(results.glob("worker-*/arrays/*.npz"), key=lambda file: (file.stem[-1:], file.name))
-    wanted = [file for file in arrays if "--row_vectors--" in file.name or file.name.endswith("--0.npz")]
+    found = {tuple(file.stem.split("--")): file for file in sorted(results.glob("worker-*/arrays/*.npz"))}
+    wanted = [
+        file
+        for task, models in CARRIED.items()
+        for (_, kept, model, _), file in found.items()
+        if kept == task and (not models or model in models)
+    ]
     total, packed = 0, 0
     for number in range(MAX_FILES):
         size = 0

@@ -15,7 +15,7 @@ import pytest
 
 from navi.errors import ConfigError, TableError
 from navi.tables import ReadConfig, read_table, read_tables
-from navi.verbs.cell_types import learn_cell_format, read_cells
+from navi.verbs.cell_formats import learn_cell_format, read_cells, read_header
 from navi.verbs.match import ColumnCluster, ColumnRef, Matches
 from navi.verbs.unify import (
     Duplicates,
@@ -97,6 +97,36 @@ def test_names_are_given_once_and_never_those_that_say_where_rows_come_from():
         ((["2h 10m"], ["95 min"], ["88"]), "integer", ["130", "95", "88"], {"x unit": ["min", "min", None]}),
         ((["5 kg", "7 kg"], ["9 lb"]), "integer", ["5", "7", "9"], {"x unit": ["kg", "kg", "lb"]}),
         ((["12%"], ["7 %"]), "integer", ["12", "7"], {"x unit": ["%", "%"]}),
+        (
+            (["12 400,-", "735 000,-"], ["-$5.25"]),
+            "number",
+            ["12400.0", "735000.0", "-5.25"],
+            {"x currency": [None, None, "USD"]},
+        ),
+        ((["2015.0", "2017.0"], ["2014"]), "integer", ["2015", "2017", "2014"], {}),
+        ((["999 zł"], ["5 €"]), "integer", ["999", "5"], {"x currency": ["PLN", "EUR"]}),
+        (
+            (["2h 10m", "1h 5m", "21m", *["1h"] * 40],),
+            "integer",
+            ["130", "65", "21", *["60"] * 40],
+            {"x unit": ["min"] * 43},
+        ),
+        ((["£5", "$6", "7"],), "integer", ["5", "6", "7"], {"x currency": ["GBP", "USD", None]}),
+        ((["ja", "nein"], ["oui", "non"], ["1"]), "boolean", ["True", "False", "True", "False", "True"], {}),
+        (
+            (["20240708", "20250930"], ["7/31/2024 9:05 PM"]),
+            "datetime",
+            ["2024-07-08 00:00:00", "2025-09-30 00:00:00", "2024-07-31 21:05:00"],
+            {},
+        ),
+        ((["2015-05-18"], ["1979", "1980"]), "partial date", ["2015-05-18", "1979", "1980"], {}),
+        (
+            (["18.05.2015"], ["2015-05-18T10:30:00"], ["2-Jun-16", "3-Jun-16", "Oct 2016"]),
+            "partial date",
+            ["2015-05-18", "2015-05-18T10:30:00", "2016-06-02", "2016-06-03", "2016-10"],
+            {},
+        ),
+        ((["2015-05-18"], ["979"]), "text", ["2015-05-18", "979"], {}),
         ((["drama"], ["1979"]), "text", ["drama", "1979"], {}),
         ((["yes", "no"], ["3", "0"]), "text", ["yes", "no", "3", "0"], {}),
     ],
@@ -123,12 +153,14 @@ def test_a_column_has_one_type_and_one_format(cells, type, values, beside):
         ["1e5", "2e6"],
         ["1.1", "1.10", "1.9"],  # versions
         ["F", "F"],  # half of yes and no may be anything
+        ["Si", "Si"],
+        ["(1)", "(2)"],
     ],
 )
 def test_what_would_lose_something_as_a_number_stays_text(cells):
     how = learn_cell_format(Counter(cells))
     assert how.type == "text"
-    assert read_cells(pa.chunked_array([cells]), how.type, how).values.to_pylist() == cells
+    assert read_cells(pa.chunked_array([cells]), how).values.to_pylist() == cells
 
 
 def test_a_date_that_may_be_read_in_two_ways_stays_text_and_that_is_said():
@@ -140,6 +172,59 @@ def test_a_date_that_may_be_read_in_two_ways_stays_text_and_that_is_said():
     )
     _, doubts = unify_columns(["1.234", "5.678"])
     assert doubts == ("t0/x: '1.234' is read as decimals, not as thousands.",)
+    assert unify_columns(["1.234,00", "5.678,00"])[1] == ()
+
+
+def test_words_for_what_is_not_known_say_nothing_of_a_type():
+    found, _ = unify_columns(["4", "k.A.", "6", "N/A"], ["-", "?"])
+    assert found.spec.columns[0].type == "integer"
+    assert found.table["x"].to_pylist() == [4, None, 6, None, None, None]
+    assert [json.loads(each)["x"] for each in found.table["_unread"].drop_null().to_pylist()] == [
+        "k.A.",
+        "N/A",
+        "-",
+        "?",
+    ]
+    assert unify_columns(["good", "N/A"])[0].table["x"].to_pylist() == ["good", "N/A"]
+
+
+def test_years_of_two_digits_that_lie_ahead_are_said():
+    assert unify_columns(["5-Mar-52", "1-Apr-15"])[1] == ("t0/x: '5-Mar-52' is read as a date of 2052.",)
+
+
+def test_the_currency_or_unit_of_a_header_is_kept_where_columns_differ_in_it():
+    frames = {
+        "a": [{"price_eur": "10", "LOA (ft)": "36", "draft m": "1.5"}],
+        "b": [{"Price (SEK)": "110", "loa_m": "11.3", "Draft (m)": "1.8"}],
+        "c": [{"price": "$12", "length": "12 m"}],
+    }
+    price = cluster("price", ("a", "price_eur"), ("b", "Price (SEK)"), ("c", "price"))
+    length = cluster("length", ("a", "LOA (ft)"), ("b", "loa_m"), ("c", "length"))
+    found, _ = run(frames, price, length, cluster("draft", ("a", "draft m"), ("b", "Draft (m)")))
+    assert found.table["price currency"].to_pylist() == ["EUR", "SEK", "USD"]
+    assert found.table["length unit"].to_pylist() == ["ft", "m", "m"]
+    assert "draft unit" not in found.table.column_names  # both say the same
+    assert unify(frames, found.spec).table.equals(found.table)
+
+
+@pytest.mark.parametrize(
+    ("header", "named"),
+    [
+        ("price_usd", ("USD", "")),
+        ("Pris NOK", ("NOK", "")),
+        ("Price (€)", ("EUR", "")),
+        ("priceUSD", ("USD", "")),
+        ("displacement_lbs", ("", "lbs")),
+        ("runtime (min)", ("", "min")),
+        ("Revenue (Millions)", ("", "millions")),
+        ("Built in", ("", "")),
+        ("price min", ("", "")),
+        ("m", ("", "")),
+        ("weight pounds", ("", "")),
+    ],
+)
+def test_a_header_names_a_currency_or_a_unit_at_its_end_or_in_brackets(header, named):
+    assert read_header(header) == named
 
 
 def test_a_cell_that_is_not_of_its_type_is_kept_beside():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from navi.corpus import Encoded
 from navi.corpus.arrays import gather_ranges
 from navi.training import Domain
-from navi.verbs.value_formats import learn_format
+from navi.verbs.cell_formats import learn_format
 
 # Shape suffixes: M empty cells of a column, N values of it, C cells of it, P pairs of such a cell and another of its
 # row, B distinct other cells.

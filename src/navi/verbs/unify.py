@@ -21,8 +21,20 @@ from navi.files import write_file
 from navi.report import Page, ReportColumn, ReportTable, Section, Tiles
 from navi.settings import override
 from navi.tables import ReadConfig, Table, read_tables, to_arrow
-from navi.verbs.cell_types import ARROW_TYPES, TYPES, CellFormat, CellType, check_format, join_types, learn_cell_format
-from navi.verbs.cell_types import read_cells as read_typed
+from navi.verbs.cell_formats import (
+    ARROW_TYPES,
+    DATE_TYPES,
+    NUMBER_TYPES,
+    TYPES,
+    CellFormat,
+    CellType,
+    check_format,
+    drop_missing,
+    join_types,
+    learn_cell_format,
+    read_cells,
+    read_header,
+)
 from navi.verbs.match import ColumnRef, Matches
 from navi.verbs.result import TabularResult
 
@@ -258,10 +270,10 @@ def plan_unify(
     groups = list(_list_groups(tables, matches))
     taken, notes, columns = set(RESERVED), [], []
     for name, refs in zip(_name_groups(groups), (refs for _, refs in groups), strict=True):
-        counts = {ref: _count_texts(tables[ref.table], ref.header) for ref in refs}
+        counts = {ref: drop_missing(_count_texts(tables[ref.table], ref.header)) for ref in refs}
         formats = {ref: learn_cell_format(counts[ref]) for ref in refs}
         notes += [f"{ref}: {each.doubt}." for ref, each in formats.items() if each.doubt]
-        type = _choose_type(counts, formats)
+        type = join_types((formats[ref], counts[ref]) for ref in refs)
         if type == "text" and {each.type for each in formats.values()} != {"text"}:
             shown = (f"{ref} {each.type}, '{next(iter(counts[ref]))}'" for ref, each in formats.items() if counts[ref])
             notes.append(f"'{name}' stays text, its columns are of different types: {'; '.join(shown)}.")
@@ -328,14 +340,6 @@ def _choose(name: str, taken: set[str]) -> str:
     return chosen
 
 
-def _choose_type(counts: Mapping[ColumnRef, Counter[str]], formats: Mapping[ColumnRef, CellFormat]) -> CellType:
-    """Return the one type of some columns; those without any cell have no say."""
-    filled = {ref: each for ref, each in formats.items() if counts[ref]}
-    numbers = (ref for ref, each in filled.items() if each.type == "integer")
-    booleans = all(counts[ref].keys() <= {"0", "1"} for ref in numbers)
-    return join_types(filled.values(), booleans) if filled else "text"
-
-
 def _make_column(
     name: str,
     type: CellType,
@@ -344,27 +348,35 @@ def _make_column(
     originals: bool,
     source_headers: bool,
 ) -> UnifiedColumn:
-    is_number, every = type in ("integer", "number"), formats.values()
+    is_number, every = type in NUMBER_TYPES, formats.values()
+    named = {ref: read_header(ref.header) if is_number else ("", "") for ref in formats}
+    # What all headers name alike need not stand in each row.
+    has_currency, has_unit = (len({each[place] for each in named.values()}) > 1 for place in (0, 1))
     beside = {
-        "currency": is_number and any(each.has_currency for each in every),
-        "unit": is_number and any(each.has_unit for each in every),
+        "currency": is_number and (has_currency or any(each.has_currency for each in every)),
+        "unit": is_number and (has_unit or any(each.has_unit for each in every)),
         "original": originals and type != "text",
         "header": source_headers,
     }
-    default = next((each.format for each in every if each.type != "text"), "")
+    family = next((each for each in (NUMBER_TYPES, DATE_TYPES) if type in each), ())
+    default = next((each.format for each in every if each.type in family), "")
+    sources = []
+    for ref, each in formats.items():
+        currency, unit = named[ref]
+        sources.append(
+            SourceColumn(
+                table=ref.table,
+                header=ref.header,
+                format=each.format if each.type in family else default,
+                currency=(beside["currency"] and (currency or (each.currency if is_number else ""))) or "",
+                unit=(beside["unit"] and unit) or "",
+            )
+        )
     return UnifiedColumn(
         name=name,
         type=type,
         **{f"{what}_column": _choose(f"{name} {what}", taken) for what, wanted in beside.items() if wanted},
-        sources=tuple(
-            SourceColumn(
-                table=ref.table,
-                header=ref.header,
-                format="" if type in ("text", "boolean") else each.format or default,
-                currency=each.currency if is_number else "",
-            )
-            for ref, each in formats.items()
-        ),
+        sources=tuple(sources),
     )
 
 
@@ -475,7 +487,7 @@ def _unify_table(
             has_currency=bool(column.currency_column),
             has_unit=bool(column.unit_column),
         )
-        cells = read_typed(texts, column.type, how)
+        cells = read_cells(texts, how)
         found |= dict.fromkeys(column.names, nothing) | {column.name: cells.values}
         header = pc.if_else(texts.is_valid(), pa.scalar(source.header), pa.scalar(None, pa.string()))
         for name, values in (

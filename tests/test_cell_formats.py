@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.verbs.value_formats import DATES, DateFormat, learn_format
+from navi.verbs.cell_formats import DATES, DateFormat, learn_format
 
 dates = st.datetimes(datetime.datetime(1970, 1, 1), datetime.datetime(2038, 1, 1)).map(
     lambda date: date.replace(second=0, microsecond=0)

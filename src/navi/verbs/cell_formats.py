@@ -1,0 +1,506 @@
+"""What the cells of a column are, read by meaning, and how the column writes them: for unifying and for imputing."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from navi.columns.quantities import CONVENTIONS, FACTORS, KINDS, MONEY_FACTORS, parse_quantities, split_number
+
+CellType = Literal["text", "integer", "number", "date", "partial date", "datetime", "boolean"]
+TYPES: tuple[CellType, ...] = get_args(CellType)
+ARROW_TYPES = {
+    "text": pa.string(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "date": pa.date32(),
+    "partial date": pa.string(),
+    "datetime": pa.timestamp("us"),
+    "boolean": pa.bool_(),
+}
+NUMBER_TYPES, DATE_TYPES = ("integer", "number"), ("date", "partial date", "datetime")
+ENOUGH = 0.95
+"""Share of a column's cells that must be of a type for the column to have it; the others are kept beside it."""
+RARE = 0.02
+"""Share of cells up to which another number of decimals is an exception."""
+MAX_LEARNED = 2000
+"""Different cells, the most frequent, that a type is learned from."""
+MAX_UNITS, MAX_DIGITS = 12, 15
+"""Different units that a column of numbers has at most, and digits of a number: more of either is no number."""
+DURATION, MINUTES = "duration", "min"
+"""Format of cells such as `2h 10m`, and the unit that they are read in."""
+BOOLEANS = dict.fromkeys(("yes", "true", "y", "t", "1", "1.0", "ja", "oui", "si", "sí", "sì", "sim"), True)
+BOOLEANS |= dict.fromkeys(("no", "false", "n", "f", "0", "0.0", "nein", "nee", "nej", "nei", "non", "não"), False)
+PLAIN_BOOLEANS = frozenset(("yes", "no", "true", "false"))
+"""Words that make a boolean column alone; of the others it takes a yes and a no: F may be anything."""
+MISSING = frozenset(
+    ("n/a", "na", "n.a.", "k.a.", "nan", "none", "null", "unknown", "tbd", "tba", "poa", "-", "--", "—", "?")
+)
+"""Words for a cell that is not known: they say nothing of a column's type."""
+CURRENCIES = {
+    "$": "USD", "us$": "USD", "c$": "CAD", "a$": "AUD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "₩": "KRW",
+    "r$": "BRL", "zł": "PLN", "kč": "CZK", "₽": "RUB", "₺": "TRY", "₪": "ILS", "₫": "VND", "฿": "THB", "₴": "UAH",
+    "rs": "INR", "rs.": "INR", "dollar": "USD", "dollars": "USD", "euro": "EUR", "euros": "EUR", "pounds": "GBP",
+    **{code.lower(): code for code in (
+        "USD", "EUR", "GBP", "JPY", "INR", "CAD", "AUD", "CHF", "CNY", "SEK", "NOK", "DKK", "PLN", "CZK", "HUF", "BRL",
+        "MXN", "KRW", "TRY", "TRL", "ZAR", "SGD", "HKD", "NZD", "RUB", "RUR", "UAH", "ILS", "AED", "SAR", "EGP", "NGN",
+        "KES", "THB", "MYR", "IDR", "PHP", "VND", "TWD", "PKR", "BDT", "ARS", "CLP", "COP", "PEN", "RON", "BGN", "ISK",
+        "DEM", "FRF", "ITL", "ESP",
+    )},
+}  # fmt: skip
+"""Codes of currencies, by how cells write them."""
+UNITS = frozenset((
+    "mm", "cm", "m", "km", "ft", "feet", "inches", "yd", "miles", "mg", "g", "kg", "lb", "lbs", "oz", "ml", "cl", "l",
+    "gal", "sec", "mins", "minutes", "h", "hr", "hrs", "hours", "days", "kw", "hp", "w", "kn", "mph", "kmh", "km/h",
+    "%", "°c", "°f", "mb", "gb", "tb", "mhz", "ghz", "px", "mah", "kwh",
+))  # fmt: skip
+"""Units that a header may end in, as in `loa_m`."""
+BRACKETED_UNITS = UNITS | {"in", "inch", "t", "s", "min", "mi", "v", "thousands", "millions", "billions"}
+"""Units that a header may have in brackets, as in `runtime (min)`: elsewhere, these may be other words."""
+DATES = (
+    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y",
+    "%m/%d/%y", "%d/%m/%y", "%d-%m-%y", "%m-%d-%y", "%d.%m.%y", "%B %d, %Y", "%b %d, %Y", "%B %d %Y", "%b %d %Y",
+    "%d %B %Y", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d-%B-%Y", "%b. %d, %Y", "%d %b, %Y", "%d %B, %Y",
+    "%A, %B %d, %Y", "%a, %d %b %Y", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ",
+    "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%fZ", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M",
+    "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
+    "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %I:%M %p",
+)  # fmt: skip
+"""Dates that are told apart, in the letters of `strftime`; of two that explain a column alike, the first is taken."""
+PARTS_OF_DATES = {"%Y": "%Y", "%Y-%m": "%Y-%m", "%m/%Y": "%Y-%m", "%b %Y": "%Y-%m", "%B %Y": "%Y-%m", "%b-%y": "%Y-%m"}
+"""How a year alone, and a year with its month, may be written, and how ISO writes them."""
+ORDINALS = frozenset(("st", "nd", "rd", "th"))
+_DURATION_KIND = KINDS.index("duration")
+_PADDED = re.compile(r"[-+]?0\d")
+_UNIT = re.compile(r"[^\W\d_%°\"'″”²³µ/][\w%°²³µ/ ]{0,11}|[%°\"'″”]\w?")
+_LIKE_A_DATE = re.compile(r"(?=.*\d)[\w ,./:\-]{6,30}")
+_COMPACT_DATE = re.compile(r"(19|20)\d{6}")
+_BRACKETS = re.compile(r"[(\[]\s*([^()\[\]]+?)\s*[)\]]")
+_WORD_ENDS = re.compile(r"[\s_.:]+|(?<=[a-z])(?=[A-Z]{3}$)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellFormat:
+    """What the cells of one column are, and how they are written."""
+
+    type: CellType = "text"
+    format: str = ""
+    """Of dates, in the letters of `strftime`; of numbers, how 1234.5 is written, or `duration`."""
+    currency: str = ""
+    """Currency of the cells that name none, or only a sign such as `$`."""
+    unit: str = ""
+    """Unit of the cells that name none."""
+    has_currency: bool = False
+    """Whether cells name a currency, so that it has a column."""
+    has_unit: bool = False
+    """Whether cells name a unit, so that it has a column."""
+    doubt: str = ""
+    """What the cells leave open, and what was done; nothing where they are clear."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number, with its currency and unit where it has them."""
+
+    number: float
+    is_whole: bool
+    currency: str = ""
+    unit: str = ""
+
+
+CONVENTION_NAMES = {f"1{thousands}234{point}5": (thousands, point) for thousands, point in CONVENTIONS}
+"""The conventions by how they write 1234.5."""
+
+
+def learn_cell_format(counts: Mapping[str, int]) -> CellFormat:
+    """Return what nearly all of a column's cells are, given its different texts and how many cells have each.
+
+    >>> learn_cell_format({"18-May-15": 1, "2-Jun-16": 3}).format, learn_cell_format({"$1,200": 1}).format
+    ('%d-%b-%y', '1,234.5')
+    """
+    counts = dict(sorted(counts.items(), key=lambda each: -each[1])[:MAX_LEARNED])
+    folded = {text.strip().lower() for text in counts}
+    words = {text for text in folded if not text[:1].isdigit()}
+    if not counts:
+        return CellFormat()
+    if folded <= BOOLEANS.keys() and (words & PLAIN_BOOLEANS or len({BOOLEANS[text] for text in words}) == 2):
+        return CellFormat(type="boolean")
+    return _learn_duration(counts) or _learn_date(counts) or _learn_number(counts) or CellFormat()
+
+
+def _learn_duration(counts: Mapping[str, int]) -> CellFormat | None:
+    texts = list(counts)
+    durations = {text: each for text, each in zip(texts, _read_durations(texts), strict=True) if each is not None}
+    # 10:30:00 alone may be a time of the day as well.
+    spelled = any(re.search("[a-zA-Z]", text) for text in durations)
+    if not spelled or not _are_enough(durations, counts):
+        return None
+    whole = all(found.is_whole for found in durations.values())
+    return CellFormat(type="integer" if whole else "number", format=DURATION, has_unit=True)
+
+
+def _read_durations(texts: Sequence[str]) -> list[Quantity | None]:
+    """Return the minutes of each text that is a duration, None for the others."""
+    kinds, numbers = parse_quantities(pa.array(texts, pa.string()))
+    return [
+        Quantity(minutes, is_whole=minutes.is_integer(), unit=MINUTES) if kind == _DURATION_KIND else None
+        for kind, minutes in zip(kinds.tolist(), numbers.tolist(), strict=True)
+    ]
+
+
+def _learn_date(counts: Mapping[str, int]) -> CellFormat | None:
+    partial = [text for text in counts if _read_partial_date(text) is not None]
+    whole = [text for text in counts if text not in set(partial)]
+    found = _learn_date_format(whole)
+    if found is None:
+        return None
+    dates = {text: date for text in whole if (date := parse_date(text, found.pattern)) is not None}
+    # A year now and then among dates is part of one; dates now and then among years are something else.
+    if not _are_enough([*dates, *partial], counts) or not _are_enough(dates, counts, 0.5):
+        return None
+    if found.ambiguous:
+        example = next(iter(dates))
+        return CellFormat(doubt=f"which is the day and which the month of '{example}' is open, so it stays text")
+    is_partial = not _are_enough(dates, counts)
+    type: CellType = "partial date" if is_partial else "datetime" if "%M" in found.pattern else "date"
+    last = max(dates, key=lambda text: dates[text])
+    is_future = "%y" in found.pattern and dates[last].year > datetime.datetime.now(datetime.UTC).year
+    doubt = f"'{last}' is read as a date of {dates[last].year}" if is_future else ""
+    return CellFormat(type=type, format=found.pattern, doubt=doubt)
+
+
+def _read_partial_date(text: str) -> str | None:
+    """Return a year, or a year and a month, as ISO writes it."""
+    if len(text) > 20 or not text[-1:].isdigit():
+        return None
+    for pattern, iso in PARTS_OF_DATES.items():
+        if (date := parse_date(text, pattern)) is not None:
+            return date.strftime(iso)
+    return None
+
+
+def parse_date(text: str, pattern: str) -> datetime.datetime | None:
+    """Return the date in a text, None where it is not written so; spaces before a comma do not count."""
+    if pattern == "%Y%m%d" and not _COMPACT_DATE.fullmatch(text):
+        return None
+    try:
+        return datetime.datetime.strptime(re.sub(r"\s+,", ",", re.sub(r"\bSept\b", "Sep", text.strip())), pattern)
+    except ValueError:
+        return None
+
+
+def _learn_number(counts: Mapping[str, int]) -> CellFormat | None:
+    name = _choose_convention(list(counts))
+    parsed = {text: found for text in counts if (found := read_quantity(text, name)) is not None}
+    units = {found.unit for found in parsed.values()} - {""}
+    currencies = {found.currency for found in parsed.values()} - {""}
+    is_name = len(units) > max(1, min(MAX_UNITS, len(parsed) // 2))
+    # Leading zeros, and more digits than a number keeps, mean a code.
+    is_code = any(_PADDED.match(text) or sum(map(str.isdigit, text)) > MAX_DIGITS for text in parsed)
+    # So do 1.1 and 1.10 in one column: they would become one number.
+    is_version = any(
+        "." in (cut := text.rstrip("0")) and cut != text and not found.currency and cut in parsed
+        for text, found in parsed.items()
+    )
+    if not _are_enough(parsed, counts) or is_name or is_code or is_version:
+        return None
+    doubt = ""
+    if (
+        len(parsed) > 1
+        and CONVENTION_NAMES[name][1] == "."
+        and all(re.search(r"\d\.\d{3}(?!\d)", text) for text in parsed)
+    ):
+        doubt = f"'{next(iter(parsed))}' is read as decimals, not as thousands"
+    return CellFormat(
+        type="integer" if all(found.is_whole for found in parsed.values()) else "number",
+        format=name,
+        doubt=doubt,
+        currency="USD" if currencies == {"USD"} and any("$" in text for text in parsed) else "",
+        has_currency=bool(currencies),
+        has_unit=bool(units),
+    )
+
+
+def _choose_convention(texts: Sequence[str]) -> str:
+    """Return the convention under which most texts have one number; of those under which as many have, the first."""
+    return max(CONVENTION_NAMES, key=lambda name: sum(_split(text, name) is not None for text in texts))
+
+
+def _split(text: str, name: str) -> re.Match[str] | None:
+    """Return the parts of a text with one number in it, or None; `1 200,-` has no decimals."""
+    text = re.sub(r"(?<=\d)[.,][-–—](?!\d)", "", text.strip())
+    return split_number(text, CONVENTION_NAMES[name])
+
+
+def _are_enough(some: Iterable[str], counts: Mapping[str, int], share: float = ENOUGH) -> bool:
+    cells = sum(counts[text] for text in some)
+    return cells > 0 and cells >= share * sum(counts.values())
+
+
+def read_quantity(text: str, name: str) -> Quantity | None:
+    """Return the number in a text, its currency and unit; None where there is more in it than these.
+
+    >>> read_quantity("$3.5 million", "1,234.5"), read_quantity("118 min", "1234.5"), read_quantity("Rocky 2", "1234.5")
+    (Quantity(number=3500000.0, is_whole=True, currency='USD', unit=''), Quantity(number=118.0, is_whole=True, currency='', unit='min'), None)
+    """  # noqa: E501
+    outer = re.match(r"\s*[-−](?=[^\d\s])", text)  # -$5 is $-5
+    found = _split(text[outer.end() :] if outer else text, name)
+    if found is None or found["sign"] == "+" or (outer and found["sign"]):
+        return None
+    before, words = found["before"].strip().lower(), found["after"].strip().rstrip(".").split()
+    currency = CURRENCIES.get(before, "")
+    if before and not currency:
+        return None
+    if words and not currency and words[-1].lower() in CURRENCIES:
+        currency = CURRENCIES[words.pop().lower()]
+    factors = MONEY_FACTORS if currency else FACTORS
+    factor = factors[words.pop(0).lower()] if words and words[0].lower() in factors else 1.0
+    unit = " ".join(words)
+    if unit and (unit.lower() in ORDINALS or not _UNIT.fullmatch(unit)):
+        return None
+    digits = f"{found['whole'].replace(CONVENTION_NAMES[name][0], '')}.{found['decimals'] or '0'}"
+    number = float(digits) * factor * (-1.0 if found["sign"] or outer else 1.0)
+    is_whole = number.is_integer() and (factor > 1 or found["decimals"] in (None, "0"))  # 2015.0 is a year
+    return Quantity(number, is_whole=is_whole, currency=currency, unit=unit)
+
+
+def read_header(header: str) -> tuple[str, str]:
+    """Return the currency and the unit that a header names, at its end or in brackets; nothing where it names none.
+
+    >>> read_header("price_eur"), read_header("LOA (ft)"), read_header("Built in")
+    (('EUR', ''), ('', 'ft'), ('', ''))
+    """
+    bracketed = [each.lower() for each in _BRACKETS.findall(header)]
+    _, *words = _WORD_ENDS.split(_BRACKETS.sub("", header).strip())
+    last = words[-1].lower() if words else ""
+    # A header in pounds may be of weights.
+    currency = next((CURRENCIES[each] for each in (*bracketed, last) if each in CURRENCIES and len(each) <= 3), "")
+    return currency, next((each for each in bracketed if each in BRACKETED_UNITS), last if last in UNITS else "")
+
+
+def drop_missing(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the texts of a column that say something, and how many cells have each."""
+    return {text: count for text, count in counts.items() if text.strip().lower() not in MISSING}
+
+
+def join_types(columns: Iterable[tuple[CellFormat, Mapping[str, int]]]) -> CellType:
+    """Return the one type of several columns, each with its texts: text, unless all of them fit one."""
+    filled = [(each.type, texts) for each, texts in columns if texts]
+    found = {type for type, _ in filled}
+    integers = [text for type, texts in filled for text in texts if type == "integer"]
+    if len(found) == 1:
+        return found.pop()
+    if found == {"integer", "number"}:
+        return "number"
+    if found == {"date", "datetime"}:
+        return "datetime"
+    if found == {"boolean", "integer"} and {*integers} <= {"0", "1"}:
+        return "boolean"
+    is_years = all(re.fullmatch("(1[5-9]|20)[0-9]{2}", text) for text in integers)
+    return "partial date" if found - {"integer"} and found <= {*DATE_TYPES, "integer"} and is_years else "text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadCells:
+    """The cells of a column, read."""
+
+    values: pa.Array
+    """In the column's type; null where a cell is empty or not of it."""
+    currencies: pa.Array
+    units: pa.Array
+    unread: np.typing.NDArray[np.bool_]
+    """Which cells are there and not of the type."""
+
+
+def read_cells(texts: pa.ChunkedArray, how: CellFormat) -> ReadCells:
+    """Return a column's texts in its type; each different text is read once."""
+    encoded = pa.concat_arrays([pa.array([], pa.string()), *texts.chunks]).dictionary_encode()
+    distinct, places = encoded.dictionary.to_pylist(), encoded.indices
+    if how.type in NUMBER_TYPES:
+        if how.format == DURATION:
+            # Among durations, 21m is no length.
+            found = _read_durations([re.sub(r"^(\d+ ?m)$", r"0h \1", text) for text in distinct])
+        else:
+            found = [read_quantity(text, how.format) for text in distinct]
+        read = [_place_number(text, each, how) for text, each in zip(distinct, found, strict=True)]
+    else:
+        read = [(_read_plain(text, how), "", "") for text in distinct]
+    values, currencies, units = zip(*read, strict=True) if read else ((), (), ())
+    value = pa.array(values, ARROW_TYPES[how.type]).take(places)
+    return ReadCells(
+        values=value,
+        currencies=pa.array([each or None for each in currencies], pa.string()).take(places),
+        units=pa.array([each or None for each in units], pa.string()).take(places),
+        unread=np.asarray(places.is_valid()) & np.asarray(value.is_null()),
+    )
+
+
+def _read_plain(text: str, how: CellFormat) -> Any:
+    """Return a text, boolean or date, as its column has them; None for what is none."""
+    if how.type == "text":
+        return text
+    if how.type == "boolean":
+        return BOOLEANS.get(text.strip().lower())
+    date = parse_date(text, how.format)
+    if how.type == "partial date":
+        iso = date and (date.isoformat() if "%M" in how.format else f"{date:%Y-%m-%d}")
+        return iso or _read_partial_date(text)
+    return date.date() if date and how.type == "date" else date
+
+
+def _place_number(text: str, found: Quantity | None, how: CellFormat) -> tuple[float | int | None, str, str]:
+    """Return a number, its currency and unit, as a column has them; None where it has no place for one of them."""
+    if found is None or (how.type == "integer" and not found.number.is_integer()):
+        return None, "", ""
+    # A bare sign is what the column says it is.
+    signed = how.currency and re.search(r"(?<![a-zA-Z])\$", text)
+    currency = how.currency if signed or not found.currency else found.currency
+    unit = found.unit or how.unit
+    homeless = (currency != how.currency and not how.has_currency) or (
+        unit != how.unit and not how.has_unit and how.format != DURATION
+    )
+    if homeless:
+        return None, "", ""
+    return int(found.number) if how.type == "integer" else found.number, currency, unit
+
+
+def check_format(type: str, how: str) -> str:
+    """Return what is wrong with a format for a type; nothing where it will do."""
+    if type in NUMBER_TYPES and how not in (DURATION, *CONVENTION_NAMES):
+        return f"a number has one of the formats {', '.join(map(repr, (*CONVENTION_NAMES, DURATION)))}"
+    if type in DATE_TYPES:
+        try:
+            shown = datetime.datetime(2021, 3, 30, 13, 5).strftime(how)
+            if "%" in how and parse_date(shown, how) is not None:
+                return ""
+        except ValueError:
+            pass
+        return "a date has a format such as '%d.%m.%Y'"
+    return ""
+
+
+def learn_format(texts: Sequence[str]) -> NumberFormat | DateFormat | None:
+    """Return how nearly all of a column's cells are written, numbers or dates; None where any text fits.
+
+    >>> learn_format(["118 min", "95 min", "102 min"]).render("88")
+    '88 min'
+    """
+    return _learn_date_format(texts) or _learn_number_format(texts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberFormat:
+    """The numbers of a column: `$1,200,000`, `118 min`, `7.50`, `007`."""
+
+    around: tuple[str, str]
+    """What stands before and after a number."""
+    thousands: str
+    """Separator of thousands; empty for none."""
+    point: str
+    """Decimal point."""
+    decimals: tuple[int, int]
+    """Decimals of the number with the fewest, and with the most."""
+    width: int
+    """Digits to which whole numbers are filled up with zeros; 0 for none."""
+
+    def render(self, text: str) -> str | None:
+        """Return the text as this column would write it, or None if it is no number that it could hold.
+
+        >>> learn_format(["$1,200,000", "$35,000", "$7,800,000"]).render("950000")
+        '$950,000'
+        """
+        conventions = ((self.thousands, self.point), ("", self.point), *CONVENTIONS)
+        parsed = ((found, each[0]) for each in conventions if (found := split_number(text, each)))
+        number, thousands = next(parsed, (None, ""))
+        if number is None or _fold(number["before"], number["after"]) not in (("", ""), _fold(*self.around)):
+            return None
+        fewest, most = self.decimals
+        decimals = number["decimals"] or ""
+        decimals = decimals.rstrip("0") if len(decimals) > most else decimals.ljust(fewest, "0")
+        if len(decimals) > most:
+            return None
+        whole = number["whole"].replace(thousands, "")
+        whole = whole.zfill(self.width) if self.width else whole.lstrip("0") or "0"
+        if self.thousands:
+            whole = f"{int(whole):,}".replace(",", self.thousands)
+        return self.around[0] + number["sign"] + whole + (self.point + decimals if decimals else "") + self.around[1]
+
+
+def _fold(before: str, after: str) -> tuple[str, str]:
+    return before.strip().casefold(), after.strip().casefold()
+
+
+def _learn_number_format(texts: Sequence[str]) -> NumberFormat | None:
+    thousands, point = convention = CONVENTION_NAMES[_choose_convention(texts)]
+    parsed = [found for text in texts if (found := split_number(text, convention))]
+    around = Counter((found["before"], found["after"]) for found in parsed)
+    usual = max(around, key=lambda each: around[each], default=("", ""))
+    if around[usual] < ENOUGH * max(len(texts), 1):
+        return None
+    numbers = [found for found in parsed if (found["before"], found["after"]) == usual]
+    wholes = [found["whole"].replace(thousands, "") for found in numbers]
+    grouped = [whole != found["whole"] for whole, found in zip(wholes, numbers, strict=True) if len(whole) > 3]
+    decimals = Counter(len(found["decimals"] or "") for found in numbers)
+    common = [places for places, cells in decimals.items() if cells > RARE * len(numbers)]
+    widths = {len(whole) for whole in wholes}
+    padded = len(widths) == 1 and any(whole.startswith("0") and len(whole) > 1 for whole in wholes)
+    return NumberFormat(
+        around=usual,
+        thousands=thousands if sum(grouped) * 2 > len(grouped) else "",
+        point=point,
+        decimals=(min(common), max(common)),
+        width=widths.pop() if padded else 0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DateFormat:
+    """The dates of a column: `2021-03-30`, `March 30, 2021`, `4-Apr-14`."""
+
+    pattern: str
+    """The form, in the letters of `strftime`."""
+    padded: bool
+    """Whether days and months of one digit have a zero before them."""
+    ambiguous: bool
+    """Whether the cells leave open which is the day and which the month: then other forms cannot be put into this."""
+
+    def render(self, text: str) -> str | None:
+        """Return the text as this column would write it, or None if it is no date that it could hold.
+
+        >>> learn_format(["March 30, 2021", "July 4, 1999"]).render("2014-04-04")
+        'April 4, 2014'
+        """
+        own = parse_date(text, self.pattern)
+        if own is not None:
+            return self._write(own)
+        if self.ambiguous:
+            return None
+        found = {date for date in (parse_date(text, pattern) for pattern in DATES) if date is not None}
+        return self._write(found.pop()) if len(found) == 1 else None
+
+    def _write(self, date: datetime.datetime) -> str:
+        is_padded = self.padded or self.pattern == "%Y%m%d"
+        day, month = (f"{number:02d}" if is_padded else str(number) for number in (date.day, date.month))
+        fields = {"%d": day, "%m": month, "%Y": f"{date.year:04d}"}
+        return re.sub(r"%[A-Za-z]", lambda field: fields.get(field[0]) or date.strftime(field[0]), self.pattern)
+
+
+def _learn_date_format(texts: Sequence[str]) -> DateFormat | None:
+    enough = ENOUGH * max(len(texts), 1)
+    if sum(_LIKE_A_DATE.fullmatch(text) is not None for text in texts) < enough:
+        return None
+    possible = [pattern for pattern in DATES if any(parse_date(text, pattern) for text in texts[:10])]
+    fits = {pattern: sum(parse_date(text, pattern) is not None for text in texts) for pattern in possible}
+    best = max(possible, key=lambda pattern: fits[pattern], default="")
+    if fits.get(best, 0) < enough:
+        return None
+    swapped = best.translate(str.maketrans("md", "dm"))
+    is_padded = not any(re.search(r"(?<!\d)\d(?!\d)", text) for text in texts)
+    return DateFormat(pattern=best, padded=is_padded, ambiguous=swapped != best and fits.get(swapped, 0) == fits[best])

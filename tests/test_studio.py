@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from navi.errors import ConfigError, TableError
 from navi.server import Access, Review, make_studio
-from navi.server.rows import make_key
+from navi.server.decisions import make_key
 from navi.verbs.match import ColumnRef, Decision, read_decisions
 
 TOKEN = "a-token-of-some-length"
@@ -215,7 +215,7 @@ def test_labels_of_rows_are_on_disk_at_once_and_navi_link_takes_them(review, fol
         assert "Are these about the same thing?" in page
         assert "The model says" in page
         assert "The model says" not in client.get("/rows?left=amber&right=cedar&blind=yes").text
-        pairs = review.rows.list_open(review.rows.start_linking("amber", "cedar"))
+        pairs = review.list_open(review.start_linking("amber", "cedar"))
         for pair, act in zip(pairs[:3], ("same", "different", "unsure"), strict=True):
             names = ("left_table", "left_row", "right_table", "right_row")
             form = "&".join(f"{name}={value}" for name, value in zip(names, make_key(pair), strict=True))
@@ -224,7 +224,7 @@ def test_labels_of_rows_are_on_disk_at_once_and_navi_link_takes_them(review, fol
             assert [line["same"] for line in csv.DictReader(opened)] == ["yes", "no", ""]
         labels = ("--labels", file, "--model", reference_dir, "--device", "cpu", "-q")
         navi_command("link", folder / "amber.jsonl", folder / "cedar.jsonl", *labels)
-        assert "Linked again" in client.post("/label", content="act=again&left=amber&right=cedar").text
+        assert "Linking again" in client.post("/label", content="act=again&left=amber&right=cedar").text
         assert "Taken back" in client.post("/label", content="act=back").text
         with file.open() as opened:
             assert len(list(csv.DictReader(opened))) == 2

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import statistics
+import time
 from importlib import resources
 
 import numpy as np
@@ -102,6 +103,14 @@ def test_twenty_decisions_by_mouse_and_keyboard_outlive_a_kill_and_give_the_comm
         out = ("-o", tmp_path / name, "--decisions", file, "--model", reference_dir, "--device", "cpu", "-q")
         navi_command("unify", folder, *out)
         assert found == (tmp_path / name).read_bytes()
+
+
+def test_a_studio_at_work_stops_at_once(browser, open_studio, folder):
+    studio = open_studio(folder)
+    browser.driver.get(f"{studio.address}/rows?left=cinefolio&right=kinothek")
+    begun = time.monotonic()
+    studio.stop()
+    assert (studio.process.returncode, time.monotonic() - begun < 8) == (0, True)
 
 
 def test_rows_are_labelled_by_one_key_each(browser, open_studio, folder, tmp_path):

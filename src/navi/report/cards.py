@@ -28,6 +28,7 @@ def make_pages(*packages: str) -> Environment:
         finalize=finalize,
     )
     pages.filters["percent"] = lambda share: "–" if share is None else f"{100 * share:.0f} %"
+    pages.filters["breakable"] = lambda text: Markup("_<wbr>").join(escape_controls(text).split("_"))
     pages.filters["count"] = lambda number: f"{number:,}"
     return pages
 

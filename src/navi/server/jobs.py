@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Condition, Thread
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from navi.errors import NaviError
+
+if TYPE_CHECKING:
+    from navi.model.runner import Progress
 
 T = TypeVar("T")
 Run = Callable[[Sequence[Any]], Sequence[Any]]
@@ -107,20 +110,38 @@ class JobQueue:
 
 
 class Tasks:
-    """Work that takes long: each task runs once, one after the other, in a thread of its own."""
+    """Work that takes long: each task runs once, one after the other, in a thread that ends with the process."""
 
     def __init__(self) -> None:
-        self._worker = ThreadPoolExecutor(1)
+        self._queue = JobQueue(places=1, batch_rows=1)
         self._futures: dict[Hashable, Future[Any]] = {}
+        self.running: Hashable = None
+        """The key of the task that runs."""
+        self.done, self.total = 0, 0
+        """How far that is."""
 
-    def start(self, key: Hashable, run: Callable[[], T]) -> T | str | None:
+    def start(self, key: Hashable, run: Callable[[Progress], T]) -> T | str | None:
         """Return what a task returned; None while it runs, and a text where it failed."""
         if key not in self._futures:
-            self._futures[key] = self._worker.submit(run)
+            job = Job(run=lambda _: [self._run(key, run)], payload=None, size=1)
+            self._futures[key] = self._queue.submit(job)
         future: Future[T] = self._futures[key]
         if not future.done():
             return None
         return str(error) if isinstance(error := future.exception(), NaviError) else future.result()
+
+    def _run(self, key: Hashable, run: Callable[[Progress], T]) -> T:
+        def report(done: int, total: int) -> None:
+            self.done, self.total = done, total
+
+        self.running = key
+        report(0, 0)
+        return run(report)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a task runs or waits."""
+        return any(not future.done() for future in self._futures.values())
 
     def forget(self, key: Hashable) -> None:
         """Have a task run again when it is started again."""

@@ -1,69 +1,39 @@
-"""What a person looks at and decides on: the tables of a folder, their columns in clusters, and a file of decisions."""
+"""What a person looks at and decides on: the columns of a folder's tables in clusters, and pairs of their rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from threading import RLock
 from time import monotonic, sleep
 from zlib import crc32
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from navi.columns import ColumnProfiles, PairScorer
-from navi.corpus import ROLES, PrepareConfig
-from navi.corpus.roles import assign_roles, measure_entropy
 from navi.errors import ConfigError, NaviError
+from navi.server.decisions import NOTHING, Decisions, Labels, free, is_name, join_columns, make_key, pair, part
+from navi.server.facts import ColumnFacts, describe_columns
 from navi.server.jobs import Tasks
-from navi.server.rows import RowReview
-from navi.tables import ReadConfig, Table, read_tables, write_table
+from navi.tables import ReadConfig, Table, read_tables
 from navi.verbs import Navi
 from navi.verbs.explain import Explainer
 from navi.verbs.impute import Fills
-from navi.verbs.match import (
-    DECISION_COLUMNS,
-    ColumnGroups,
-    ColumnMatcher,
-    ColumnRef,
-    Decision,
-    Matches,
-    Reason,
-    profile_tables,
-    read_decisions,
-)
+from navi.verbs.link import RowPair, RowRef
+from navi.verbs.match import ColumnGroups, ColumnMatcher, ColumnRef, Decision, Matches, Reason, profile_tables
 from navi.verbs.unify import Unified, leave_out_members, plan_unify, unify
 
-NUM_EXAMPLES, NUM_BARS = 6, 24
 PAUSE = 0.05
 """Seconds that a page is given before columns are matched again, where that takes long."""
 SURE = 0.8
 """Probability from which a member of a cluster is not in doubt."""
-MAX_EXAMPLE = 20_000
-"""Characters of an example; no more are sent to a page."""
-NOTHING = ColumnRef("", "")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnFacts:
-    """A column as a person would look at it."""
-
-    header: str
-    fill: float
-    distinct: int
-    role: str
-    examples: tuple[str, ...]
-    """The most frequent values."""
-    bars: tuple[float, ...]
-    """How numbers are distributed over their range, or how frequent the most frequent values are; at most 1."""
-    bars_text: str
-    trouble: str
+LINKED = 0.05
+"""Probability from which a pair of rows is shown: those below the line are worth a look, too."""
+STRONGLY = " (strong)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,65 +103,6 @@ def _doubt(probability: float) -> float:
     return min(probability, 1 - probability)
 
 
-class Decisions:
-    """A file of decisions: every change is on disk, whole, before it counts."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.decisions: tuple[Decision, ...] = ()
-        self._lines: dict[frozenset[ColumnRef], dict[str, str | None]] = {}
-        self.before: list[tuple[Decision, ...]] = []
-        """What undoing goes back to, the last change last."""
-        self._seen = -1
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Read the file again if someone else has written it."""
-        seen = self.file.stat().st_mtime_ns if self.file.exists() else 0
-        if seen and seen != self._seen:
-            self.decisions = read_decisions(self.file)
-            lines: list[dict[str, str | None]] = _read_lines(self.file)
-            self._lines = {_find_pair(line): line for line in lines}
-        self._seen = seen
-
-    def change(self, decisions: Iterable[Decision]) -> None:
-        """Put decisions in the place of those there are."""
-        self.before.append(self.decisions)
-        self._write(tuple(dict.fromkeys(decisions)))
-
-    def undo(self) -> bool:
-        """Go back one change; false where there is none."""
-        if not self.before:
-            return False
-        self._write(self.before.pop())
-        return True
-
-    def _write(self, decisions: tuple[Decision, ...]) -> None:
-        lines: dict[frozenset[ColumnRef], dict[str, str | None]] = {}
-        for each in decisions:
-            both = frozenset((each.first, each.second))
-            cells = (*vars(each.first).values(), *vars(each.second).values(), "yes" if each.same else "no")
-            lines[both] = {**self._lines.get(both, {}), **dict(zip(DECISION_COLUMNS, cells, strict=True))}
-        # What nobody has decided on yet stays to be decided on.
-        given = {frozenset((each.first, each.second)) for each in self.decisions}
-        rest = {both: {**line, "same": None} for both, line in self._lines.items() if both not in lines}
-        lines |= {both: line for both, line in rest.items() if both not in given or len(line) > len(DECISION_COLUMNS)}
-        names = list(dict.fromkeys([*DECISION_COLUMNS, *(name for line in lines.values() for name in line)]))
-        table = {name: pa.array([line.get(name) for line in lines.values()], pa.string()) for name in names}
-        write_table(pa.table(table), self.file)
-        self.decisions, self._lines = decisions, lines
-        self._seen = self.file.stat().st_mtime_ns
-
-
-def _read_lines(file: Path) -> list[dict[str, str | None]]:
-    return [line for table in read_tables(file, keep_empty=True).values() for line in table.text.to_pylist()]
-
-
-def _find_pair(line: Mapping[str, str | None]) -> frozenset[ColumnRef]:
-    table, column, other_table, other_column, _ = (line.get(name) or "" for name in DECISION_COLUMNS)
-    return frozenset((ColumnRef(table, column), ColumnRef(other_table, other_column)))
-
-
 class Review:
     """A folder of tables under review; `load` makes it ready, and says meanwhile what it does.
 
@@ -227,7 +138,7 @@ class Review:
             self.tables = read_tables(self.paths, ReadConfig(max_family=None), unreadable=self.unreadable)
             if len(self.tables) < 2:
                 raise ConfigError(f"A review takes at least two tables, got {len(self.tables)}.")
-            self.file = Decisions(self._decisions_file)
+            self.file, self.labels = Decisions(self._decisions_file), Labels(self._labels_file)
             self.status = "Loading the model"
             self.navi = Navi.from_pretrained(self._model, device=self._device)
             self.status = f"Reading the columns of {len(self.tables)} tables"
@@ -239,7 +150,6 @@ class Review:
             self.place = {column: k for k, column in enumerate(self.columns)}
             self.facts = {name: describe_columns(table) for name, table in self.tables.items()}
             self.explainer = Explainer(scorer, self.profiles, self.tables)
-            self.rows = RowReview(self.navi, self.tables, self._labels_file, self.tasks)
             self._match()
             self.is_ready = True
         except (NaviError, OSError) as error:
@@ -301,7 +211,7 @@ class Review:
 
     def _make_cards(self, groups: ColumnGroups) -> list[Card]:
         decided = {column for each in groups.decisions for column in (each.first, each.second)}
-        joined = _join_columns(groups.decisions)
+        joined = join_columns(groups.decisions)
         cards = []
         for cluster, group in zip(groups.clusters, groups.members, strict=True):
             weights = np.nan_to_num(groups.weigh(group), nan=-1.0)
@@ -351,7 +261,7 @@ class Review:
     def ask(self) -> Question | None:
         """Return the question whose answer is worth most; None where nothing is in doubt."""
         closed = self._skipped | {
-            frozenset(self.place.get(each, -1) for each in _pair(decision)) for decision in self.file.decisions
+            frozenset(self.place.get(each, -1) for each in pair(decision)) for decision in self.file.decisions
         }
         for _, first, second, probability in self._questions:
             if frozenset((first, second)) not in closed:
@@ -370,7 +280,7 @@ class Review:
             for each in self.file.decisions
             if {each.first, each.second} == {self.columns[first], self.columns[second]}
         ]
-        return (*decided, *self.explainer.explain(first, second))
+        return (*decided, *_say_once(self.explainer.explain(first, second)))
 
     def change(self, act: Callable[[list[Decision]], Iterable[Decision]]) -> None:
         """Change the decisions: they are checked, written, and the columns matched again."""
@@ -398,7 +308,7 @@ class Review:
         inside = set(chosen)
 
         def act(decisions: list[Decision]) -> list[Decision]:
-            kept = [each for each in _free(decisions, chosen) if each.same or not _pair(each) <= inside]
+            kept = [each for each in free(decisions, chosen) if each.same or not pair(each) <= inside]
             return [*kept, *(Decision(first=chosen[0], second=each, same=True) for each in chosen[1:])]
 
         self.change(act)
@@ -407,7 +317,7 @@ class Review:
         """Decide that a column is none of some others."""
         column = self.columns[place]
         rest = [self.columns[other] for other in others if other != place]
-        self.change(lambda decisions: _part(decisions, column, rest))
+        self.change(lambda decisions: part(decisions, column, rest))
 
     def move(self, place: int, old: Sequence[int], new: Sequence[int]) -> None:
         """Decide that a column is one with some others, and not with those it is with."""
@@ -416,9 +326,9 @@ class Review:
         rest = [self.columns[each] for each in old if each != place and each not in new]
 
         def act(decisions: list[Decision]) -> list[Decision]:
-            parted = _free(_part(decisions, column, rest), [column])
+            parted = free(part(decisions, column, rest), [column])
             inside = {frozenset((column, each)) for each in target}
-            kept = [each for each in parted if _pair(each) not in inside]
+            kept = [each for each in parted if pair(each) not in inside]
             return [*kept, *(Decision(first=column, second=each, same=True) for each in target)]
 
         self.change(act)
@@ -434,7 +344,7 @@ class Review:
             raise ConfigError(f"Another column is called '{name}' already. Merge both, or choose another name.")
         given = Decision(first=self.columns[places[0]], second=ColumnRef("", name), same=True)
         self.change(
-            lambda decisions: [*(each for each in decisions if not (_is_name(each) and each.first in members)), given]
+            lambda decisions: [*(each for each in decisions if not (is_name(each) and each.first in members)), given]
         )
 
     def isolate(self, place: int) -> None:
@@ -443,14 +353,33 @@ class Review:
         alone = Decision(first=column, second=NOTHING, same=False)
         self.change(
             lambda decisions: [
-                *(each for each in decisions if not (each.same and column in _pair(each)) or _is_name(each)),
+                *(each for each in decisions if not (each.same and column in pair(each)) or is_name(each)),
                 alone,
             ]
         )
 
     def start_filling(self, name: str) -> Fills[Table] | str | None:
         """Return the fills of a table's empty cells; None while they are being found, and a text if that failed."""
-        return self.tasks.start(("fill", name), lambda: self.navi.impute(self.tables[name]))
+        return self.tasks.start(("fill", name), lambda tell: self.navi.impute(self.tables[name], progress=tell))
+
+    def start_linking(self, left: str, right: str) -> tuple[RowPair, ...] | str | None:
+        """Return the pairs of rows of two tables, None while they are sought, and a text if that failed."""
+        tables = {name: self.tables[name] for name in (left, right)}
+        labels = self.labels.list_given({left, right}) or None
+        link = partial(self.navi.link, tables, threshold=LINKED, labels=labels)
+        return self.tasks.start(("link", left, right), lambda tell: tuple(link(progress=tell)))
+
+    def list_open(self, pairs: Iterable[RowPair]) -> list[RowPair]:
+        """Return the pairs of rows without a label, the most doubtful first."""
+        open_pairs = (each for each in pairs if make_key(each) not in self.labels.answers)
+        return sorted(open_pairs, key=lambda each: abs(each.probability - 0.5))
+
+    def read_row(self, row: RowRef) -> dict[str, str]:
+        """Return the cells of a row."""
+        table = self.tables[row.table]
+        place = int((table.row_number == row.row).argmax())
+        cells: dict[str, str | None] = table.text.slice(place, 1).to_pylist()[0]
+        return {header: cell for header, cell in cells.items() if cell}
 
     @property
     def matches(self) -> Matches:
@@ -465,87 +394,11 @@ class Review:
         return Unified(table=found.table, spec=found.spec, notes=(*doubts, *found.notes))
 
 
-def _pair(decision: Decision) -> frozenset[ColumnRef]:
-    return frozenset((decision.first, decision.second))
-
-
-def _is_name(decision: Decision) -> bool:
-    return decision.same and not decision.second.table
-
-
-def _free(decisions: Iterable[Decision], columns: Iterable[ColumnRef]) -> list[Decision]:
-    """Return decisions without those that say that one of some columns stands alone."""
-    wanted = set(columns)
-    return [each for each in decisions if each.second != NOTHING or each.first not in wanted]
-
-
-def _part(decisions: Iterable[Decision], column: ColumnRef, rest: Sequence[ColumnRef]) -> list[Decision]:
-    """Return decisions in which a column is none of the rest; what joined them, over others too, is taken back."""
-    joined = {column, *rest}
-    kept = [each for each in decisions if not (each.same and column in _pair(each) and _pair(each) <= joined)]
-    while (group := _join_columns(kept)) and any(group.get(column, column) == group.get(each, each) for each in rest):
-        kept.remove(next(each for each in kept if each.same and column in _pair(each) and not _is_name(each)))
-    return [*kept, *(Decision(first=column, second=each, same=False) for each in rest)]
-
-
-def _join_columns(decisions: Iterable[Decision]) -> dict[ColumnRef, ColumnRef]:
-    """Return the head of the group of each column that was decided to be another."""
-    head: dict[ColumnRef, ColumnRef] = {}
-
-    def find(column: ColumnRef) -> ColumnRef:
-        while head.setdefault(column, column) != column:
-            column = head[column]
-        return column
-
-    for each in decisions:
-        if each.same and each.second.table:
-            head[find(each.second)] = find(each.first)
-    return {column: find(column) for column in list(head)}
-
-
-def describe_columns(table: Table) -> dict[str, ColumnFacts]:
-    """Return each column of a table as a person would look at it."""
-    config, counted = PrepareConfig(), {}
-    for header in table.headers:
-        found = pc.value_counts(table.text[header].drop_null()).to_pylist()
-        counted[header] = sorted(found, key=lambda each: -each["counts"])
-    counts = {header: np.array([each["counts"] for each in found], np.int64) for header, found in counted.items()}
-    column = np.repeat(np.arange(len(counts)), [len(each) for each in counts.values()])
-    entropy = measure_entropy(column, np.concatenate([*counts.values()]), len(counts), config.normalise)
-    roles = assign_roles(entropy, config.theta_low, config.theta_high)
-    described = {}
-    for header, role in zip(table.headers, roles.tolist(), strict=True):
-        values, num_cells = [each["values"] for each in counted[header]], int(counts[header].sum())
-        bars, text = _draw_bars(values, counts[header])
-        described[header] = ColumnFacts(
-            header=header,
-            fill=num_cells / max(table.num_rows, 1),
-            distinct=len(values),
-            role=ROLES[role] if num_cells > 1 else "",
-            examples=tuple(value[:MAX_EXAMPLE] for value in values[:NUM_EXAMPLES]),
-            bars=bars,
-            bars_text=text,
-            trouble="never filled" if not values else "always the same" if len(values) == 1 < num_cells else "",
-        )
-    return described
-
-
-def _draw_bars(values: Sequence[str], counts: NDArray[np.int64]) -> tuple[tuple[float, ...], str]:
-    """Return a column's distribution: a histogram where most values are plain numbers, else its frequent values."""
-    numbers, weights = [], []
-    for value, count in zip(values, counts.tolist(), strict=True):
-        try:
-            number = float(value)
-        except ValueError:
-            continue
-        if math.isfinite(number) and abs(number) < 1e15:
-            numbers.append(number)
-            weights.append(count)
-    if len(numbers) > 3 and len(numbers) >= 0.9 * len(values):
-        heights, edges = np.histogram(numbers, bins=min(NUM_BARS, len(numbers)), weights=weights)
-        return tuple((heights / heights.max()).tolist()), f"{edges[0]:.6g} to {edges[-1]:.6g}"
-    if not len(counts):
-        return (), ""
-    top = counts[:NUM_BARS]
-    text = "all different" if int(top[0]) == 1 else f"at most {int(top[0]):,} times"
-    return tuple((top / top.max()).tolist()), text
+def _say_once(reasons: Iterable[Reason]) -> Iterator[Reason]:
+    """Yield reasons; those that would show the same values as one before show none."""
+    shown = set()
+    for reason in reasons:
+        text, strong = reason.text.removesuffix(STRONGLY), reason.text.endswith(STRONGLY)
+        said, _, values = text.partition(": ")
+        yield replace(reason, text=said + STRONGLY * strong) if values in shown else reason
+        shown.add(values)

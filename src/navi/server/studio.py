@@ -27,9 +27,9 @@ from navi.report import write_html
 from navi.report.cards import make_pages
 from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error
 from navi.server.bodies import JSON, write_json
-from navi.server.map import COLOURS, LIMITS, PointMap
+from navi.server.decisions import ANSWERS, LABEL_FIELDS, make_key
+from navi.server.facts import COLOURS, LIMITS, PointMap
 from navi.server.review import Card, Review
-from navi.server.rows import ANSWERS, LABEL_FIELDS, make_key
 from navi.tables import Table, write_table
 from navi.verbs.impute import Fills
 from navi.verbs.link import RowPair
@@ -37,7 +37,14 @@ from navi.verbs.link import RowPair
 CARDS_PER_PAGE, MEMBERS_SHOWN, MAX_FORM = 20, 8, 1 << 20
 VIEWS = {f"/{title.lower()}": title for title in ("Tables", "Columns", "Rows", "Gaps", "Map", "Out")}
 CONFIDENCE, FILLS_SHOWN = 0.6, 5
-FILES = ("all.parquet", "all.csv", "spec.toml", "mapping.json", "decisions.csv", "report.html")
+FILES = {
+    "all.parquet": "the unified table",
+    "all.csv": "the same as text",
+    "report.html": "how it was made, to read",
+    "decisions.csv": "what you decided, for --decisions",
+    "mapping.json": "the unified name of each column",
+    "spec.toml": "the plan, to edit, for --spec",
+}
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -135,8 +142,8 @@ class Studio:
         limit = next((each for each in LIMITS if str(each) == query.get("limit")), LIMITS[0])
         colour = query.get("colour", "") if query.get("colour") in COLOURS[of] else COLOURS[of][0]
         asked = {"of": of, "limit": limit, "colour": colour}
-        choices = {"colours": COLOURS[of], "limits": LIMITS, "page_query": urlencode(asked), "status": self.map.status}
-        return {"found": self.map.start(of, limit), **asked, **choices}
+        choices = {"colours": COLOURS[of], "limits": LIMITS, "page_query": urlencode(asked)}
+        return {"found": self.map.start(of, limit), "key": ("map", of, limit), **asked, **choices}
 
     async def points(self, request: Request) -> Response:
         """Return the points of a map, for its page to draw."""
@@ -167,20 +174,22 @@ class Studio:
         found = review.start_filling(name) if "table" in query else ""
         columns: dict[str, dict[str, Any]] = {}
         for cell in found.cells.to_pylist() if isinstance(found, Fills) else ():
-            column = columns.setdefault(cell["column"], {"empty": 0, "filled": [], "unsure": 0, "reasons": Counter()})
+            column = columns.setdefault(cell["column"], {"empty": 0, "filled": [], "unsure": [], "reasons": Counter()})
             column["empty"] += 1
             if cell["value"] is None:
                 column["reasons"][cell["reason"]] += 1
             elif cell["probability"] >= confidence:
                 column["filled"].append(cell)
             else:
-                column["unsure"] += 1
+                column["unsure"].append(cell["probability"])
         for column in columns.values():
             column["filled"].sort(key=lambda cell: -cell["probability"])
         wanted = [column for column in columns if "ticked" not in query or column in chosen]
         asked = urlencode([("table", name), ("confidence", confidence), *(("column", each) for each in wanted)])
         rest = {"confidence": confidence, "wanted": wanted, "shown": FILLS_SHOWN, "download": asked}
-        return {"name": name, "found": found, "columns": columns, "asked": "table" in query, **rest}
+        return {
+            "name": name, "found": found, "columns": columns, "asked": "table" in query, "key": ("fill", name), **rest,
+        }  # fmt: skip
 
     async def download_filled(self, request: Request) -> Response:
         """Return a table with its empty cells filled, in the columns and from the probability asked for."""
@@ -212,19 +221,20 @@ class Studio:
         asked = "left" in query and {left, right} <= set(names)
         found: tuple[RowPair, ...] | str | None = ""
         if asked:
-            found = "Choose two different tables." if left == right else review.rows.start_linking(left, right)
-        is_open = review.rows.list_open(found) if isinstance(found, tuple) else []
+            found = "Choose two different tables." if left == right else review.start_linking(left, right)
+        is_open = review.list_open(found) if isinstance(found, tuple) else []
         pair = is_open[0] if is_open else None
         return {
             "left": left,
             "right": right,
             "asked": asked,
             "found": found,
+            "key": ("link", left, right),
             "pair": pair,
             "fields": [*zip(LABEL_FIELDS, make_key(pair), strict=False)] if pair else [],
             "blind": query.get("blind") == "yes",
-            "labels": review.rows.labels.file,
-            "num_labels": len(review.rows.labels.answers),
+            "labels": review.labels.file,
+            "num_labels": len(review.labels.answers),
             "num_open": len(is_open),
             "page_query": urlencode(query.multi_items()),
         }
@@ -247,16 +257,16 @@ class Studio:
         review, act = self.review, form.get("act", "")
         with review.lock:
             if act == "back":
-                key = review.rows.labels.take_back()
+                key = review.labels.take_back()
                 return "There is no label." if key is None else f"Taken back: {key[0]}:{key[1]} and {key[2]}:{key[3]}."
             if act == "again":
-                review.rows.forget(form.get("left", ""), form.get("right", ""))
-                return "Linked again with the labels."
+                review.tasks.forget(("link", form.get("left", ""), form.get("right", "")))
+                return "Linking again with the labels."
             left_table, left_row, right_table, right_row = (form.get(name, "") for name in LABEL_FIELDS[:4])
             known = {left_table, right_table} <= review.tables.keys()
             if act not in ANSWERS or not (known and left_row.isdecimal() and right_row.isdecimal()):
                 raise HTTPException(400, "The form does not name two rows and an answer.")
-            review.rows.labels.give((left_table, left_row, right_table, right_row), ANSWERS[act])
+            review.labels.give((left_table, left_row, right_table, right_row), ANSWERS[act])
             return f"{left_table}:{left_row} and {right_table}:{right_row}: {act}."
 
     async def why(self, request: Request) -> Response:

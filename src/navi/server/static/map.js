@@ -6,7 +6,8 @@
   const canvas = document.querySelector("canvas"), tip = document.querySelector(".tip");
   const legend = document.querySelector(".legend"), chosenList = document.querySelector(".chosen"), count = document.querySelector("#count");
   const data = await (await fetch(canvas.dataset.src)).json();
-  const { x, y, text, group, names } = data;
+  const { text, group, names } = data, method = document.querySelector("#method");
+  let { x, y } = data;
   const MOST_COLOURS = 10, MOST_LISTED = 200, NEAR = 10;
   const sizes = names.map(() => 0);
   group.forEach((number) => { sizes[number] += 1; });
@@ -119,11 +120,13 @@
   }, { passive: false });
 
   ranked.slice(0, 60).forEach((number) => {
-    const button = document.createElement("button"), dot = document.createElement("span"), item = document.createElement("li");
+    const button = document.createElement("button"), dot = document.createElement("span"), size = document.createElement("span"), item = document.createElement("li");
     button.type = "button";
     dot.className = `dot c${colourOf[number]}`;
     button.setAttribute("aria-pressed", "false");
-    button.append(dot, `${names[number]} ${sizes[number].toLocaleString("en")}`);
+    size.className = "muted";
+    size.textContent = sizes[number].toLocaleString("en");
+    button.append(dot, names[number], size);
     button.addEventListener("click", () => {
       shown = shown === number ? null : number;
       selected = null;
@@ -134,9 +137,25 @@
     item.append(button);
     legend.append(item);
   });
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    view = { scale: 1, dx: 0, dy: 0 };
+    lasso = selected = shown = null;
+    legend.querySelectorAll("button").forEach((each) => each.setAttribute("aria-pressed", "false"));
+    listPoints([]);
+    redraw();
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); redraw(); });
   addEventListener("resize", redraw);
   readColours();
   draw();
   canvas.dataset.drawn = "yes";
+  // Points are placed coarsely at first, and move when a better method is done with them.
+  for (let next = data.next; next;) {
+    method.textContent = `${data.method}; ${next} is at work`;
+    await new Promise((go) => setTimeout(go, 2000));
+    const answer = await (await fetch(canvas.dataset.src)).json();
+    if (!answer.next) { ({ x, y } = answer); method.textContent = answer.method; redraw(); }
+    next = answer.next;
+  }
 })();

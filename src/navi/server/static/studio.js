@@ -55,7 +55,7 @@ document.addEventListener("toggle", async (event) => {
 document.addEventListener("change", (event) => {
   const { form, list: names, value } = event.target;
   const chosen = names && list("option", names).some((option) => option.value === value);
-  if (chosen || form?.matches(".choose")) form.requestSubmit(form.querySelector("button"));
+  if (chosen || form?.matches(".choose") || event.target.matches(".choose")) form.requestSubmit(form.querySelector("button"));
 });
 
 document.addEventListener("keydown", (event) => {

@@ -89,8 +89,8 @@ def measure_alignment(batches: list[int], device: str) -> None:
 
         def align(batch=batch, output=output) -> None:
             alignment = batch.alignment
-            low = model.embed_segments(output, batch.rows, alignment.low_segment)
-            high = model.embed_segments(output, batch.rows, alignment.high_segment)
+            low = model.embed_segments(output, alignment.low_segment)
+            high = model.embed_segments(output, alignment.high_segment)
             anchors = output.attribute_table.index_select(0, alignment.anchor_slot).float()
             values = output.values.index_select(0, alignment.high_segment)
             low_loss = low_entropy_loss(low, anchors, alignment, config)

@@ -7,21 +7,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.model.attention import SHARED_LENGTH, Boundaries, Packing, attend, use_triton
+from navi.model.attention import LENGTH_STEP, Packing, attend, use_triton
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=9)
 ROWS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=4)
 TILED_ROWS = [[1, 3, 7, 12], [1], [1, 70, 5, 5, 61], [1] + [4] * 40, [1, 129], [1, 2, 3]]
 
 
-def bound(lengths, device="cpu"):
-    return Boundaries(torch.tensor([0, *lengths], device=device).cumsum(0), sum(lengths))
+def add_up(lengths, device="cpu"):
+    return torch.tensor([0, *lengths], device=device).cumsum(0)
 
 
-def pack(rows, num_wide, device="cpu"):
+def pack(rows, num_local=0, device="cpu"):
     """Return the packing of rows given as lists of segment lengths, each of which begins with a token of its own."""
-    wide, local = bound(list(map(sum, rows)), device), bound([length for row in rows for length in row], device)
-    return Packing(num_wide, wide, local)
+    local_starts = add_up([length for row in rows for length in row], device)
+    return Packing(add_up(map(sum, rows), device), sum(map(sum, rows)), local_starts, num_local)
 
 
 def draw_states(num_tokens, num_heads=2, width=4, seed=0):
@@ -45,7 +45,7 @@ def attend_slowly(query, key, value, lengths, scaling=0.5):
 @given(lengths=LENGTHS, seed=st.integers(0, 99))
 def test_packed_sequences_attend_as_each_alone(lengths, seed):
     states = draw_states(sum(lengths), seed=seed)
-    found = attend(*states, Packing(2, bound(lengths)), 0.5)
+    found = attend(*states, Packing(add_up(lengths), sum(lengths)), 0.5)
     torch.testing.assert_close(found, attend_slowly(*states, lengths), atol=1e-6, rtol=1e-5)
 
 
@@ -59,13 +59,14 @@ def test_wide_heads_attend_within_the_row_and_local_ones_within_the_segment_but_
     narrow = attend_slowly(*states, local)
     narrow[torch.tensor([0, *wide[:-1]]).cumsum(0)] = expected[torch.tensor([0, *wide[:-1]]).cumsum(0)]
     expected[:, 2:] = narrow[:, 2:]
-    torch.testing.assert_close(attend(*states, pack(rows, num_wide=2), 0.5), expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(attend(*states, pack(rows, num_local=1), 0.5), expected, atol=1e-6, rtol=1e-5)
 
 
 def test_gradients_flow_through_the_buckets_as_through_each_sequence():
     lengths = [3, 1, 40, 7, 5, 33, 8, 17]
     gradients = []
-    for run in (lambda *s: attend(*s, Packing(2, bound(lengths)), 0.5), lambda *s: attend_slowly(*s, lengths)):
+    packing = Packing(add_up(lengths), sum(lengths))
+    for run in (lambda *s: attend(*s, packing, 0.5), lambda *s: attend_slowly(*s, lengths)):
         states = [state.requires_grad_() for state in draw_states(sum(lengths))]
         (run(*states) * torch.arange(sum(lengths))[:, None, None]).sum().backward()
         gradients.append([state.grad for state in states])
@@ -73,27 +74,26 @@ def test_gradients_flow_through_the_buckets_as_through_each_sequence():
 
 
 def test_rows_without_tokens_change_nothing():
-    states, rows = draw_states(9), pack([[1, 3], [1, 4]], num_wide=1)
+    states, rows = draw_states(9), pack([[1, 3], [1, 4]], num_local=1)
     starts, local = torch.tensor([0, 0, 4, 4, 9, 9]), torch.tensor([0, 0, 1, 4, 4, 5, 9, 9])
-    found = attend(*states, Packing(1, Boundaries(starts, 9), Boundaries(local, 9)), 0.5)
+    found = attend(*states, Packing(starts, 9, local, 1), 0.5)
     torch.testing.assert_close(found, attend(*states, rows, 0.5))
 
 
 @given(LENGTHS)
-def test_buckets_hold_each_token_once_and_are_at_least_half_full_but_for_the_last_line(lengths):
+def test_buckets_hold_each_token_once_and_pad_no_sequence_by_a_whole_step(lengths):
     seen = []
-    for bucket in bound(lengths).buckets:
-        assert 2 * int(bucket.real.sum()) >= bucket.real.numel() - SHARED_LENGTH
-        seen += bucket.places[bucket.real].tolist()
+    for places, segment in Packing(add_up(lengths), sum(lengths)).buckets:
+        assert int((segment < 0).sum(dim=1).max()) < LENGTH_STEP
+        seen += places[segment >= 0].tolist()
     assert sorted(seen) == list(range(sum(lengths)))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("width", [8, 16, 26, 32, 64])
-@pytest.mark.parametrize("num_wide", [4, 2, 1])
-def test_the_tiled_kernel_attends_and_differentiates_as_padded_attention_does(width, num_wide):
-    packing = pack(TILED_ROWS, num_wide, "cuda")
-    packing = packing if num_wide < 4 else Packing(4, packing.wide)
+@pytest.mark.parametrize("num_local", [0, 2, 3])
+def test_the_tiled_kernel_attends_and_differentiates_as_padded_attention_does(width, num_local):
+    packing = pack(TILED_ROWS, num_local, "cuda")
     states = [state.cuda().bfloat16() for state in draw_states(sum(map(sum, TILED_ROWS)), 4, width)]
     assert use_triton(states[0]) == (width in (16, 32, 64))
     tiled = [state.clone().requires_grad_() for state in states]

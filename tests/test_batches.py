@@ -117,7 +117,7 @@ def test_a_batch_is_the_masked_copy_then_the_plain_copy(make_arrays, special, se
     # Slots lead to the segments' attributes, each packed once, or to the unknown one; values to their rows.
     attributes = [attribute for *_, attribute, _ in walk_segments(arrays, rows)]
     plain = [packed.attribute_ids.tolist().index(attribute) + FIRST_SLOT for attribute in attributes]
-    masked = [SLOT_UNKNOWN if hidden else slot for slot, hidden in zip(plain, masks.unknown, strict=True)]
+    masked = [SLOT_UNKNOWN if hidden else slot for slot, hidden in zip(plain, masks.segment_unknown, strict=True)]
     assert packed.segment_slot.tolist() == masked + plain
     owner = layout.spread(torch.arange(len(attributes)), -1).tolist()
     expected = [[SLOT_NONE if own < 0 else slots[own] for own in owner] for slots in (masked, plain)]

@@ -129,14 +129,14 @@ def encode(model, rows):
     """Return the model's own embeddings, by name."""
     output = model(rows)
     found = {name: getattr(output, name) for name in ("tokens", "cls", "headers", "values")}
-    return found | {"segments": model.embed_segments(output, rows)}
+    return found | {"segments": model.embed_segments(output)}
 
 
 def embed(model, rows):
     """Return every embedding that is handed out, of rows first."""
     output = model(rows)
-    found = {"cls": output.cls, "rows": model.pool_rows(output, rows), "headers": model.pool_headers(output, rows)}
-    return found | {"values": output.values, "segments": model.embed_segments(output, rows)}
+    found = {"cls": output.cls, "rows": model.pool_rows(output), "headers": model.pool_headers(output)}
+    return found | {"values": output.values, "segments": model.embed_segments(output)}
 
 
 def assert_same(found, expected):
@@ -151,9 +151,9 @@ def test_masked_and_plain_copies_packed_together_encode_as_rows_padded(models, m
     builder = BatchBuilder(arrays, special, masking=MASKING)
     layout = builder.lay_out(rows)
     masks, _ = builder.mask_layout(layout, epoch=0)
-    assert masks.unknown.any()
-    known = torch.zeros_like(masks.unknown)
-    expected = [encode_padded(model, arrays, layout, masks.token_ids, masks.unknown)]
+    assert masks.segment_unknown.any()
+    known = torch.zeros_like(masks.segment_unknown)
+    expected = [encode_padded(model, arrays, layout, masks.token_ids, masks.segment_unknown)]
     expected.append(encode_padded(model, arrays, layout, layout.token_ids, known))
     found = encode(model, builder.build(rows, epoch=0).rows)
     assert_same(found, {name: torch.cat([half[name] for half in expected]) for name in found})
@@ -248,7 +248,7 @@ def test_a_segment_is_g_of_its_attribute_header_and_value(tiny_backbone, make_ar
         torch.nn.init.normal_(norm.bias, generator=torch.Generator().manual_seed(1))
     rows = BatchBuilder(make_arrays(), special).pack_rows(np.arange(5))
     output, state = model(rows), model.projection.state_dict()
-    for number, found in enumerate(model.embed_segments(output, rows)):
+    for number, found in enumerate(model.embed_segments(output)):
         attribute = output.attribute_table[rows.segment_slot[number]]
         joined = torch.cat([attribute, output.headers[number], output.values[number]])
         inner = F.gelu(state["expand.weight"] @ joined + state["expand.bias"])
@@ -265,15 +265,16 @@ def test_without_attributes_neither_tokens_nor_segments_know_them(tiny_backbone,
     other = model.embed_attributes(rows.attributes) + 1.0
     first, second = model(rows), model(rows, other)
     torch.testing.assert_close(second.tokens, first.tokens)
-    torch.testing.assert_close(model.embed_segments(second, rows), model.embed_segments(first, rows))
+    torch.testing.assert_close(model.embed_segments(second), model.embed_segments(first))
 
 
 def test_a_row_is_its_cls_and_the_words_of_its_values_before_their_context(models, make_arrays, special):
     model, rows = models[0.5, True], BatchBuilder(make_arrays(), special).pack_rows(np.arange(4))
-    output, embedded = model(rows), []
+    embedded = []
     hook = model.embeddings.dropout.register_forward_hook(lambda *given: embedded.append(given[2]))
-    found = model.pool_rows(output, rows)
+    output = model(rows)
     hook.remove()
+    found = model.pool_rows(output)
     for row in range(4):
         spans = rows.token_span.tolist()
         own = [
@@ -287,7 +288,7 @@ def test_a_row_is_its_cls_and_the_words_of_its_values_before_their_context(model
     # And a header is its states and its attribute.
     attributes = output.attribute_table[rows.segment_slot]
     expected = (F.normalize(output.headers, dim=1) + F.normalize(attributes, dim=1)) * math.sqrt(32 / 2)
-    torch.testing.assert_close(model.pool_headers(output, rows), expected, **TOLERANCE)
+    torch.testing.assert_close(model.pool_headers(output), expected, **TOLERANCE)
 
 
 def test_logits_come_for_the_asked_positions_alone(models, make_arrays, special):
@@ -305,7 +306,9 @@ def test_logits_come_for_the_asked_positions_alone(models, make_arrays, special)
 def test_rows_embedded_alone_are_those_of_the_whole_pass(models, make_arrays, special, share, gate):
     model = models[share, gate]
     rows = BatchBuilder(make_arrays(seed=14, cells=(0, 6)), special).pack_rows(np.arange(8))
-    torch.testing.assert_close(model.embed_rows(rows), model.pool_rows(model(rows), rows), **TOLERANCE)
+    torch.testing.assert_close(
+        model.pool_rows(model(rows, read_tokens=rows.starts[:-1])), model.pool_rows(model(rows)), **TOLERANCE
+    )
 
 
 @pytest.mark.parametrize("setting", ["row_words", "header_attribute"])
@@ -313,7 +316,7 @@ def test_as_the_paper_has_it_rows_are_cls_and_headers_their_states(tiny_backbone
     model = load_backbone(tiny_backbone, **{setting: False}).eval()
     rows = BatchBuilder(make_arrays(seed=14), special).pack_rows(np.arange(4))
     output = model(rows)
-    found = {"row_words": model.pool_rows(output, rows), "header_attribute": model.pool_headers(output, rows)}
+    found = {"row_words": model.pool_rows(output), "header_attribute": model.pool_headers(output)}
     states = {"row_words": output.cls, "header_attribute": output.headers}
     for name, embedded in found.items():
         assert torch.equal(embedded, states[name]) == (name == setting)
@@ -328,7 +331,7 @@ def test_rows_without_cells_have_an_embedding_too(models, make_arrays, special):
     for name in ("cls", "rows"):
         assert found[name][0].equal(found[name][1])
         assert found[name].isfinite().all()
-    torch.testing.assert_close(model.embed_rows(rows), found["rows"], **TOLERANCE)
+    torch.testing.assert_close(model.pool_rows(model(rows, read_tokens=rows.starts[:-1])), found["rows"], **TOLERANCE)
     assert found["headers"].shape == (0, 32)
 
 

@@ -139,7 +139,7 @@ def test_alignment_is_the_mean_over_tables_and_the_total_adds_it_with_its_weight
     batch = builder.build(ROWS, epoch=0)
     config = AlignmentConfig(weight=0.3, row_weight=0.5)
     output, alignment = model(batch.rows), batch.alignment
-    segments = model.embed_segments(output, batch.rows)
+    segments = model.embed_segments(output)
     anchors, values = output.attribute_table[alignment.anchor_slot], output.values[alignment.high_segment]
     low = low_entropy_loss(segments[alignment.low_segment], anchors, alignment, config) / 4
     high = high_entropy_loss(segments[alignment.high_segment], values, alignment, config) / 4

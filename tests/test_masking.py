@@ -28,7 +28,7 @@ class Masked:
         builder = BatchBuilder(arrays, special, masking=config, align=False, seed=seed)
         self.layout = builder.lay_out(rows)
         masks, self.targets = builder.mask_layout(self.layout, epoch=epoch)
-        self.token_ids, self.unknown = masks.token_ids.numpy(), masks.unknown.numpy()
+        self.token_ids, self.unknown = masks.token_ids.numpy(), masks.segment_unknown.numpy()
         self.old, self.span = self.layout.token_ids.numpy(), self.layout.token_span.numpy()
         self.is_masked = np.zeros(len(self.old), np.bool_)
         self.is_masked[self.targets.position.numpy()] = True

@@ -35,8 +35,8 @@ def encode_directly(runner, arrays, rows):
     with torch.no_grad():
         output = runner.model(packed)
         found = {"cls": output.cls, "header_states": output.headers, "values": output.values}
-        found |= {"rows": runner.model.pool_rows(output, packed), "headers": runner.model.pool_headers(output, packed)}
-        found["segments"] = runner.model.embed_segments(output, packed)
+        found |= {"rows": runner.model.pool_rows(output), "headers": runner.model.pool_headers(output)}
+        found["segments"] = runner.model.embed_segments(output)
         found = {name: embedded.numpy() for name, embedded in found.items()}
     found |= {"means": np.zeros_like(found["rows"]), "value_means": np.zeros_like(found["rows"])}
     for row in np.unique(packed.segment_row.numpy()):
@@ -61,7 +61,7 @@ def test_every_part_comes_in_the_order_of_the_rows_whatever_the_batches(runner, 
 def test_batches_may_be_laid_out_where_the_model_is_or_on_the_host(runner, arrays, on_device, monkeypatch):
     expected = encode_directly(runner, arrays, np.arange(arrays.num_rows))
     moved, move = [], BatchBuilder.to
-    monkeypatch.setattr("navi.model.runner.is_worth_moving", lambda *_: on_device)
+    monkeypatch.setattr(BatchBuilder, "is_worth_moving", lambda *_: on_device)
     monkeypatch.setattr(BatchBuilder, "to", lambda self, device: (moved.append(device), move(self, device))[1])
     for part in ("rows", "segments"):
         np.testing.assert_allclose(runner.embed(arrays, parts=(part,))[part], expected[part], **CLOSE)
@@ -83,14 +83,14 @@ def test_several_replicas_share_the_batches_and_count_what_is_done(special, arra
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("on_device", [True, False])
 def test_a_gpu_gives_what_the_cpu_gives(special, arrays, runner, on_device, monkeypatch):
-    monkeypatch.setattr("navi.model.runner.is_worth_moving", lambda *_: on_device)
+    monkeypatch.setattr(BatchBuilder, "is_worth_moving", lambda *_: on_device)
     settings = {"devices": ["cuda"], "precision": "float32", "tokens_per_batch": 60}
     on_gpu, read = Runner(copy.deepcopy(runner.model), special, **settings), {}
     for part in ("rows", "segments", "value_means"):
         found, expected = (each.embed(arrays, parts=(part,))[part] for each in (on_gpu, runner))
         np.testing.assert_allclose(found, expected, atol=1e-3)
 
-    def look(output, _, layout):
+    def look(output, layout):
         read.update(zip(layout.rows.tolist(), output.cls.cpu().numpy(), strict=True))
 
     on_gpu.run(arrays, np.arange(9), look)
@@ -122,9 +122,9 @@ def test_a_mask_is_laid_over_the_rows_before_they_are_encoded_and_equal_rows_the
 def test_a_reader_sees_each_row_once_with_its_layout(runner, arrays):
     rows, read = np.array([7, 3, 3, 11]), {}
 
-    def look(output, packed, layout):
+    def look(output, layout):
         read.update(zip(layout.rows.tolist(), output.cls.numpy(), strict=True))
-        assert packed.num_tokens == len(layout.token_ids)
+        assert output.rows.num_tokens == layout.num_tokens
 
     runner.run(arrays, rows, look)
     expected = encode_directly(runner, arrays, rows)["cls"]

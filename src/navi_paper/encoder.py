@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from navi.batches import Layout, Masks, SpecialTokens
+from navi.batches import Layout, SpecialTokens
 from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ModelError
 from navi.model.runner import Runner
@@ -22,7 +22,6 @@ from navi.verbs.loading import open_model, parse_devices
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from navi.batches import Rows
     from navi.model.encoder import NaviOutput
 
 # Shape suffixes: R rows, C cells of these rows, H hidden cells, T hidden tokens, D hidden size, V vocabulary.
@@ -169,7 +168,7 @@ class NaviTableEncoder(TableEncoder):
         offsets = offset_hidden(taken, np.arange(len(rows)), hidden)
         found: list[tuple[Ints, Floats]] = []
 
-        def read_hidden(output: NaviOutput, _: Rows, layout: Layout) -> None:
+        def read_hidden(output: NaviOutput, layout: Layout) -> None:
             cells = layout.segment_cell.numpy()
             places = mark_hidden(hidden, layout).nonzero().squeeze(1).to(output.tokens.device)
             logits = self.runner.model.predict_tokens(output, places).float()
@@ -188,10 +187,11 @@ def mark_hidden(hidden: Hidden, layout: Layout) -> Tensor:
     return hidden_P[layout.token_span]
 
 
-def mask_hidden(hidden: Hidden, mask_token: int, layout: Layout) -> Masks:
+def mask_hidden(hidden: Hidden, mask_token: int, layout: Layout) -> Layout:
     """Put [MASK] in the place of what is hidden, and make the attributes of headers hidden blind unknown."""
     hidden_S = hidden.cells[layout.segment_cell.numpy()]
-    return Masks(
+    return replace(
+        layout,
         token_ids=torch.where(mark_hidden(hidden, layout), mask_token, layout.token_ids),
-        unknown=torch.from_numpy(hidden_S & (hidden.part == "header" and hidden.blind)),
+        segment_unknown=torch.from_numpy(hidden_S & (hidden.part == "header" and hidden.blind)),
     )

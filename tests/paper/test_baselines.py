@@ -19,7 +19,7 @@ from transformers import BertForMaskedLM, TapasForMaskedLM
 
 from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.errors import ConfigError, TrainingError
-from navi.model.attention import Boundaries, Packing
+from navi.model.attention import Packing
 from navi.training import PretrainConfig
 from navi.training.trainer import RunPlan
 from navi_paper.baselines import BASELINES, Baseline, load_baseline, train_baseline, training
@@ -346,7 +346,7 @@ def test_cm2_is_its_equations(make_baseline, toy_corpus):
         own = [cell for cell, number in enumerate(batch["cell_row"].tolist()) if number == row]
         hidden = cm2.norm(torch.stack([cm2.cls.detach(), *(features[cell] for cell in own)]))[None]
         for layer in cm2.encoder:
-            packing = Packing(cm2.config.num_attention_heads, Boundaries(torch.tensor([0, len(own) + 1]), len(own) + 1))
+            packing = Packing(torch.tensor([0, len(own) + 1]), len(own) + 1)
             hidden = layer(hidden, packing=packing)
         for place, cell in enumerate(own, start=1):
             value, number = targets[cell]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from navi.batches import BatchBuilder, Masks
+from navi.batches import BatchBuilder
 from navi_paper.encoder import PARTS, Hidden
 from navi_paper.tasks.prediction import draw_cells
 
@@ -29,11 +31,13 @@ def read_one_by_one(navi_tables, arrays, rows, hidden):
         start += len(own)
         spans = 2 * np.flatnonzero(own) + (hidden.part == "value")
         masked = torch.isin(layout.token_span, torch.from_numpy(spans))
-        masks = Masks(
-            token_ids=torch.where(masked, special.mask, layout.token_ids), unknown=torch.from_numpy(own & hidden.blind)
+        layout = replace(
+            layout,
+            token_ids=torch.where(masked, special.mask, layout.token_ids),
+            segment_unknown=torch.from_numpy(own & hidden.blind),
         )
         with torch.inference_mode():
-            output = model(builder.pack_layout(layout, masks))
+            output = model(builder.pack_layout(layout))
             found.append(model.predict_tokens(output, masked.nonzero().squeeze(1)))
     return torch.cat(found)
 

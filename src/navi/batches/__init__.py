@@ -12,14 +12,13 @@ from navi.batches.batch import (
     Sequences,
     Targets,
 )
-from navi.batches.builder import AttributeSlots, BatchBuilder, is_worth_moving, pack_texts
+from navi.batches.builder import AttributeSlots, BatchBuilder, pack_texts
 from navi.batches.layout import (
     REGIME_HEADER,
     REGIME_VALUE,
     REGIME_VANILLA,
     Layout,
     MaskingConfig,
-    Masks,
     SpecialTokens,
 )
 from navi.batches.sampler import (
@@ -45,14 +44,12 @@ __all__ = [
     "BatchCapacity",
     "Layout",
     "MaskingConfig",
-    "Masks",
     "Rows",
     "SamplerConfig",
     "Sequences",
     "SpecialTokens",
     "Targets",
     "choose_capacities",
-    "is_worth_moving",
     "measure_capacity",
     "pack_texts",
     "plan_epoch",

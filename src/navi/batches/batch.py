@@ -50,6 +50,11 @@ class Sequences(TensorGroup):
     token_position: Tensor  # (T,) place of each token within its text
     starts: Tensor  # (N + 1,) first token of each sequence, and the end
 
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens in all sequences."""
+        return len(self.token_ids)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rows(Sequences):
@@ -72,11 +77,6 @@ class Rows(Sequences):
     def num_segments(self) -> int:
         """Number of segments in all rows."""
         return len(self.segment_slot)
-
-    @property
-    def num_tokens(self) -> int:
-        """Number of tokens in all rows."""
-        return len(self.token_ids)
 
     def find_value_rows(self) -> Tensor:
         """Return the row of each token that stands in a value, and the number of rows for all other tokens: (T,)."""

@@ -28,7 +28,6 @@ from navi.batches.layout import (
     CorpusTensors,
     Layout,
     MaskingConfig,
-    Masks,
     SpecialTokens,
     as_tensor,
     choose,
@@ -39,7 +38,7 @@ from navi.batches.layout import (
     mask_layout,
 )
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, SegmentArrays, gather_ranges
-from navi.corpus.tokens import TokenLists
+from navi.corpus.arrays import count_up as count_within
 from navi.randomness import fold, make_key, order_keys
 
 # Shape suffixes: R rows, S segments, T tokens (packed), A attributes, K columns, G anchors of all tables.
@@ -95,6 +94,7 @@ class BatchBuilder:
         self._num_attributes = len(arrays.attribute_offsets) - 1
         self._num_tables = int(max(arrays.row_table.max(initial=-1), arrays.column_table.max(initial=-1))) + 1
         self._corpus = self._gather_tensors()
+        self._num_numbers = sum(len(getattr(arrays, field.name)) for field in fields(CorpusTensors))
 
     @property
     def device(self) -> torch.device:
@@ -104,7 +104,7 @@ class BatchBuilder:
     def to(self, device: torch.device | str) -> Self:
         """Return a builder that makes the same batches on another device; a GPU gets a small corpus without a wait."""
         moved = copy.copy(self)
-        pin = torch.device(device).type == "cuda" and count_numbers(self.arrays) <= MOST_MOVED
+        pin = torch.device(device).type == "cuda" and self._num_numbers <= MOST_MOVED
         moved._corpus = (self._corpus.pin() if pin else self._corpus).to(device)
         return moved
 
@@ -129,21 +129,25 @@ class BatchBuilder:
         num_segments = int((self.arrays.row_offsets[rows + 1] - self.arrays.row_offsets[rows]).sum())
         return lay_out(self._corpus, self._move(rows), self.special, num_segments=num_segments, num_tokens=num_tokens)
 
-    def mask_layout(self, layout: Layout, *, epoch: int) -> tuple[Masks, Targets]:
-        """Return what an epoch masks in a layout, and what is to be predicted there."""
+    def mask_layout(self, layout: Layout, *, epoch: int) -> tuple[Layout, Targets]:
+        """Return a layout as an epoch masks it, and what is to be predicted there."""
         key = make_key(self.seed, epoch)
         return mask_layout(layout, self.masking, key, self.special.mask, self._corpus.regular_tokens, None)
 
     def pack_rows(self, rows: Ints, num_tokens: int | None = None, slots: AttributeSlots | None = None) -> Rows:
         """Return rows as they are, unmasked, for inference."""
-        return self.pack_layout(self.lay_out(rows, num_tokens), slots=slots)
+        return self.pack_layout(self.lay_out(rows, num_tokens), slots)
 
-    def pack_layout(self, layout: Layout, masks: Masks | None = None, slots: AttributeSlots | None = None) -> Rows:
-        """Return one copy of a layout, masked as `masks` say, with slots for the attributes it has or those given."""
+    def pack_layout(self, layout: Layout, slots: AttributeSlots | None = None) -> Rows:
+        """Return a layout as the encoder takes it, with slots for the attributes it has or those given."""
         attribute_S = self._corpus.segment_attribute[layout.segment_id].long()
         if slots is None:
             slots = self._number(_mark(attribute_S, self._num_attributes), None)
-        return _join_copies(layout, [masks], slots.slot[attribute_S], slots)
+        return _join_copies([layout], slots.slot[attribute_S], slots)
+
+    def is_worth_moving(self, num_tokens: int) -> bool:
+        """Return whether to copy the corpus to a GPU to pack rows of so many tokens there: not for few rows of many."""
+        return self._num_numbers <= min(MOVED_PER_TOKEN * num_tokens, MOST_MOVED)
 
     def number_attributes(self, rows: Ints) -> AttributeSlots:
         """Return slots for the attributes of many rows, so that one attribute table serves all their batches."""
@@ -159,7 +163,7 @@ class BatchBuilder:
         sizes = {} if capacity is None else {"num_segments": capacity.segments, "num_tokens": capacity.tokens}
         layout = lay_out(corpus, rows, self.special, **sizes, filled=capacity is not None)
         max_targets, mask_token = capacity and capacity.targets, self.special.mask
-        masks, targets = mask_layout(layout, self.masking, key, mask_token, corpus.regular_tokens, max_targets)
+        masked, targets = mask_layout(layout, self.masking, key, mask_token, corpus.regular_tokens, max_targets)
         table_R = corpus.row_table[rows.clamp(min=0)].long()
         in_batch = _mark(torch.where(rows >= 0, table_R, table_R[:1]), self._num_tables + 1)
         if beside is not None:
@@ -169,15 +173,15 @@ class BatchBuilder:
             low_G = torch.where(in_batch[corpus.anchor_table], corpus.anchor_attribute, self._num_attributes)
             used = torch.cat([attribute_S, low_G])
         slots = self._number(_mark(used, self._num_attributes + 1)[:-1], capacity)
-        copies: list[Masks | None] = [masks, None] if self.align else [masks]
+        copies = [masked, layout] if self.align else [masked]
         return Batch(
-            rows=_join_copies(layout, copies, slots.slot[attribute_S], slots),
+            rows=_join_copies(copies, slots.slot[attribute_S], slots),
             targets=targets,
             alignment=self._align(layout, in_batch, slots, capacity) if self.align else None,
             row_ids=rows,
             row_table=torch.where(rows >= 0, table_R, -1),
             row_twin=count_up(len(rows), rows) + (len(copies) - 1) * (len(layout.starts) - 1),
-            num_tokens=len(layout.token_ids),
+            num_tokens=layout.num_tokens,
         )
 
     def _number(self, used_A: Tensor, capacity: BatchCapacity | None) -> AttributeSlots:
@@ -245,16 +249,6 @@ class BatchBuilder:
         return moved.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else moved
 
 
-def is_worth_moving(arrays: SegmentArrays, num_tokens: int) -> bool:
-    """Return whether to copy arrays to a GPU to pack rows of so many tokens there: not for few rows of many."""
-    return count_numbers(arrays) <= min(MOVED_PER_TOKEN * num_tokens, MOST_MOVED)
-
-
-def count_numbers(arrays: SegmentArrays) -> int:
-    """Return how many numbers the arrays have that batches are gathered from."""
-    return sum(len(getattr(arrays, field.name)) for field in fields(CorpusTensors))
-
-
 def shuffle_roles(arrays: SegmentArrays, seed: int) -> NDArray[np.int8]:
     """Deal each table's roles out again among its columns: the random routing that entropy is compared with."""
     keys = order_keys(fold(make_key(seed), np.arange(len(arrays.column_role))))
@@ -262,13 +256,14 @@ def shuffle_roles(arrays: SegmentArrays, seed: int) -> NDArray[np.int8]:
     return np.asarray(arrays.column_role)[dealt]
 
 
-def _join_copies(layout: Layout, copies: list[Masks | None], slot_S: Tensor, slots: AttributeSlots) -> Rows:
-    """Put copies of one layout one after the other, each masked or plain."""
-    num_copies, num_tokens, num_spans = len(copies), len(layout.token_ids), 2 * len(slot_S)
-    slot_copies = [slot_S if masks is None else torch.where(masks.unknown, SLOT_UNKNOWN, slot_S) for masks in copies]
+def _join_copies(copies: list[Layout], slot_S: Tensor, slots: AttributeSlots) -> Rows:
+    """Put copies of one layout one after the other, masked or plain."""
+    layout, num_copies = copies[0], len(copies)
+    num_tokens, num_spans = layout.num_tokens, 2 * len(slot_S)
+    slot_copies = [torch.where(each.segment_unknown, SLOT_UNKNOWN, slot_S) for each in copies]
     span_T = torch.where(layout.token_span == num_spans, num_spans * num_copies, layout.token_span)
     return Rows(
-        token_ids=torch.cat([layout.token_ids if masks is None else masks.token_ids for masks in copies]),
+        token_ids=torch.cat([each.token_ids for each in copies]),
         token_position=layout.token_position.repeat(num_copies),
         token_slot=torch.cat([layout.spread(slots, SLOT_NONE) for slots in slot_copies]),
         token_span=torch.cat([(span_T + num_spans * n).clamp(max=num_spans * num_copies) for n in range(num_copies)]),
@@ -297,16 +292,19 @@ def _find_first(numbers: Tensor, limit: int) -> Tensor:
     return (earliest[numbers] == place).long()
 
 
-def pack_texts(texts: TokenLists, chosen: NDArray[np.int64], special: SpecialTokens) -> Sequences:
-    """Return some texts as the encoder takes sentences, each between [CLS] and [SEP]."""
-    lengths, index = gather_ranges(texts.offsets, chosen)
-    place = np.arange(len(index)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    starts = np.concatenate([[0], np.cumsum(lengths + 2)])
-    tokens = np.full(starts[-1], special.sep, np.int64)
-    tokens[starts[:-1]] = special.cls
-    tokens[np.repeat(starts[:-1] + 1, lengths) + place] = texts.tokens[index]
+def pack_texts(
+    offsets: Ints, tokens: NDArray[np.int32], chosen: Ints, special: SpecialTokens | None = None
+) -> Sequences:
+    """Return some lists of tokens as sequences; given special tokens, as sentences between [CLS] and [SEP]."""
+    lengths, index = gather_ranges(offsets, chosen)
+    frame = 0 if special is None else 1
+    starts = np.concatenate([[0], np.cumsum(lengths + 2 * frame)])
+    packed = np.empty(starts[-1], np.int64)
+    packed[np.repeat(starts[:-1] + frame, lengths) + count_within(lengths)] = tokens[index]
+    if special is not None:
+        packed[starts[:-1]], packed[starts[1:] - 1] = special.cls, special.sep
     return Sequences(
-        token_ids=torch.from_numpy(tokens),
-        token_position=torch.from_numpy(np.arange(starts[-1]) - np.repeat(starts[:-1], lengths + 2)),
+        token_ids=torch.from_numpy(packed),
+        token_position=torch.from_numpy(count_within(lengths + 2 * frame)),
         starts=torch.from_numpy(starts),
     )

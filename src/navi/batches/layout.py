@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -117,6 +117,7 @@ class Layout(Sequences):
     segment_cell: Tensor  # (S,) the cell, as the corpus numbers them
     segment_id: Tensor  # (S,) the segment, as the corpus numbers them
     segment_starts: Tensor  # (S,) first token of each segment
+    segment_unknown: Tensor  # (S,) whether the encoder is not to know the segment's attribute
     token_unit: Tensor  # (T,) unit of each token
     token_span: Tensor  # (T,) 2s for the header of segment s, 2s + 1 for its value, 2S for everything else
 
@@ -173,6 +174,7 @@ def lay_out(
         segment_cell=cell_S,
         segment_id=id_S,
         segment_starts=begin_U[num_rows:num_units],
+        segment_unknown=torch.zeros_like(real_S),
         token_ids=token_ids,
         token_position=within_T,
         token_unit=unit_T,
@@ -268,18 +270,10 @@ class MaskingConfig:
             raise ConfigError(f"mask_rate + random_rate must be at most 1, got {self.mask_rate} + {self.random_rate}.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Masks:
-    """What the encoder sees of a layout."""
-
-    token_ids: Tensor  # (T,) the tokens after masking
-    unknown: Tensor  # (S,) whether the segment's attribute is hidden
-
-
 def mask_layout(
     layout: Layout, config: MaskingConfig, key: int | Tensor, mask: int, regular: Tensor, max_targets: int | None
-) -> tuple[Masks, Targets]:
-    """Return a masked layout, given the key of (seed, epoch), the [MASK] token and those that may replace others.
+) -> tuple[Layout, Targets]:
+    """Return a masked layout and its targets, given the key of (seed, epoch), [MASK] and tokens that replace others.
 
     The outcome for a row does not depend on the rows beside it. With `max_targets` targets are filled up to so many.
     """
@@ -305,11 +299,12 @@ def mask_layout(
     new_M = torch.where(draw_M < config.mask_rate + config.random_rate, random_M, old_M)
     new_M = torch.where(draw_M < config.mask_rate, mask, new_M)
     hidden_S = uniform(fold(segment_keys, UNKNOWN)) < config.unknown_attribute_rate
-    masks = Masks(
+    masked = replace(
+        layout,
         token_ids=layout.token_ids.scatter(0, chosen.places, chosen.fill(new_M, old_M)),
-        unknown=(regime_S == REGIME_HEADER) & hidden_S,
+        segment_unknown=(regime_S == REGIME_HEADER) & hidden_S,
     )
-    return masks, Targets(
+    return masked, Targets(
         position=chosen.places,
         token=chosen.fill(old_M, IGNORED),
         kind=chosen.fill(regime_M, -1),

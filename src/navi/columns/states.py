@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.batches import Layout, Masks
+from navi.batches import Layout
 from navi.columns.profiles import sample_cells, shuffle_rows
 from navi.corpus import Encoded
 from navi.corpus.arrays import SegmentArrays
 
 if TYPE_CHECKING:
-    from navi.batches import Rows
     from navi.model.encoder import NaviOutput
     from navi.model.runner import Runner
 
@@ -53,10 +52,10 @@ def average_columns(runner: Runner, arrays: SegmentArrays, hidden_K: Flags, *, n
     cells = np.bincount(place_C[place_C >= 0], minlength=int(hidden_K.sum()))
     sums = torch.zeros(len(cells), num_masks * runner.model.config.vocab_size, device=runner.device)
 
-    def mask(layout: Layout) -> Masks:
-        return Masks(token_ids=layout.token_ids, unknown=layout.segment_id >= arrays.num_segments)
+    def mask(layout: Layout) -> Layout:
+        return replace(layout, segment_unknown=layout.segment_id >= arrays.num_segments)
 
-    def read(output: NaviOutput, _: Rows, layout: Layout) -> None:
+    def read(output: NaviOutput, layout: Layout) -> None:
         place_S = place_C[layout.segment_cell.numpy()]
         chosen = np.flatnonzero(place_S >= 0)
         place = torch.from_numpy(place_S[chosen]).to(output.tokens.device)

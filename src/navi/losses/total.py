@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, Rows
+from navi.batches import IGNORED, REGIME_HEADER, REGIME_VALUE, Batch, Rows
 from navi.losses.alignment import AlignmentConfig, high_entropy_loss, low_entropy_loss
-from navi.losses.masked import masked_segment_loss
+from navi.model.attention import is_for_triton
 from navi.model.encoder import NaviModel, NaviOutput
 
 # Shape suffixes: R rows, N all copies of rows, S segments, T tokens (packed), M targets, L low- and H high-entropy
@@ -81,6 +81,21 @@ def _find_plain_firsts(batch: Batch) -> Tensor:
     return batch.rows.starts.index_select(0, batch.row_twin).clamp(max=batch.rows.num_tokens - 1)
 
 
+def masked_segment_loss(logits_MV: Tensor, token_M: Tensor) -> tuple[Tensor, Tensor]:
+    """Return |M| L_msm = −Σ_m log softmax(z_m)[m], and (M,) which targets m are the likeliest tokens.
+
+    Targets that are IGNORED add nothing. The caller divides the loss by the number of targets of the whole step, so
+    that a step taken in parts has the same loss. The gradient is softmax(z_m), less 1 at the token itself.
+    """
+    if is_for_triton(logits_MV):
+        from navi.model.kernels import cross_entropy
+
+        loss_M, _, best_M = cross_entropy(logits_MV, token_M)
+        return loss_M.sum(), best_M == token_M
+    loss = F.cross_entropy(logits_MV.float(), token_M, reduction="sum", ignore_index=IGNORED)
+    return loss, logits_MV.detach().argmax(dim=1) == token_M
+
+
 def bag_of_words_loss(logits_RV: Tensor, rows: Rows, place_R: Tensor) -> Tensor:
     """Return −Σ_r 1/|W_r| Σ_{w ∈ W_r} log softmax(z_r)[w], W_r the distinct tokens of row r's values; not in the paper.
 
@@ -108,8 +123,8 @@ def compute_losses(
     low = high = rows = masked.new_zeros(())
     if batch.alignment is not None and config.weight > 0:
         alignment = batch.alignment
-        low_LD = model.embed_segments(output, batch.rows, alignment.low_segment)
-        high_HD = model.embed_segments(output, batch.rows, alignment.high_segment)
+        low_LD = model.embed_segments(output, alignment.low_segment)
+        high_HD = model.embed_segments(output, alignment.high_segment)
         anchors_KD = output.attribute_table.index_select(0, alignment.anchor_slot.clamp(min=0)).float()
         low = low_entropy_loss(low_LD, anchors_KD, alignment, config) / size.num_tables
         values_HD = output.values.index_select(0, alignment.high_segment)

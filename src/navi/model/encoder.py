@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -15,7 +16,7 @@ from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer, Be
 
 from navi.batches.batch import Rows, Sequences
 from navi.errors import ConfigError
-from navi.model.attention import Boundaries, Packing, pack_attention
+from navi.model.attention import Packing, pack_attention
 
 if TYPE_CHECKING:
     from navi.model.int8 import QuantizedLayers
@@ -101,18 +102,35 @@ def _choose_layers(num_layers: int) -> list[int]:
 
 @dataclass(frozen=True)
 class NaviOutput:
-    """Everything the model says about some packed rows."""
+    """Everything the model says about some packed rows; what is pooled is pooled when it is first asked for."""
 
+    rows: Rows
+    """The rows that went in."""
+    words: Tensor
+    """(T, D) token embeddings before their context."""
     tokens: Tensor
     """(T, D) contextual token embeddings."""
-    cls: Tensor
-    """(R, D) states of [CLS]."""
-    headers: Tensor
-    """(S, D) contextual header embeddings e^(h)."""
-    values: Tensor
-    """(S, D) contextual value embeddings e^(v)."""
     attribute_table: Tensor
     """(A + 2, D) no attribute, the unknown one, then the context-free attribute embeddings e_a."""
+
+    @cached_property
+    def cls(self) -> Tensor:
+        """(R, D) states of [CLS]."""
+        return self.tokens.index_select(0, self.rows.starts[:-1].clamp(max=len(self.tokens) - 1)).float()
+
+    @property
+    def headers(self) -> Tensor:
+        """(S, D) contextual header embeddings e^(h)."""
+        return self._spans[0::2]
+
+    @property
+    def values(self) -> Tensor:
+        """(S, D) contextual value embeddings e^(v)."""
+        return self._spans[1::2]
+
+    @cached_property
+    def _spans(self) -> Tensor:
+        return pool_spans(self.tokens, self.rows.token_span, 2 * self.rows.num_segments)
 
 
 class AttributeEncoder(nn.Module):
@@ -122,20 +140,17 @@ class AttributeEncoder(nn.Module):
         super().__init__()
         self.embeddings = BertEmbeddings(config)
         self.layers = nn.ModuleList(BertLayer(config, layer_idx=i) for i in range(len(config.attribute_layers)))
-        self.num_heads: int = config.num_attention_heads
 
     def forward(self, attributes: Sequences) -> Tensor:
         """Return (A, D): the mean of each attribute's token states."""
-        starts, num_tokens = attributes.starts, len(attributes.token_ids)
-        if num_tokens == 0:  # rows without cells have no attributes, and BERT layers take no empty sequence
+        if attributes.num_tokens == 0:  # rows without cells have no attributes, and BERT layers take no empty sequence
             words: Tensor = self.embeddings.word_embeddings.weight
             return words.new_zeros(0, words.shape[1])
-        packing = Packing(self.num_heads, Boundaries(starts, num_tokens))
+        packing = Packing(attributes.starts, attributes.num_tokens)
         hidden = embed_tokens(self.embeddings, attributes.token_ids, attributes.token_position).unsqueeze(0)
         for layer in self.layers:
             hidden = layer(hidden, packing=packing)
-        owner_T = torch.repeat_interleave(starts.diff(), output_size=num_tokens)
-        return pool_spans(hidden.squeeze(0), owner_T, len(starts) - 1)
+        return pool_sequences(hidden.squeeze(0), attributes)
 
 
 class Projection(nn.Module):
@@ -228,32 +243,20 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         """
         if attribute_table is None:
             attribute_table = self.embed_attributes(rows.attributes)
-        tokens_TD = self._run_layers(self._embed(rows, attribute_table), self._pack(rows), read_tokens)
+        words_TD = self._embed(rows, attribute_table)
+        packing = Packing(rows.starts, rows.num_tokens, rows.local_starts, self.config.num_local_heads)
+        tokens_TD = self._run_layers(words_TD, packing, read_tokens)
         if read_tokens is not None:
             zeros_TD = tokens_TD.new_zeros(rows.num_tokens, tokens_TD.shape[1])
             tokens_TD = zeros_TD.index_copy(0, read_tokens, tokens_TD)
-        spans = pool_spans(tokens_TD, rows.token_span, 2 * rows.num_segments)
-        return NaviOutput(
-            tokens=tokens_TD,
-            cls=tokens_TD.index_select(0, rows.starts[:-1].clamp(max=len(tokens_TD) - 1)).float(),
-            headers=spans[0::2],
-            values=spans[1::2],
-            attribute_table=attribute_table,
-        )
+        return NaviOutput(rows, words_TD, tokens_TD, attribute_table)
 
-    def embed_rows(self, rows: Rows, attribute_table: Tensor | None = None) -> Tensor:
-        """Return the rows' embeddings alone, (R, D), as `pool_rows` has them after a whole pass."""
-        if attribute_table is None:
-            attribute_table = self.embed_attributes(rows.attributes)
-        embedded_TD = self._embed(rows, attribute_table)
-        cls_RD = self._run_layers(embedded_TD, self._pack(rows), rows.starts[:-1])
-        return self._add_words(cls_RD.float(), embedded_TD, rows)
-
-    def pool_rows(self, output: NaviOutput, rows: Rows) -> Tensor:
+    def pool_rows(self, output: NaviOutput) -> Tensor:
         """Return the rows' embeddings, the states of [CLS] and, if so set, the words of their values: (R, D)."""
         if not self.config.row_words:
             return output.cls
-        return self._add_words(output.cls, self._embed(rows, output.attribute_table), rows)
+        rows = output.rows
+        return add_equally(output.cls, pool_spans(output.words, rows.find_value_rows(), rows.num_rows))
 
     def embed_attributes(self, attributes: Sequences) -> Tensor:
         """Return the attribute table of `NaviOutput`: (A + 2, D)."""
@@ -263,24 +266,20 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
 
     def embed_texts(self, texts: Sequences) -> Tensor:
         """Return (N, D): the mean state of each text's tokens, read as the backbone reads a sentence, no row at all."""
-        num_tokens = len(texts.token_ids)
+        packing = Packing(texts.starts, texts.num_tokens)
         hidden_TD = embed_tokens(self.embeddings, texts.token_ids, texts.token_position)
-        hidden_TD = self._run_layers(
-            hidden_TD, Packing(self.config.num_attention_heads, Boundaries(texts.starts, num_tokens))
-        )
-        owner_T = torch.repeat_interleave(texts.starts.diff(), output_size=num_tokens)
-        return pool_spans(hidden_TD, owner_T, len(texts.starts) - 1)
+        return pool_sequences(self._run_layers(hidden_TD, packing), texts)
 
-    def pool_headers(self, output: NaviOutput, rows: Rows) -> Tensor:
+    def pool_headers(self, output: NaviOutput) -> Tensor:
         """Return the header embeddings of all segments, in context and, if so set, as what they are called: (S, D)."""
         if not self.config.header_attribute:
             return output.headers
-        called = output.attribute_table.index_select(0, rows.segment_slot).float()
+        called = output.attribute_table.index_select(0, output.rows.segment_slot).float()
         return add_equally(output.headers, called)
 
-    def embed_segments(self, output: NaviOutput, rows: Rows, chosen: Tensor | None = None) -> Tensor:
+    def embed_segments(self, output: NaviOutput, chosen: Tensor | None = None) -> Tensor:
         """Return the segment embeddings σ of all segments, or of those chosen: (S, D)."""
-        slots, headers, values = rows.segment_slot, output.headers, output.values
+        slots, headers, values = output.rows.segment_slot, output.headers, output.values
         if chosen is not None:
             slots, headers, values = slots[chosen], headers.index_select(0, chosen), values.index_select(0, chosen)
         attributes = output.attribute_table.index_select(0, slots) * float(self.config.attribute_embedding)
@@ -321,12 +320,6 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
             added = attribute_table.to(self.embeddings.word_embeddings.weight.dtype).index_select(0, rows.token_slot)
         return embed_tokens(self.embeddings, rows.token_ids, rows.token_position, added)
 
-    def _pack(self, rows: Rows) -> Packing:
-        """Return what each head may see of packed rows."""
-        wide, num_local = Boundaries(rows.starts, rows.num_tokens), self.config.num_local_heads
-        local = Boundaries(rows.local_starts, rows.num_tokens) if num_local else None
-        return Packing(self.config.num_attention_heads - num_local, wide, local)
-
     def _run_layers(self, hidden_TD: Tensor, packing: Packing, some_K: Tensor | None = None) -> Tensor:
         """Return the states of all tokens after all layers, (T, D), or of some alone, (K, D)."""
         if self.quantized_layers is not None:
@@ -342,11 +335,6 @@ class NaviModel(PreTrainedModel):  # type: ignore[misc]
         states_KD: Tensor = last.output(last.intermediate(attended_KD), attended_KD)
         return states_KD
 
-    def _add_words(self, cls_RD: Tensor, embedded_TD: Tensor, rows: Rows) -> Tensor:
-        if not self.config.row_words:
-            return cls_RD
-        return add_equally(cls_RD, pool_spans(embedded_TD, rows.find_value_rows(), rows.num_rows))
-
 
 def pool_spans(hidden_TD: Tensor, span_T: Tensor, num_spans: int) -> Tensor:
     """Average the tokens of each span, in float32; a span with no tokens yields zeros.
@@ -357,6 +345,12 @@ def pool_spans(hidden_TD: Tensor, span_T: Tensor, num_spans: int) -> Tensor:
     sums = hidden_TD.new_zeros(num_spans + 1, hidden_TD.shape[1]).index_add(0, span_T, hidden_TD)
     counts = hidden_TD.new_zeros(num_spans + 1).index_add(0, span_T, hidden_TD.new_ones(len(span_T)))
     return sums[:num_spans] / counts[:num_spans].clamp(min=1.0).unsqueeze(1)
+
+
+def pool_sequences(hidden_TD: Tensor, sequences: Sequences) -> Tensor:
+    """Average the tokens of each sequence: (N, D)."""
+    owner_T = torch.repeat_interleave(sequences.starts.diff(), output_size=sequences.num_tokens)
+    return pool_spans(hidden_TD, owner_T, len(sequences.starts) - 1)
 
 
 def add_equally(first_ND: Tensor, second_ND: Tensor) -> Tensor:

@@ -149,19 +149,19 @@ class QuantizedLayers:
     def __call__(self, hidden_TD: Tensor, packing: Packing, some_K: Tensor | None = None) -> Tensor:
         """Return the states after all layers: (T, D), or (K, D) of some tokens."""
         # The last layer is for the first token of each row alone where no other is asked for.
-        first_alone = some_K is not None and torch.equal(some_K, packing.wide.starts[:-1])
+        first_alone = some_K is not None and torch.equal(some_K, packing.starts[:-1])
         states_TD = np.zeros(hidden_TD.shape, np.float32)
 
-        def keep(request: Any, given: tuple[NDArray[np.int64], NDArray[np.bool_], Any]) -> None:
-            places_BL, real_BL, _ = given
+        def keep(request: Any, given: tuple[NDArray[np.int64], list[NDArray[Any]]]) -> None:
+            places_BL, (_, segment_BL, _) = given
             found_BLD = request.get_output_tensor().data
-            asked_BL = real_BL[:, : found_BLD.shape[1]]
+            asked_BL = segment_BL[:, : found_BLD.shape[1]] >= 0
             states_TD[places_BL[:, : found_BLD.shape[1]][asked_BL]] = found_BLD[asked_BL]
 
         queues: list[Any] = []
         with self._lock:
             try:
-                for places_BL, real_BL, segment_BL in pad_rows(packing):
+                for places_BL, segment_BL in split_buckets(packing):
                     queue = self._open_queue(places_BL.shape[1] <= SHORT_ROW)
                     if queue not in queues:
                         queues.append(queue)
@@ -169,7 +169,7 @@ class QuantizedLayers:
                     num_queries = 1 if first_alone else places_BL.shape[1]
                     inputs = [hidden_TD.numpy()[places_BL], segment_BL, np.array([num_queries], np.int32)]
                     # The callback's arguments keep the inputs until it is called.
-                    queue.start_async(inputs, (places_BL, real_BL, inputs), share_inputs=True)
+                    queue.start_async(inputs, (places_BL, inputs), share_inputs=True)
             finally:  # also of an interrupt: what is under way must not meet the next callback
                 for queue in queues:
                     queue.wait_all()
@@ -177,18 +177,12 @@ class QuantizedLayers:
         return states if some_K is None else states.index_select(0, some_K)
 
 
-def pad_rows(packing: Packing) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int32]]]:
-    """Yield rows of like length, within `TOKENS_AT_ONCE` when padded, the longest first; empty rows are in none.
-
-    Of each come the places of its tokens, which of them are real, and the number of each token's segment: 0 for [CLS],
-    -1 where there is no token. All are (B, L).
-    """
-    row_first = packing.wide.limits[0]
-    segment_T = (row_first if packing.local is None else packing.local.limits[0]) - row_first
-    for bucket in reversed(packing.wide.pad()):
-        num_rows = max(1, TOKENS_AT_ONCE // bucket.places.shape[1])
-        for places, real in zip(*(torch.split(each, num_rows) for each in bucket[:2]), strict=True):
-            yield places.numpy(), real.numpy(), torch.where(real, segment_T[places], -1).int().numpy()
+def split_buckets(packing: Packing) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
+    """Yield the buckets of a packing, the longest first, in parts of at most `TOKENS_AT_ONCE` places: (B, L) each."""
+    for places, segment in reversed(packing.buckets):
+        num_rows = max(1, TOKENS_AT_ONCE // places.shape[1])
+        for part in zip(torch.split(places, num_rows), torch.split(segment, num_rows), strict=True):
+            yield part[0].numpy(), part[1].numpy()
 
 
 def _compile(graph: Any) -> Any:
@@ -216,7 +210,7 @@ def _open_core() -> Any:
 def draw_graph(layers: Sequence[Any], config: NaviConfig, ranges: Ranges, *, short: bool) -> Any:
     """Return the graph of all layers; for short rows, attention is in eight bits as well.
 
-    It takes padded states, (B, L, D), the number of each token's segment, (B, L), as `pad_rows` has it, and how many
+    It takes padded states, (B, L, D), the segment of each token, (B, L), as a `PaddedBucket` has it, and how many
     tokens at the beginning of each row the last layer is for, (1,).
     """
     given = ops.parameter([-1, -1, config.hidden_size], np.float32)

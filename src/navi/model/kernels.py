@@ -67,19 +67,6 @@ def packed_attention_backward(
     return d_query, d_key, d_value
 
 
-@packed_attention.register_fake
-def _(query: Tensor, key: Tensor, value: Tensor, first: Tensor, end: Tensor, num_wide: int, scaling: float) -> Any:
-    num_tokens, num_heads, _ = query.shape
-    return torch.empty_like(query, memory_format=torch.contiguous_format), query.new_empty(
-        (num_heads, num_tokens), dtype=torch.float32
-    )
-
-
-@packed_attention_backward.register_fake
-def _(gradient: Tensor, query: Tensor, *_: Any) -> Any:
-    return tuple(torch.empty_like(query, memory_format=torch.contiguous_format) for _ in range(3))
-
-
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     query, key, value, first, end, ctx.num_wide, ctx.scaling = inputs
     ctx.save_for_backward(query, key, value, *output, first, end)

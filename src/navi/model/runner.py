@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
+from dataclasses import dataclass
 from itertools import chain
 from queue import SimpleQueue
 from typing import TypeVar
@@ -15,21 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navi.batches import (
-    FIRST_SLOT,
-    AttributeSlots,
-    BatchBuilder,
-    Layout,
-    Masks,
-    Rows,
-    Sequences,
-    SpecialTokens,
-    is_worth_moving,
-    pack_texts,
-    prefetch,
-)
+from navi.batches import FIRST_SLOT, AttributeSlots, BatchBuilder, Layout, Rows, SpecialTokens, pack_texts, prefetch
 from navi.batches.batch import TensorGroup
-from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.corpus.hashing import hash_rows, mix
 from navi.corpus.tokens import TokenLists
 from navi.errors import ConfigError, MissingExtraError, ModelError
@@ -40,9 +29,9 @@ from navi.model.encoder import NaviModel, NaviOutput
 logger = logging.getLogger(__name__)
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
-Mask = Callable[[Layout], Masks]
+Mask = Callable[[Layout], Layout]
 """Masks a layout before it is encoded."""
-Read = Callable[[NaviOutput, Rows, Layout], None]
+Read = Callable[[NaviOutput, Layout], None]
 """Takes what it wants from the output for a batch; the layout lies on the CPU."""
 Take = Callable[[NaviModel, Rows, Tensor, Layout], dict[str, Tensor]]
 Fetch = Callable[[], dict[str, Floats]]
@@ -61,43 +50,14 @@ TOKENS_PER_BATCH = {"cuda": 262144, "int8": 16384, "cpu": 4096}
 ATTRIBUTES_AT_ONCE = 4096
 
 
-class Replica:
-    """A model on one device."""
+@dataclass(frozen=True)
+class Lane:
+    """What one device needs to encode the batches of a call."""
 
-    def __init__(self, model: NaviModel, device: torch.device) -> None:
-        self.model, self.device = model, device
-
-    @torch.inference_mode()
-    def embed_attributes(self, arrays: SegmentArrays, ids_A: Ints) -> Tensor:
-        """Return the attribute table of some attributes: (A + 2, D)."""
-        tables = []
-        for part in np.array_split(ids_A, max(1, -(-len(ids_A) // ATTRIBUTES_AT_ONCE))):
-            lengths, index = gather_ranges(arrays.attribute_offsets, part)
-            packed = Sequences(
-                token_ids=torch.from_numpy(arrays.attribute_tokens[index].astype(np.int64)),
-                token_position=torch.from_numpy(count_up(lengths)),
-                starts=torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)])),
-            )
-            tables.append(self.model.embed_attributes(send(packed, self.device)))
-        return torch.cat([tables[0], *(table[FIRST_SLOT:] for table in tables[1:])])
-
-    def active(self) -> AbstractContextManager[object]:
-        """Return the context in which a GPU is the one that is meant where none is named."""
-        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
-
-    def fetch_later(self, taken: dict[str, Tensor]) -> Fetch:
-        """Send what was taken from the model to the host; return what waits for it."""
-        found = {name: tensor.float().to("cpu", non_blocking=True) for name, tensor in taken.items()}
-        done = torch.cuda.Event() if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        if done is not None:
-            done.record()
-
-        def fetch() -> dict[str, Floats]:
-            if done is not None:
-                done.synchronize()
-            return {name: tensor.numpy() for name, tensor in found.items()}
-
-        return fetch
+    model: NaviModel
+    attribute_table: Tensor
+    builder: BatchBuilder
+    slots: AttributeSlots
 
 
 class Runner:
@@ -120,19 +80,18 @@ class Runner:
             raise ConfigError(f"Unknown precision '{self.precision}'. Expected one of {', '.join(PRECISIONS)}.")
         self.model = model
         self.special = special
-        models = [model, *(copy.deepcopy(model) for _ in places[1:])]
-        self._replicas = [Replica(*pair) for pair in zip(models, places, strict=True)]
-        for replica in self._replicas:
-            replica.model.to(replica.device, PRECISIONS[self.precision]).eval()
+        self._models = [model, *(copy.deepcopy(model) for _ in places[1:])]
+        for each, place in zip(self._models, places, strict=True):
+            each.to(place, PRECISIONS[self.precision]).eval()
             if self.precision == "int8":
-                _quantize(replica.model, special)
+                _quantize(each, special)
         kind = "int8" if self.precision == "int8" else "cuda" if self.device.type == "cuda" else "cpu"
         self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH[kind]
 
     @property
     def devices(self) -> list[torch.device]:
         """The devices that rows are shared out among."""
-        return [replica.device for replica in self._replicas]
+        return [model.device for model in self._models]
 
     def embed(
         self,
@@ -180,27 +139,26 @@ class Runner:
         """Encode rows, masked if so asked, and have `read` take what it wants from each batch, on the first device."""
 
         def take(model: NaviModel, packed: Rows, table: Tensor, layout: Layout) -> dict[str, Tensor]:
-            read(model(packed, table), packed, layout)
+            read(model(packed, table), layout)
             return {}
 
-        for _ in self._encode(arrays, rows, take, mask=mask, replicas=self._replicas[:1], on_host=True):
+        for _ in self._encode(arrays, rows, take, mask=mask, models=self._models[:1], on_host=True):
             pass
 
     def embed_attributes(self, arrays: SegmentArrays, attributes: Ints | None = None) -> Floats:
         """Return (A, D): the context-free vector of each attribute, or of those chosen."""
         ids_A = np.arange(len(arrays.attribute_offsets) - 1) if attributes is None else attributes
-        table = self._replicas[0].embed_attributes(arrays, ids_A)
-        embedded: Floats = table[FIRST_SLOT:].float().cpu().numpy()
+        embedded: Floats = embed_attributes(self.model, arrays, ids_A)[FIRST_SLOT:].float().cpu().numpy()
         return embedded
 
     @torch.inference_mode()
-    def embed_texts(self, texts: TokenLists) -> Floats:
-        """Return (N, D): the mean state of each text, read as a sentence."""
-        lengths = texts.lengths
-        vectors = np.zeros((len(lengths), self.model.config.hidden_size), np.float32)
-        for group in group_by_length(lengths, self.tokens_per_batch):
-            packed = send(pack_texts(texts, group, self.special), self.device)
-            vectors[group] = self.model.embed_texts(packed).float().cpu().numpy()
+    def embed_texts(self, texts: TokenLists, chosen: Ints | None = None) -> Floats:
+        """Return (N, D): the mean state of each text, or of those chosen, read as a sentence."""
+        chosen = np.arange(len(texts.lengths)) if chosen is None else chosen
+        vectors = np.zeros((len(chosen), self.model.config.hidden_size), np.float32)
+        for group in group_by_length(texts.lengths[chosen], self.tokens_per_batch):
+            packed = pack_texts(texts.offsets, texts.tokens, chosen[group], self.special)
+            vectors[group] = self.model.embed_texts(send(packed, self.device)).float().cpu().numpy()
         return vectors
 
     def _encode(
@@ -210,7 +168,7 @@ class Runner:
         take: Take,
         *,
         mask: Mask | None = None,
-        replicas: Sequence[Replica] | None = None,
+        models: Sequence[NaviModel] = (),
         on_host: bool = False,
         batch_size: int | None = None,
         tokens_per_batch: int | None = None,
@@ -221,29 +179,30 @@ class Runner:
         A GPU has begun its next batch before the host takes what came of the last.
         """
         lengths = arrays.count_row_tokens()[rows]
-        replicas = replicas or self._replicas
+        models = models or self._models
         builder = BatchBuilder(arrays, self.special, align=False)
         slots = builder.number_attributes(rows)
-        on_host = on_host or mask is not None or not is_worth_moving(arrays, int(lengths.sum()))
-        idle: SimpleQueue[tuple[Replica, Tensor, BatchBuilder, AttributeSlots]] = SimpleQueue()
-        for replica in replicas:
-            table = replica.embed_attributes(arrays, slots.ids.numpy())
-            own = (builder, slots) if on_host else (builder.to(replica.device), send(slots, replica.device))
-            idle.put((replica, table, *own))
+        on_host = on_host or mask is not None or not builder.is_worth_moving(int(lengths.sum()))
+        idle: SimpleQueue[Lane] = SimpleQueue()
+        for model in models:
+            table = embed_attributes(model, arrays, slots.ids.numpy())
+            own = (builder, slots) if on_host else (builder.to(model.device), send(slots, model.device))
+            idle.put(Lane(model, table, *own))
 
         def encode(places: Ints) -> list[tuple[Ints, Fetch]]:
             lane = idle.get()
-            replica, table, builder, slots = lane
+            device = lane.model.device
             try:
-                with torch.inference_mode(), replica.active():
-                    layout = builder.lay_out(rows[places], int(lengths[places].sum()))
-                    packed = builder.pack_layout(layout, mask(layout) if mask else None, slots)
-                    packed = packed if builder.device.type == replica.device.type else send(packed, replica.device)
-                    return [(places, replica.fetch_later(take(replica.model, packed, table, layout)))]
+                with torch.inference_mode(), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+                    layout = lane.builder.lay_out(rows[places], int(lengths[places].sum()))
+                    layout = layout if mask is None else mask(layout)
+                    packed = lane.builder.pack_layout(layout, lane.slots)
+                    packed = packed if lane.builder.device.type == device.type else send(packed, device)
+                    return [(places, fetch_later(take(lane.model, packed, lane.attribute_table, layout), device))]
             except torch.OutOfMemoryError as error:
                 if len(places) == 1:
                     raise ModelError(
-                        f"One row of {lengths[places[0]]} tokens does not fit in the memory of {replica.device}. "
+                        f"One row of {lengths[places[0]]} tokens does not fit in the memory of {device}. "
                         "Lower max_tokens, or use another device."
                     ) from error
                 logger.warning("Out of memory with %d rows; trying again with half as many.", len(places))
@@ -254,7 +213,7 @@ class Runner:
             return [batch for half in np.array_split(places, 2) for batch in encode(half)]
 
         groups = group_by_length(lengths, tokens_per_batch or self.tokens_per_batch, batch_size)
-        workers = len(replicas) if len(replicas) > 1 else 0  # handing batches to one thread costs, and brings nothing
+        workers = len(models) if len(models) > 1 else 0  # handing batches to one thread costs, and brings nothing
         last: tuple[Ints, Fetch] | None = None
         for batch in chain.from_iterable(prefetch(groups, encode, workers=workers, ahead=2 * workers)):
             if last is not None:
@@ -269,6 +228,31 @@ def send(group: Group, device: torch.device) -> Group:
     return (group.pin() if device.type == "cuda" else group).to(device)
 
 
+@torch.inference_mode()
+def embed_attributes(model: NaviModel, arrays: SegmentArrays, ids_A: Ints) -> Tensor:
+    """Return the attribute table of some attributes: (A + 2, D)."""
+    tables = []
+    for part in np.array_split(ids_A, max(1, -(-len(ids_A) // ATTRIBUTES_AT_ONCE))):
+        packed = pack_texts(arrays.attribute_offsets, arrays.attribute_tokens, part)
+        tables.append(model.embed_attributes(send(packed, model.device)))
+    return torch.cat([tables[0], *(table[FIRST_SLOT:] for table in tables[1:])])
+
+
+def fetch_later(taken: dict[str, Tensor], device: torch.device) -> Fetch:
+    """Send what was taken from a model to the host; return what waits for it."""
+    found = {name: tensor.float().to("cpu", non_blocking=True) for name, tensor in taken.items()}
+    done = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+    if done is not None:
+        done.record()
+
+    def fetch() -> dict[str, Floats]:
+        if done is not None:
+            done.synchronize()
+        return {name: tensor.numpy() for name, tensor in found.items()}
+
+    return fetch
+
+
 def _quantize(model: NaviModel, special: SpecialTokens) -> None:
     try:
         from navi.model.int8 import quantize_layers
@@ -278,24 +262,22 @@ def _quantize(model: NaviModel, special: SpecialTokens) -> None:
 
 
 def take_parts(model: NaviModel, rows: Rows, table: Tensor, parts: Sequence[str]) -> dict[str, Tensor]:
-    """Return the asked-for embeddings of packed rows; of rows alone, the last layer is for [CLS] alone."""
-    if tuple(parts) == ("rows",):
-        return {"rows": model.embed_rows(rows, table)}
-    output = model(rows, table)
+    """Return the asked-for embeddings of packed rows; where [CLS] is enough, the last layer is for it alone."""
+    output = model(rows, table, read_tokens=None if set(parts) - {"rows", "cls"} else rows.starts[:-1])
 
     def average(states_SD: Tensor) -> Tensor:
         sums = torch.zeros_like(output.cls).index_add(0, rows.segment_row, states_SD)
         return sums / torch.bincount(rows.segment_row, minlength=rows.num_rows).clamp(min=1)[:, None]
 
     makers: dict[str, Callable[[], Tensor]] = {
-        "rows": lambda: model.pool_rows(output, rows),
+        "rows": lambda: model.pool_rows(output),
         "cls": lambda: output.cls,
         "means": lambda: average((output.headers + output.values) / 2),
         "value_means": lambda: average(output.values),
-        "headers": lambda: model.pool_headers(output, rows),
+        "headers": lambda: model.pool_headers(output),
         "header_states": lambda: output.headers,
         "values": lambda: output.values,
-        "segments": lambda: model.embed_segments(output, rows),
+        "segments": lambda: model.embed_segments(output),
     }
     return {part: makers[part]() for part in parts}
 

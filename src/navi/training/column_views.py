@@ -12,8 +12,7 @@ from navi.batches import SpecialTokens, pack_texts
 from navi.columns.texts import CLEAN, CLEAN_HEADER, FIRST_VIEW, make_views
 from navi.corpus.tokens import TextTokenizer
 from navi.losses import ViewsBatch
-from navi.model import NaviModel
-from navi.model.runner import group_by_length
+from navi.model import NaviModel, Runner
 from navi.randomness import fold, make_key, permute, uniform
 from navi.training.config import PretrainConfig
 
@@ -64,7 +63,7 @@ class StepViews:
         kept = np.where(first % 2 == 0, CLEAN, CLEAN_HEADER)
         texts = [chosen * num_texts + place for place in (FIRST_VIEW + first, FIRST_VIEW + second, kept)]
         return ViewsBatch(
-            texts=pack_texts(self.views.texts, np.concatenate(texts), self._special),
+            texts=pack_texts(self.views.texts.offsets, self.views.texts.tokens, np.concatenate(texts), self._special),
             meaning=torch.from_numpy(self.views.meanings[drawn]),
             target=torch.from_numpy(self._targets[chosen, kept]),
         )
@@ -85,13 +84,10 @@ class StepViews:
         meanings = self.views.meanings
         return {"column_accuracy": float((meanings[nearest] == meanings[queries // self.views.num_texts]).mean())}
 
-    @torch.inference_mode()
     def _embed(self, texts: NDArray[np.int64], model: NaviModel, device: torch.device) -> NDArray[np.float32]:
         """Return the vectors of some texts: (N, D)."""
-        found = np.zeros((len(texts), model.config.hidden_size), np.float32)
-        was_training, reader = model.training, model.to(device).eval()  # no dropout here
-        for group in group_by_length(self.views.texts.lengths[texts], TOKENS_AT_ONCE):
-            packed = pack_texts(self.views.texts, texts[group], self._special).to(device)
-            found[group] = reader.embed_texts(packed).float().cpu().numpy()
-        model.train(was_training)
+        was_training = model.training
+        runner = Runner(model, self._special, devices=[device], precision="float32", tokens_per_batch=TOKENS_AT_ONCE)
+        found = runner.embed_texts(self.views.texts, texts)
+        model.train(was_training)  # a runner has no dropout
         return found

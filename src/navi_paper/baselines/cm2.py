@@ -15,7 +15,7 @@ from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer
 
 from navi.corpus.arrays import SegmentArrays, gather_ranges
-from navi.model.attention import Boundaries, Packing, pack_attention
+from navi.model.attention import Packing, pack_attention
 from navi.model.encoder import pool_spans
 from navi.randomness import fold, make_key, uniform
 from navi_paper.baselines.base import LAYERS, Baseline, Batch, to_tensors
@@ -170,7 +170,7 @@ class Cm2(Baseline):
         seen_CD = header_CD + torch.where(batch["value_masked"].unsqueeze(1), self.mask.float(), value_CD)
         features = self.cls.float().expand(num_features, -1).index_copy(0, place_C, seen_CD)
         hidden = self.dropout(self.norm(features.to(self.norm.weight.dtype))).unsqueeze(0)
-        packing = Packing(self.config.num_attention_heads, Boundaries(starts, num_features))
+        packing = Packing(starts, num_features)
         for layer in self.encoder:
             hidden = layer(hidden, packing=packing)
         states = hidden.squeeze(0)

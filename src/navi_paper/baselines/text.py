@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from navi.batches import SpecialTokens
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
-from navi.model.attention import Boundaries, Packing, pack_attention
+from navi.model.attention import Packing, pack_attention
 from navi.model.encoder import add_equally, embed_tokens, pool_spans
 from navi.model.runner import group_by_length
 from navi.randomness import choose_below, fold, make_key, uniform
@@ -195,7 +195,7 @@ class TokenBaseline(Baseline):
 
     def encode(self, batch: Batch) -> Tensor:
         """Return contextual token embeddings: (T, D); packing rows, not padding them, changes nothing but the time."""
-        packing = Packing(self.config.num_attention_heads, Boundaries(batch["row_starts"], len(batch["token_ids"])))
+        packing = Packing(batch["row_starts"], len(batch["token_ids"]))
         hidden = self.embed_tokens(batch).unsqueeze(0)
         for layer in self.model.base_model.encoder.layer:
             hidden = layer(hidden, packing=packing)

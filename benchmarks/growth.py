@@ -78,7 +78,7 @@ def measure_alignment(batches: list[int], device: str) -> None:
         size = measure_step([batch])
 
         def step(batch=batch, size=size) -> None:
-            compute_losses(model, model(batch.rows), batch, config, size).total.backward()
+            compute_losses(model, model(batch.rows), batch, config, size).loss.backward()
 
         with torch.no_grad():
             output = model(batch.rows)

@@ -167,8 +167,8 @@ def make_step(way: str, corpus: Corpus) -> Callable[[np.ndarray], object]:
         return PlainWay(corpus).step
     config = make_preset("paper")
     builder = BatchBuilder(corpus.arrays, SpecialTokens.of(corpus.tokenizer), masking=config.masking)
-    stepper = Stepper(load_backbone("minilm", **config.model.as_settings()), builder, config, 100)
-    return lambda rows: stepper.update(stepper.accumulate(stepper.build(rows, 0, None), 0), 0)
+    stepper = Stepper(load_backbone("minilm", **config.model.as_settings()), builder, config)
+    return lambda rows: stepper.update(stepper.accumulate(stepper.build(rows, 0, None), 0), 1.0)
 
 
 def take_steps(way: str, folder: Path, pipe: Connection) -> None:

@@ -20,6 +20,7 @@ from synthetic import SPECIAL, VOCABULARY, make_arrays
 from navi.batches import BatchBuilder, SamplerConfig, plan_epoch, prefetch
 from navi.losses import compute_losses, masked_segment_loss
 from navi.model import NaviConfig, NaviModel
+from navi.model.attention import Packing
 from navi.training import make_preset
 from navi.training.step import Stepper
 
@@ -56,7 +57,7 @@ def make_stepper(shape: str, preset: str, *, graphs: bool) -> Stepper:
     torch.manual_seed(0)
     model = NaviModel(NaviConfig(vocab_size=VOCABULARY, **SHAPES[shape], **settings))
     builder = BatchBuilder(ARRAYS, SPECIAL, masking=config.masking)
-    return Stepper(model, builder, dataclasses.replace(config, training=training), 1000)
+    return Stepper(model, builder, dataclasses.replace(config, training=training))
 
 
 def measure(shape: str, rows: int, preset: str, peak: float, *, graphs: bool, workers: int) -> None:
@@ -75,7 +76,7 @@ def measure(shape: str, rows: int, preset: str, peak: float, *, graphs: bool, wo
             torch.cuda.synchronize()
             warm = time.perf_counter() - begun
             begun, num_rows, num_tokens, waited = time.perf_counter(), 0, 0, 0.0
-        stepper.update(stepper.accumulate(made, number), number)
+        stepper.update(stepper.accumulate(made, number), 1.0)
         num_rows, num_tokens = num_rows + made.num_rows, num_tokens + made.num_tokens
         mark = time.perf_counter()
     torch.cuda.synchronize()
@@ -111,7 +112,8 @@ def measure_parts(shape: str, rows: int, preset: str) -> None:
         return model._embed(batch.rows, model.embed_attributes(batch.rows.attributes))
 
     def encode():
-        hidden, packing = states.unsqueeze(0), model._pack(batch.rows)
+        hidden, rows = states.unsqueeze(0), batch.rows
+        packing = Packing(rows.starts, rows.num_tokens, rows.local_starts, model.config.num_local_heads)
         for layer in model.layers:
             hidden = layer(hidden, packing=packing)
         return hidden
@@ -120,13 +122,14 @@ def measure_parts(shape: str, rows: int, preset: str) -> None:
         return masked_segment_loss(model.head(states[batch.targets.position]), batch.targets.token)[0]
 
     def align():  # and all that is added to it
-        return compute_losses(model, output, masked_only, stepper.alignment, made.size).total
+        return compute_losses(model, dataclasses.replace(output), masked_only, stepper.config.alignment, made.size).loss
 
     with torch.autocast("cuda", torch.bfloat16):
         output = model(batch.rows)
         states = torch.randn_like(embed()).requires_grad_()
     output = dataclasses.replace(
-        output, **{f.name: getattr(output, f.name).detach().requires_grad_() for f in dataclasses.fields(output)}
+        output,
+        **{name: getattr(output, name).detach().requires_grad_() for name in ("words", "tokens", "attribute_table")},
     )
     few = dataclasses.replace(
         batch.targets, **{n: getattr(batch.targets, n)[:1] for n in ("position", "token", "kind")}

@@ -248,7 +248,7 @@ def test_losses_and_gradients_of_a_filled_batch_are_those_of_the_batch(builder, 
     for batch in (builder.build(rows, epoch=2), build_filled(builder, rows, capacity)):
         model.zero_grad()
         losses = compute_losses(model, model(batch.rows), batch, config, measure_step([batch]))
-        losses.total.backward()
+        losses.loss.backward()
         gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
         found.append((losses, gradient))
     (plain, plain_gradient), (filled, filled_gradient) = found

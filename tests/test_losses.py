@@ -145,14 +145,14 @@ def test_alignment_is_the_mean_over_tables_and_the_total_adds_it_with_its_weight
     high = high_entropy_loss(segments[alignment.high_segment], values, alignment, config) / 4
     found = compute_losses(model, output, batch, config, measure_step([batch]))
     torch.testing.assert_close([found.low, found.high], [low, high], **CLOSE)
-    torch.testing.assert_close(found.total, found.masked + 0.3 * (low + high) + 0.5 * found.rows, **CLOSE)
+    torch.testing.assert_close(found.loss, found.masked + 0.3 * (low + high) + 0.5 * found.bag_of_words, **CLOSE)
     told = bag_of_words_loss(model.head(output.cls[batch.row_twin]), batch.rows, batch.row_twin) / len(ROWS)
-    torch.testing.assert_close(found.rows, told.detach(), **CLOSE)  # of the plain copy
-    assert min(float(found.low), float(found.high), float(found.rows)) > 0
+    torch.testing.assert_close(found.bag_of_words, told.detach(), **CLOSE)  # of the plain copy
+    assert min(float(found.low), float(found.high), float(found.bag_of_words)) > 0
     nothing = MaskingConfig(header_share=0.0, value_share=0.0, token_share=0.0)
     unmasked = run(model, BatchBuilder(builder.arrays, builder.special, masking=nothing).build(ROWS, epoch=0))
     assert float(unmasked.masked) == 0.0
-    assert unmasked.total.isfinite()
+    assert unmasked.loss.isfinite()
 
 
 @pytest.mark.parametrize("negatives", ["table", "batch"])
@@ -174,8 +174,8 @@ def backward(model, batches, config):
     size, summed = measure_step(batches), torch.zeros(4)
     for batch in batches:
         losses = run(model, batch, config, size)
-        losses.total.backward()
-        summed += torch.stack([losses.total.detach(), losses.masked, losses.low, losses.high])
+        losses.loss.backward()
+        summed += torch.stack([losses.loss.detach(), losses.masked, losses.low, losses.high])
     return summed, [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 
 
@@ -204,7 +204,7 @@ def test_states_that_no_loss_reads_may_be_left_out(model, arrays, special, weigh
     for some in (None, read):
         model.zero_grad()
         losses = compute_losses(model, model(batch.rows, read_tokens=some), batch, config, measure_step([batch]))
-        losses.total.backward()
+        losses.loss.backward()
         found.append((losses, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}))
     torch.testing.assert_close(vars(found[1][0]), vars(found[0][0]), **CLOSE)
     torch.testing.assert_close(found[1][1], found[0][1], **CLOSE)
@@ -212,7 +212,7 @@ def test_states_that_no_loss_reads_may_be_left_out(model, arrays, special, weigh
 
 def test_the_total_reaches_every_parameter(model, builder):
     model.train()
-    run(model, builder.build(ROWS, epoch=0)).total.backward()
+    run(model, builder.build(ROWS, epoch=0)).loss.backward()
     without = [name for name, parameter in model.named_parameters() if parameter.grad is None]
     assert without == []
     still = [name for name, parameter in model.named_parameters() if not parameter.grad.any()]
@@ -226,7 +226,7 @@ def test_permuting_the_columns_of_the_rows_changes_no_loss_of_the_plain_copy(mod
     found = []
     for each in (arrays, replace(arrays, row_segments=arrays.row_segments[order])):
         losses = run(model.eval(), BatchBuilder(each, special).build(ROWS[:8], epoch=0))
-        found.append([losses.low, losses.high, losses.rows])
+        found.append([losses.low, losses.high, losses.bag_of_words])
     torch.testing.assert_close(found[0], found[1], **CLOSE)
 
 

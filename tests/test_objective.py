@@ -146,7 +146,7 @@ def test_the_loss_of_a_batch_and_its_gradient_are_those_of_the_paper(make_arrays
     builder, weight = BatchBuilder(arrays, special, masking=PAPER.masking), PAPER.alignment.weight
     batch = builder.build(ROWS, epoch=0)
     losses = compute_losses(model, model(batch.rows), batch, PAPER.alignment, measure_step([batch]))
-    losses.total.backward()
+    losses.loss.backward()
     gradients = take_gradients(model)
     assert not gradients.pop("unknown_attribute").any()
 
@@ -165,5 +165,5 @@ def test_the_loss_of_a_batch_and_its_gradient_are_those_of_the_paper(make_arrays
     assert float(losses.masked) == pytest.approx(float(masked_loss.detach()), rel=1e-5)
     assert float(losses.low + losses.high) == pytest.approx(float(alignment_loss.detach()), rel=1e-4)
     assert float(losses.low) > 0 < float(losses.high)
-    torch.testing.assert_close(losses.total, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(losses.loss, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(gradients, take_gradients(model), rtol=1e-3, atol=1e-5)

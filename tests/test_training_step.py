@@ -116,7 +116,7 @@ def make_stepper(toy_corpus: Corpus, tiny_backbone: Path, make_config: MakeConfi
         builder = BatchBuilder(toy_corpus.arrays, special, masking=masking or config.masking, align=masking is None)
         model = load_backbone(tiny_backbone, **config.model.as_settings())
         views = StepViews(toy_corpus, model, config, torch.device("cpu")) if with_views else None
-        return Stepper(model, builder, config, num_steps=10, views=views)
+        return Stepper(model, builder, config, views=views)
 
     return make
 
@@ -161,7 +161,7 @@ def test_the_sums_of_a_step_count_its_rows_tokens_and_targets(make_stepper):
 def test_a_step_moves_the_weights_and_a_large_gradient_is_clipped(make_stepper):
     stepper = make_stepper(training={"clip_norm": 0.01})
     before = stepper.model.layers[0].output.dense.weight.detach().clone()
-    sums, finite = stepper.update(stepper.accumulate(stepper.build(ROWS, 0, None), step=0), step=0)
+    sums, finite = stepper.update(stepper.accumulate(stepper.build(ROWS, 0, None), step=0), scale=1.0)
     assert bool(finite)
     assert sums[SUMS.index("norm")] > 0.01
     assert not torch.equal(stepper.model.layers[0].output.dense.weight, before)
@@ -190,7 +190,7 @@ def test_batches_made_on_the_device_learn_what_those_of_the_host_do(make_stepper
 def test_a_copy_in_half_precision_computes_for_the_model(make_arrays, special, tiny_backbone):
     def learn(model: Any) -> None:
         losses = compute_losses(model, model(batch.rows), batch, AlignmentConfig(), measure_step([batch]))
-        losses.total.backward()
+        losses.loss.backward()
 
     batch = BatchBuilder(make_arrays(num_rows=8, num_tables=2), special).build(np.arange(8), epoch=0)
     model, other = load_backbone(tiny_backbone).eval(), load_backbone(tiny_backbone).eval()
@@ -393,7 +393,7 @@ def test_steps_bring_the_views_of_columns_together_and_add_to_the_loss(make_step
     stepper, found = make_stepper(with_views=True, training={"learning_rate": 2e-3}), []
     made = stepper.build(ROWS, epoch=0, max_tokens=None, step=0)
     for step in range(15):
-        sums, finite = stepper.update(stepper.accumulate(made, step), step)
+        sums, finite = stepper.update(stepper.accumulate(made, step), 1.0 - step / 15)
         assert bool(finite)
         found.append(dict(zip(SUMS, sums.tolist(), strict=True)))
     assert found[-1]["views"] < 0.95 * found[0]["views"]

@@ -33,13 +33,15 @@ class StepSize:
 class Losses:
     """The losses of a batch, each already divided by the step's size: parts of a step add up."""
 
-    total: Tensor  # what is minimised: L_msm + λ L_align, and what is added to them
+    loss: Tensor  # the total, which is minimised: L_msm + λ L_align, and what is added to them
     masked: Tensor  # L_msm
     low: Tensor  # mean of L_low over tables
     high: Tensor  # mean of L_high over tables
-    rows: Tensor  # mean over rows of their bags of words
-    header_hits: Tensor  # masked header tokens predicted right, a count
-    value_hits: Tensor  # masked value tokens predicted right, a count
+    bag_of_words: Tensor  # mean over rows of their bags of words
+    header_targets: Tensor  # masked header tokens, a count
+    header_hits: Tensor  # those of them that are predicted right
+    value_targets: Tensor  # masked value tokens, a count
+    value_hits: Tensor  # those of them that are predicted right
 
 
 def measure_step(batches: list[Batch]) -> StepSize:
@@ -120,7 +122,7 @@ def compute_losses(
     logits_MV = model.predict_tokens(output, targets.position)
     loss, hit_M = masked_segment_loss(logits_MV, targets.token)
     masked = loss / size.num_targets
-    low = high = rows = masked.new_zeros(())
+    low = high = words = masked.new_zeros(())
     if batch.alignment is not None and config.weight > 0:
         alignment = batch.alignment
         low_LD = model.embed_segments(output, alignment.low_segment)
@@ -131,16 +133,16 @@ def compute_losses(
         high = high_entropy_loss(high_HD, values_HD, alignment, config) / size.num_tables
     if config.row_weight > 0 and batch.has_plain:
         told_RV = model.predict_tokens(output, _find_plain_firsts(batch), train_head=False)
-        rows = bag_of_words_loss(told_RV, batch.rows, batch.row_twin) / size.num_rows
-    with torch.no_grad():
-        header_hits = (hit_M & (targets.kind == REGIME_HEADER)).sum()
-        value_hits = (hit_M & (targets.kind == REGIME_VALUE)).sum()
+        words = bag_of_words_loss(told_RV, batch.rows, batch.row_twin) / size.num_rows
+    is_header_M, is_value_M = targets.kind == REGIME_HEADER, targets.kind == REGIME_VALUE
     return Losses(
-        total=masked + config.weight * (low + high) + config.row_weight * rows,
+        loss=masked + config.weight * (low + high) + config.row_weight * words,
         masked=masked.detach(),
         low=low.detach(),
         high=high.detach(),
-        rows=rows.detach(),
-        header_hits=header_hits,
-        value_hits=value_hits,
+        bag_of_words=words.detach(),
+        header_targets=is_header_M.sum(),
+        header_hits=(hit_M & is_header_M).sum(),
+        value_targets=is_value_M.sum(),
+        value_hits=(hit_M & is_value_M).sum(),
     )

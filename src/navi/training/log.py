@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from navi.errors import TrainingError
@@ -136,7 +137,8 @@ class TrainingLog:
         self.throughput = Throughput(state.seconds, processes.count)
         self.skipped = SkippedSteps(processes.device, state.skipped, state.bad_run)
         self.latest: dict[str, Any] = {}
-        self._sums = make_sums(len(SUMS) + 1, processes.device)
+        self._sums = F.pad(make_sums({}, processes.device), (0, 1))
+        """What the steps since the last line add up to, and how many were taken."""
         if state.window:
             self._sums += torch.tensor(state.window, dtype=self._sums.dtype, device=self._sums.device)
         file = self.metrics.file

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -20,15 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from navi.batches import (
-    REGIME_HEADER,
-    REGIME_VALUE,
-    Batch,
-    BatchBuilder,
-    BatchCapacity,
-    choose_capacities,
-    measure_capacity,
-)
+from navi.batches import Batch, BatchBuilder, BatchCapacity, choose_capacities, measure_capacity
 from navi.losses import (
     StepSize,
     ViewsBatch,
@@ -89,21 +81,19 @@ class Stepper:
         model: NaviModel,
         builder: BatchBuilder,
         config: PretrainConfig,
-        num_steps: int,
         processes: Processes | None = None,
         views: StepViews | None = None,
     ) -> None:
-        self.config, self.views_config, self.views = config.training, config.views, views
-        self.alignment, self.num_steps = config.alignment, num_steps
+        self.config, self.views = config, views
         self.processes = processes or Processes(device=choose_device())
         self.device = self.processes.device
         self.model, self.builder = model.to(self.device), builder
-        self.dtype = choose_dtype(self.config.precision, self.device)
-        self.optimizer = make_optimizer(model, self.config, lambda name: is_new(name, model.config))
+        self.dtype = choose_dtype(config.training.precision, self.device)
+        self.optimizer = make_optimizer(model, config.training, lambda name: is_new(name, model.config))
         self.recorder: Recorder | None = None
         self.half: HalfCopy | None = None
         is_half = self.device.type == "cuda" and self.dtype != torch.float32
-        wanted = is_half if self.config.graphs is None else self.config.graphs
+        wanted = is_half if config.training.graphs is None else config.training.graphs
         # Processes divide their losses by what all of them count, which a recording cannot wait for.
         self._may_record = wanted and self.processes.count == 1
         if self._may_record and is_half:
@@ -155,11 +145,11 @@ class Stepper:
         if not self.model.training:
             self.model.train()
         self.optimizer.zero_grad(set_to_none=self.recorder is None)
-        sums = make_sums(len(SUMS), self.device)
+        sums = make_sums({}, self.device)
         if made.capacity is not None:
             assert self.recorder is not None
             torch.manual_seed(self._make_seed(step, 0))
-            sums += self.recorder(made.parts[0], make_key(self.config.seed, made.epoch), made.capacity)
+            sums += self.recorder(made.parts[0], make_key(self.config.training.seed, made.epoch), made.capacity)
         size = made.size if self.processes.count == 1 else self._measure_all(made)
         for number, batch in enumerate(made.batches):
             torch.manual_seed(self._make_seed(step, number))
@@ -171,18 +161,18 @@ class Stepper:
         sums[SUMS.index("tokens")].fill_(made.num_tokens)
         return sums
 
-    def update(self, sums: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """Take the step; return its `SUMS` and whether it was taken, both still on the device.
+    def update(self, sums: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+        """Take the step at this share of the rates; return its `SUMS` and whether it was taken, still on the device.
 
         Where loss or gradient is not finite, weights and optimiser stay as they were.
         """
         parameters = list(self.model.parameters())
         self.processes.sum_gradients(parameters)
-        norm = nn.utils.clip_grad_norm_(parameters, self.config.clip_norm)
-        sums[MEANS.index("norm")] = norm / self.processes.count
+        norm = nn.utils.clip_grad_norm_(parameters, self.config.training.clip_norm)
+        sums[SUMS.index("norm")] = norm / self.processes.count
         self.processes.sum(sums)
         finite = torch.isfinite(sums).all()
-        take_step(self.optimizer, scale_rate(step, self.num_steps, self.config.warmup_share), finite)
+        take_step(self.optimizer, scale, finite)
         return sums, finite
 
     def _measure_all(self, made: StepBatches) -> StepSize:
@@ -195,34 +185,22 @@ class Stepper:
     def _learn(self, batch: Batch, size: StepSize) -> Tensor:
         """Add one batch's gradients; return its `SUMS` as far as the device knows them, the others 0."""
         # How many tokens are read is known where the host looks at them, which would hold a GPU up.
-        read = find_read_tokens(batch, self.alignment) if self.device.type == "cpu" else None
+        read = find_read_tokens(batch, self.config.alignment) if self.device.type == "cpu" else None
         with self._compute() as model:
-            output = model(batch.rows, read_tokens=read)
-            losses = compute_losses(model, output, batch, self.alignment, size)
-        self._add_gradients(losses.total)
-        kind = batch.targets.kind
-        found = [losses.total.detach(), losses.masked, losses.low, losses.high, losses.rows]
-        found += [losses.total.new_zeros(())] * (len(MEANS) - len(found))
-        found += [losses.header_hits, losses.value_hits, (kind == REGIME_HEADER).sum(), (kind == REGIME_VALUE).sum()]
-        sums = make_sums(len(SUMS), kind.device)
-        sums[: len(found)] = torch.stack([entry.to(sums.dtype) for entry in found])
-        return sums
+            losses = compute_losses(model, model(batch.rows, read_tokens=read), batch, self.config.alignment, size)
+        self._add_gradients(losses.loss)
+        return make_sums(vars(losses), self.device)
 
     def _learn_views(self, batch: ViewsBatch) -> Tensor:
         """Add the gradients of some columns' texts; return their part of `SUMS`."""
         sizes = [len(share) for share in np.array_split(np.empty(len(batch.meaning)), self.processes.count)]
+        config = self.config.views
         with self._compute() as model:
-            gather = partial(self.processes.gather, sizes=sizes)
-            alike, kept = compute_views_losses(model, batch, self.views_config, gather)
-        weight, keep_weight = self.views_config.weight, self.views_config.keep_weight
-        self._add_gradients(weight * alike + keep_weight * kept)
+            alike, kept = compute_views_losses(model, batch, config, partial(self.processes.gather, sizes=sizes))
+        self._add_gradients(config.weight * alike + config.keep_weight * kept)
         alike = alike / self.processes.count  # every process has all of it, and its own part of what is kept
-        found = {"loss": weight * alike + keep_weight * kept, "views": alike, "keeping": kept}
-        sums = make_sums(len(SUMS), self.device)
-        for name, loss in found.items():
-            sums[SUMS.index(name)] = loss.detach()
-        sums[SUMS.index("steps_with_views")] = 1 / self.processes.count
-        return sums
+        loss, one = config.weight * alike + config.keep_weight * kept, torch.ones_like(alike) / self.processes.count
+        return make_sums({"loss": loss, "views": alike, "keeping": kept, "steps_with_views": one}, self.device)
 
     @contextmanager
     def _compute(self) -> Iterator[NaviModel]:
@@ -243,7 +221,7 @@ class Stepper:
     def _make_seed(self, step: int, number: int) -> int:
         """Return a dropout seed that depends on the place in the run alone, so that there is no state to save."""
         place = number * self.processes.count + self.processes.rank
-        return make_key(self.config.seed, step, place)
+        return make_key(self.config.training.seed, step, place)
 
 
 class Recorder:
@@ -428,9 +406,10 @@ def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=dtype != torch.float32)
 
 
-def make_sums(count: int, device: torch.device) -> Tensor:
-    """Return zeros to add to, as wide as the device has them."""
-    return torch.zeros(count, device=device, dtype=torch.float32 if device.type == "mps" else torch.float64)
+def make_sums(found: Mapping[str, Tensor], device: torch.device) -> Tensor:
+    """Return what is found of `SUMS`, in their order and zeros for the others, as wide as the device has numbers."""
+    zero = torch.zeros((), device=device, dtype=torch.float32 if device.type == "mps" else torch.float64)
+    return torch.stack([found[name].detach().to(zero.dtype) if name in found else zero for name in SUMS])
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

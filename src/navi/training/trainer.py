@@ -126,7 +126,7 @@ class Trainer:
         )
         learned = max(config.views.weight, config.views.keep_weight) > 0
         views = StepViews(corpus, model, config, processes.device) if learned else None
-        self.stepper = Stepper(model, builder, config, self.plan.num_steps, processes, views)
+        self.stepper = Stepper(model, builder, config, processes, views)
         self.stepper.prepare_graphs(self.plan.list_steps(0, 0))
         self.validation = Validation(corpus, self.special, config)
         self.identity = RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint)
@@ -139,7 +139,7 @@ class Trainer:
             self.identity.check(found, checkpoint)
             load_tensors(checkpoint, self.stepper.model, self.stepper.optimizer)
             self.plan.most_steps = self.state.most_steps or self.plan.most_steps
-            self._limit(min(self.state.num_steps or self.plan.most_steps, self.plan.most_steps))
+            self.plan.num_steps = min(self.state.num_steps or self.plan.most_steps, self.plan.most_steps)
         with writing(self.out):
             self.log = TrainingLog(self.out, self.processes, self.state)
         self._saved_at = self.log.throughput.seconds
@@ -147,7 +147,7 @@ class Trainer:
         self._measure_at = 0.0
         if is_last:
             self._report(f"Taken as it was after step {self.state.step} of {self.plan.num_steps}.")
-            self._limit(self.state.step)
+            self.plan.num_steps = self.state.step
         elif checkpoint is not None:
             self._report(f"Going on after step {self.state.step} of {self.plan.num_steps}.")
 
@@ -198,7 +198,7 @@ class Trainer:
         if sums is None:
             return False
         with self.signals.hold():
-            sums, finite = self.stepper.update(sums, self.state.step)
+            sums, finite = self.stepper.update(sums, self._scale_rate())
             self.state.step += 1
             self.log.add(made, sums, finite)
             self._limit_if_measured()
@@ -222,16 +222,16 @@ class Trainer:
             return
         self._measure_at = seconds + MEASURED_SHARE * 60 * minutes
         left = max(0, int((60 * minutes - seconds) * taken / spent))
-        self._limit(min(self.plan.most_steps, step + left))
+        self.plan.num_steps = min(self.plan.most_steps, step + left)
         is_new, self.state.num_steps = self.state.num_steps is None, self.plan.num_steps
         if is_new:
             seen, rows = self.plan.num_steps * self.config.sampler.rows_per_batch, len(self.corpus.rows_of("train"))
             times = "once" if seen <= rows else f"{seen / rows:.1f} times"
             self._report(f"{minutes:g} minutes will see about {min(seen, rows):,} of {rows:,} rows, {times}.")
 
-    def _limit(self, num_steps: int) -> None:
-        """End the run after so many steps."""
-        self.plan.num_steps = self.stepper.num_steps = num_steps
+    def _scale_rate(self) -> float:
+        """Return the share of the highest learning rates at which the next step is taken."""
+        return scale_rate(self.state.step, self.plan.num_steps, self.config.training.warmup_share)
 
     def _accumulate(self, made: StepBatches) -> Tensor | None:
         """Put the gradients of a step in place; None if memory ran out, the limit on its parts then halved."""
@@ -256,7 +256,7 @@ class Trainer:
         if self.processes.count > 1:
             raise TrainingError(
                 f"Memory ran out at step {self.state.step + 1}, and several processes cannot change their parts on the "
-                "way. Start again with smaller batches (rows_per_batch or tokens_per_batch)."
+                "way. Start again with smaller batches (rows_per_batch)."
             ) from error
         if len(rows) == 1:
             raise TrainingError(
@@ -309,7 +309,7 @@ class Trainer:
             return
         if state.lowest is not None and loss >= state.lowest and state.step < plan.num_steps:
             plan.most_steps = state.most_steps = min(plan.most_steps, state.step + plan.epoch_steps)
-            self._limit(min(plan.num_steps, plan.most_steps))
+            plan.num_steps = min(plan.num_steps, plan.most_steps)
             epoch = plan.find_epoch(state.step - 1) + 1
             self._report(f"Epoch {epoch} has not lowered the validation loss: one more, at a falling rate.")
         state.lowest = min(loss, state.lowest or loss)
@@ -346,7 +346,7 @@ class Trainer:
             number, num_steps = self.processes.find_most(
                 self.signals.came, self.plan.num_steps if self.processes.is_main else 0
             )
-            self._limit(num_steps)
+            self.plan.num_steps = num_steps
             if number:
                 raise Stopped(number)
         self.signals.check()

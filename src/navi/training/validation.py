@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, BatchBuilder, MaskingConfig, SpecialTokens, prefetch
 from navi.corpus.arrays import SegmentArrays, gather_ranges
@@ -30,6 +29,8 @@ INFORMED, BLIND = replace(PROBE, unknown_attribute_rate=0.0), replace(PROBE, unk
 MAJORITY_ROWS = 200_000
 """Training rows that the most frequent header and values are counted in, at most: more take long and change nothing."""
 NO_TOKEN = -1
+MEASURED = ("masked", "targets", "header_hits", "header_targets", "value_hits", "value_targets")
+"""What is added up over validation rows."""
 
 
 class Validation:
@@ -50,13 +51,17 @@ class Validation:
             return {}
         parts = [self.rows[i : i + self._rows_per_batch] for i in range(0, len(self.rows), self._rows_per_batch)]
         mine = parts[stepper.processes.rank :: stepper.processes.count]
-        sums = {name: self._sum(stepper, builder, mine) for name, builder in self._builders.items()}
+        sums = {name: self._add_up(stepper, builder, mine) for name, builder in self._builders.items()}
+
+        def divide(masking: str, part: str, whole: str) -> float:
+            return sums[masking][part] / max(sums[masking][whole], 1.0)
+
         columns = stepper.views.measure_columns(stepper.model, stepper.device) if stepper.views else {}
         return {
-            "masked_loss": _divide(sums["training"], 0),
-            "header_accuracy_informed": _divide(sums["informed"], 2),
-            "header_accuracy_blind": _divide(sums["blind"], 2),
-            "value_accuracy": _divide(sums["informed"], 4),
+            "masked_loss": divide("training", "masked", "targets"),
+            "header_accuracy_informed": divide("informed", "header_hits", "header_targets"),
+            "header_accuracy_blind": divide("blind", "header_hits", "header_targets"),
+            "value_accuracy": divide("informed", "value_hits", "value_targets"),
             **columns,
         }
 
@@ -66,26 +71,19 @@ class Validation:
         batch = self._builders["informed"].build(self.rows, epoch=VALIDATION_EPOCH)
         return majority_baseline(self._corpus.arrays, train, batch)
 
-    def _sum(self, stepper: Stepper, builder: BatchBuilder, parts: list[Ints]) -> list[float]:
+    @torch.no_grad()
+    def _add_up(self, stepper: Stepper, builder: BatchBuilder, parts: list[Ints]) -> dict[str, float]:
+        """Return the masked loss, hits and targets of all rows, added up over all processes."""
         stepper.model.eval()
-        total = torch.zeros(6, device=stepper.device)
+        total = torch.zeros(len(MEASURED), device=stepper.device)
         for batch in prefetch(parts, lambda rows: builder.build(rows, epoch=VALIDATION_EPOCH), workers=self._workers):
-            total += measure_batch(stepper, batch)
-        summed: list[float] = stepper.processes.sum(total).tolist()
-        return summed
-
-
-@torch.no_grad()
-def measure_batch(stepper: Stepper, batch: Batch) -> Tensor:
-    """Return (6,): the loss and number of all targets, hits and number of header targets, and of value targets."""
-    here = batch.to(stepper.device)
-    with autocast(stepper.device, stepper.dtype):
-        one = StepSize(num_targets=1, num_tables=1)
-        losses = compute_losses(stepper.model, stepper.model(here.rows), here, stepper.alignment, one)
-    kind = here.targets.kind
-    counts = [torch.tensor(len(kind), device=kind.device), losses.header_hits, (kind == REGIME_HEADER).sum()]
-    counts += [losses.value_hits, (kind == REGIME_VALUE).sum()]
-    return torch.stack([losses.masked.float(), *(count.float() for count in counts)])
+            here = batch.to(stepper.device)
+            with autocast(stepper.device, stepper.dtype):
+                one = StepSize(num_targets=1, num_tables=1)
+                losses = compute_losses(stepper.model, stepper.model(here.rows), here, stepper.config.alignment, one)
+            found = vars(losses) | {"targets": here.targets.num_masked}
+            total += torch.stack([found[name].float() for name in MEASURED])
+        return dict(zip(MEASURED, stepper.processes.sum(total).tolist(), strict=True))
 
 
 def majority_baseline(arrays: SegmentArrays, train_rows: Ints, batch: Batch) -> dict[str, float]:
@@ -136,8 +134,3 @@ def choose_rows(rows: Ints, count: int, seed: int) -> Ints:
         return rows
     keys = order_keys(fold(make_key(seed, VALIDATION_EPOCH), rows))
     return np.sort(rows[np.argsort(keys, kind="stable")[:count]])
-
-
-def _divide(sums: list[float], place: int) -> float:
-    """Return the sum at a place divided by the one after it."""
-    return sums[place] / max(sums[place + 1], 1.0)

@@ -341,3 +341,13 @@ def test_the_command_refuses_what_it_cannot_do(impute_file, films, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     assert message in impute_file(films, *flags, code=2).stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_few_cells_that_agree_do_not_make_a_column_constant(navi):
+    rows = [{"title": f"film {n}", "glass": "gorilla" if n in (3, 9) else None, "wlan": "yes"} for n in range(40)]
+    found = navi.impute(rows, columns=["glass"])
+    assert max(cell["probability"] for cell in found.cells.to_pylist()) < 0.7
+    whole = navi.impute(
+        [{**row, "glass": None if n < 4 else "gorilla"} for n, row in enumerate(rows)], columns=["glass"]
+    )
+    assert min(cell["probability"] for cell in whole.cells.to_pylist()) > 0.9

@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 TRAINING_CELLS = 5.0
 """How many of a column's cells the values of training tables count for."""
+UNSEEN_CELLS = 1.0
+"""How many cells values that the column does not have yet count for: two cells that agree do not make it constant."""
 PRIOR_CELLS = np.geomspace(300, 0.1, 9)
 """How many cells the column's own shares may count for beside those that stand beside another cell."""
 LEAST_EXCESS = 0.3
@@ -137,7 +139,7 @@ class CandidateFinder:
         return ColumnValues(
             texts=tuple(found["text_first"].to_pylist()),
             own=count_N > 0,
-            share=weight_N / max(float(weight_N.sum()), 1e-9),
+            share=weight_N / (float(weight_N.sum()) + UNSEEN_CELLS),
             row=self._arrays.cell_row[cells],
             cell_value=np.asarray(pc.index_in(fold_texts(texts), value_set=found["key"]), np.int64)[code_C],
         )

@@ -394,6 +394,8 @@ def vectors(navi, files, tmp_path):
 def test_a_file_of_vectors_is_searched_and_added_to_as_if_all_had_been_there(navi, frames, vectors, tmp_path):
     pytest.importorskip("faiss")
     one = VectorIndex.build(vectors[0], tmp_path / "index")
+    with (tmp_path / "index" / "vectors.f16").open("ab") as file:
+        file.write(b"of a process that was killed")
     added = VectorIndex.open(tmp_path / "index").add(vectors[1])
     both = VectorIndex.build(tmp_path / "shards", tmp_path / "both")
     assert len(one.rows) + len(frames[vectors[1].stem]) == len(added.rows) == len(both.rows)
@@ -431,7 +433,7 @@ def test_vectors_of_another_model_kind_or_writer_and_damaged_indexes_are_refused
     embed_files(navi, [files], tmp_path / "cells.parquet", kind="segments")
     with pytest.raises(ConfigError, match="have another kind than those of"):
         index.add(tmp_path / "cells.parquet")
-    (tmp_path / "index" / "vectors-0.npy").write_bytes(b"")
+    (tmp_path / "index" / "vectors.f16").write_bytes(b"")
     with pytest.raises(ConfigError, match=r"Cannot read the index in .* Remove the index and build it again"):
         VectorIndex.open(tmp_path / "index")
     with pytest.raises(ConfigError, match=r"exists\. Remove it"):

@@ -34,7 +34,7 @@ UNFILLABLE = "column holds nested or binary cells"
 CELLS_SHOWN = 5
 """Cells of a column that a notebook shows."""
 ASKED = ""
-"""The reason of a cell that can be guessed, until it was."""
+"""The reason of a cell that can be guessed."""
 OWN, TRAINED = "column", "training"
 """Where a guess comes from: a value that the column has, or one that only training tables had."""
 NEW_COLUMNS = "columns never filled"
@@ -56,8 +56,8 @@ Frame = TypeVar("Frame")
 Parse = Callable[[str], Any]
 """Turns text into a column's type; what the type cannot hold raises one of CANNOT."""
 CANNOT = (ValueError, KeyError, pa.ArrowException)
-Fill = tuple[Sequence[int], Sequence[Any]]
-"""Rows of one column, from 0, and what is put there, of the column's own type."""
+Fill = Sequence[tuple[int, Any]]
+"""Rows of one column, from 0, each with what is put there, of the column's own type."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,59 +111,26 @@ def impute_table(
     encoded = navi.encode({table.name: table, **empty.name_new_columns()})
     gaps = empty.find_gaps(encoded)
     finder = CandidateFinder(encoded, navi.domain, np.flatnonzero(encoded.arrays.row_table == 0))
-    guesses = guess_cells(encoded, finder.find(gaps), len(gaps), progress)
-    filled, confidences, account = empty.put_in(guesses, confidence)
-    return Fills(filled=filled, confidences=confidences, cells=account)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Guess:
-    """The best candidate of a gap."""
-
-    text: str
-    """The value as its column writes it."""
-    probability: float
-    """How likely it is."""
-    kind: str
-    """OWN or TRAINED."""
-    source: str
-    """Where it comes from: the row that it was taken from and why, in words."""
-
-
-def guess_cells(
-    encoded: Encoded,
-    candidates: Iterable[Candidates],
-    num_gaps: int,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[Guess | None]:
-    """Return the best candidate of each gap; None where its column has no known values."""
-    guesses: list[Guess | None] = [None] * num_gaps
-    for found in candidates:
-        for cell, (gap, value) in enumerate(zip(found.gaps.tolist(), found.best.tolist(), strict=True)):
-            guesses[gap] = Guess(
-                text=found.values.texts[value],
-                probability=float(found.probability[cell]),
-                kind=OWN if found.values.own[value] else TRAINED,
-                source=_explain(encoded, found, cell),
-            )
+    for found in finder.find(gaps):
+        empty.take(encoded, found, confidence)
         if progress:
-            progress(len(found.gaps), num_gaps)
-    return guesses
+            progress(len(found.gaps), len(gaps))
+    return empty.finish()
 
 
-def _explain(encoded: Encoded, found: Candidates, cell: int) -> str:
-    """Return in words where a candidate comes from."""
-    example, others = int(found.example[cell]), int(found.beside[cell])
+def _explain_source(encoded: Encoded, found: Candidates, gap: int) -> str:
+    """Return in words where a candidate comes from: the row that it was taken from and why."""
+    example, others = int(found.example[gap]), int(found.beside[gap])
     if example < 0:
-        return f"the commonest value of {'the column' if found.values.own[found.best[cell]] else 'training tables'}"
-    column, row = encoded.headers[int(found.header[cell])].as_py(), int(encoded.row_number[example])
+        return f"the commonest value of {'the column' if found.values.own[found.best[gap]] else 'training tables'}"
+    column, row = encoded.headers[int(found.header[gap])].as_py(), int(encoded.row_number[example])
     if others == 1:
         return f"copied from row {row}, the only one with the same {column}"
-    return f"{found.agree[cell]} of {others} rows with the same {column} have it, first row {row}"
+    return f"{found.agree[gap]} of {others} rows with the same {column} have it, first row {row}"
 
 
 class EmptyCells:
-    """The empty cells of a frame, row after row: those that can be guessed, and those out of reach.
+    """The empty cells of a frame, row after row: those that can be guessed, what was, and those out of reach.
 
     **Shape**: M cells.
     """
@@ -190,6 +157,11 @@ class EmptyCells:
         alone = np.logical_not(present.any(axis=0))[self._row]
         self._reason = np.where((reasons[self._column] == ASKED) & alone, NO_OTHER_CELL, reasons[self._column])
         self._chosen = np.flatnonzero(self._reason == ASKED)
+        facts = zip(table.row_number[self._row].tolist(), self._column, self._reason.tolist(), strict=True)
+        self._account: list[dict[str, Any]] = [
+            {"row": row, "column": self._headers[column], "reason": reason or NO_GUESS} for row, column, reason in facts
+        ]
+        self._put: dict[int, list[tuple[int, Any, float]]] = {}
 
     def _find_present(self) -> NDArray[np.bool_]:
         """Return which cells hold something: (columns, rows). A nested cell counts if any of its parts does."""
@@ -225,40 +197,39 @@ class EmptyCells:
         numbers = np.array([column_of.get(header, -1) for header in self._headers], dtype=np.int64)
         return Gaps(row=place[self._row[self._chosen]], column=numbers[self._column[self._chosen]])
 
-    def put_in(self, guesses: Sequence[Guess | None], confidence: float) -> tuple[Any, Any, pa.Table]:
-        """Return the frame filled, the probabilities of what was put in, and the account of all empty cells."""
-        row_number, headers = self._table.row_number[self._row], np.array(self._headers, object)[self._column]
-        facts = zip(row_number.tolist(), headers, self._reason.tolist(), strict=True)
-        account = [{"row": row, "column": header, "reason": reason} for row, header, reason in facts]
-        put: dict[int, tuple[list[int], list[Any], list[float]]] = {}
-        for guess, cell in zip(guesses, self._chosen.tolist(), strict=True):
-            if guess is None:
-                account[cell]["reason"] = NO_GUESS
-                continue
-            column = int(self._column[cell])
-            value, reason = self._judge(column, guess, confidence)
-            account[cell] |= {"guess": guess.text, "probability": guess.probability, "kind": guess.kind}
-            account[cell]["reason"] = f"{reason}: {guess.source}"
+    def take(self, encoded: Encoded, found: Candidates, confidence: float) -> None:
+        """Put in the candidates of a column that are likely enough and of its type, and enter all into the account."""
+        for gap, cell in enumerate(self._chosen[found.gaps].tolist()):
+            best, probability, column = int(found.best[gap]), float(found.probability[gap]), int(self._column[cell])
+            text, kind = found.values.texts[best], OWN if found.values.own[best] else TRAINED
+            value, reason = self._judge(column, text, probability, confidence)
+            self._account[cell] |= {"guess": text, "probability": probability, "kind": kind}
+            self._account[cell]["reason"] = f"{reason}: {_explain_source(encoded, found, gap)}"
             if reason == FILLED:
-                account[cell]["value"] = guess.text
-                rows, values, sure = put.setdefault(column, ([], [], []))
-                rows.append(int(self._row[cell]))
-                values.append(value)
-                sure.append(guess.probability)
-        filled = self._frame.fill({column: (rows, values) for column, (rows, values, _) in put.items()})
-        confidences = self._frame.tabulate({column: (rows, sure) for column, (rows, _, sure) in put.items()})
-        return filled, confidences, pa.Table.from_pylist(account, ACCOUNT)
+                self._account[cell]["value"] = text
+                self._put.setdefault(column, []).append((int(self._row[cell]), value, probability))
 
-    def _judge(self, column: int, guess: Guess, confidence: float) -> tuple[Any, str]:
-        """Return a guess in the column's type and FILLED, or None and why it is not put in."""
-        if guess.probability < confidence:
+    def _judge(self, column: int, text: str, probability: float, confidence: float) -> tuple[Any, str]:
+        """Return a candidate in the column's type and FILLED, or None and why it is not put in."""
+        if probability < confidence:
             return None, f"below confidence {confidence:g}"
         parse = self._parsers[column]
         assert parse is not None, "a column that cannot be filled was asked for"
         try:
-            return parse(guess.text), FILLED
+            return parse(text), FILLED
         except CANNOT:
             return None, WRONG_TYPE
+
+    def finish(self) -> Fills[Any]:
+        """Return the frame with what was put in, the probabilities of that, and the account of all empty cells."""
+        put = self._put.items()
+        return Fills(
+            filled=self._frame.fill({column: [(row, value) for row, value, _ in cells] for column, cells in put}),
+            confidences=self._frame.tabulate(
+                {column: [(row, sure) for row, _, sure in cells] for column, cells in put}
+            ),
+            cells=pa.Table.from_pylist(self._account, ACCOUNT),
+        )
 
 
 def _find_column(header: str, place: Mapping[str, int]) -> int:
@@ -289,8 +260,8 @@ class RowsFrame:
         return self._put([{} for _ in self._rows], fills)
 
     def _put(self, rows: list[dict[Any, Any]], fills: Mapping[int, Fill]) -> list[dict[Any, Any]]:
-        for column, (places, values) in fills.items():
-            for row, value in zip(places, values, strict=True):
+        for column, fill in fills.items():
+            for row, value in fill:
                 rows[row][self._keys[column]] = value
         return rows
 
@@ -325,8 +296,8 @@ class NativeFrame:
     def tabulate(self, fills: Mapping[int, Fill]) -> Any:
         """Return a frame of the same kind and shape that holds these numbers alone, null everywhere else."""
         cells: dict[str, list[Any]] = {header: [None] * len(self._frame) for header in self.headers}
-        for column, (rows, values) in fills.items():
-            for row, value in zip(rows, values, strict=True):
+        for column, fill in fills.items():
+            for row, value in fill:
                 cells[self.headers[column]][row] = value
         made = nw.from_dict(cells, dict.fromkeys(self.headers, nw.Float64), backend=self._frame.implementation)
         named = _rename(made.to_native(), self._names)
@@ -358,7 +329,7 @@ def _scatter(series: nw.Series[Any], fill: Fill) -> nw.Series[Any]:
     kind = series.dtype
     coded = kind in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like()
     plain = series.cast(nw.String) if coded else series
-    written = plain.scatter(fill[0], list(fill[1]))
+    written = plain.scatter([row for row, _ in fill], [value for _, value in fill])
     return written.cast(kind) if coded else written
 
 

@@ -40,8 +40,8 @@ CANDIDATES = 200
 """Vectors that are compared exactly for each query, at least."""
 RECALL, ASKED_ROWS = 0.97, 100
 """Share of the ten nearest that must be found, and the number of rows it is measured on when an index is made."""
-FORMAT_VERSION = 1
-INDEX_FILE = "vectors.json"
+FORMAT_VERSION = 2
+INDEX_FILE, SPACE_FILE, VECTORS_FILE = "vectors.json", "space.npz", "vectors.f16"
 REMEDY = "Remove the index and build it again."
 
 
@@ -121,32 +121,6 @@ def read_lists(file: Path) -> Any:
     return faiss.read_index(str(file), faiss.IO_FLAG_MMAP)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """Vectors of several files as one array that can be indexed by rows."""
-
-    arrays: tuple[NDArray[Any], ...]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return sum(map(len, self.arrays)), self.arrays[0].shape[1]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> NDArray[Any]:
-        if isinstance(rows, slice):
-            rows = np.arange(*rows.indices(len(self)))
-        starts = np.cumsum([0, *map(len, self.arrays)])
-        part = np.searchsorted(starts, rows, side="right") - 1
-        if np.ndim(rows) == 0:
-            return np.asarray(self.arrays[int(part)][rows - starts[part]])
-        found = np.empty((len(rows), self.shape[1]), np.float16)
-        for number in np.unique(part):
-            found[part == number] = self.arrays[number][rows[part == number] - starts[number]]
-        return found
-
-
 @dataclass(frozen=True, kw_only=True)
 class VectorIndex:
     """Vectors of Parquet files, ready to be searched."""
@@ -172,8 +146,8 @@ class VectorIndex:
         folder.mkdir()
         sample = np.concatenate([*_read_sample(files)])
         whitening = Whitening.fit(sample)
-        np.savez(folder / "space.npz", mean=whitening.mean, directions=whitening.directions)
-        return cls._extend(folder, {**described, "format_version": FORMAT_VERSION, "parts": 0}, files)
+        np.savez(folder / SPACE_FILE, mean=whitening.mean, directions=whitening.directions)
+        return cls._extend(folder, {**described, "format_version": FORMAT_VERSION, "parts": 0, "num_vectors": 0}, files)
 
     @classmethod
     def open(cls, folder: str | Path) -> Self:
@@ -183,18 +157,17 @@ class VectorIndex:
         if facts.get("format_version") != FORMAT_VERSION:
             raise ConfigError(f"The index in {folder} has another format than this version reads. {REMEDY}")
         try:
-            space = np.load(folder / "space.npz")
-            parts = range(facts["parts"])
-            vectors = tuple(np.load(folder / f"vectors-{part}.npy", mmap_mode="r") for part in parts)
-            maps = [pa.memory_map(str(folder / f"rows-{part}.arrow")) for part in parts]
+            whitening = _open_space(folder)
+            shape = (facts["num_vectors"], len(whitening.mean))
+            vectors = np.memmap(folder / VECTORS_FILE, np.float16, "r", shape=shape)
+            maps = [pa.memory_map(str(folder / f"rows-{part}.arrow")) for part in range(facts["parts"])]
             rows = pa.concat_tables([pa.ipc.open_file(each).read_all() for each in maps])
             lists = read_lists(folder / f"nearest-{facts['parts'] - 1}.faiss")
         except (OSError, EOFError, ValueError, KeyError, RuntimeError, pa.ArrowException) as error:
             raise ConfigError(f"Cannot read the index in {folder}: {error}. {REMEDY}") from error
-        if not lists.ntotal == len(rows) == sum(map(len, vectors)) == facts["num_vectors"]:
+        if not lists.ntotal == len(rows) == len(vectors):
             raise ConfigError(f"The files of the index in {folder} do not fit together. {REMEDY}")
-        whitening = Whitening(space["mean"], space["directions"])
-        return cls(folder=folder, facts=facts, whitening=whitening, vectors=_Parts(vectors), lists=lists, rows=rows)
+        return cls(folder=folder, facts=facts, whitening=whitening, vectors=vectors, lists=lists, rows=rows)
 
     def add(self, path: str | Path) -> VectorIndex:
         """Add the vectors of more files, and open the index again; what is there is not made again."""
@@ -210,7 +183,7 @@ class VectorIndex:
         number = facts["parts"]
         with lock(folder, inside=True):
             remove_leftovers(folder)
-            vectors = _write_part(folder, number, files)
+            vectors = _append(folder, facts["num_vectors"], number, files)
             if number:
                 lists = import_faiss().read_index(str(folder / f"nearest-{number - 1}.faiss"))
                 add_vectors(lists, vectors)
@@ -280,21 +253,30 @@ def _read_sample(files: Sequence[pq.ParquetFile]) -> Iterator[Floats]:
             yield _to_numpy(batch)
 
 
-def _write_part(folder: Path, number: int, files: Sequence[pq.ParquetFile]) -> NDArray[np.float16]:
-    """Write unit vectors in half precision, and the columns beside them; return the vectors, memory-mapped."""
-    space = np.load(folder / "space.npz")
-    whitening = Whitening(space["mean"], space["directions"])
-    num = sum(file.metadata.num_rows for file in files)
-    target = folder / f"vectors-{number}.npy"
-    vectors = np.lib.format.open_memmap(target, "w+", np.float16, (num, len(whitening.mean)))
+def _open_space(folder: Path) -> Whitening:
+    space = np.load(folder / SPACE_FILE)
+    return Whitening(space["mean"], space["directions"])
+
+
+def _append(folder: Path, start: int, number: int, files: Sequence[pq.ParquetFile]) -> NDArray[np.float16]:
+    """Write unit vectors in half precision behind the first `start`, and the columns beside them; return the new ones.
+
+    What lies behind these is of a process that was killed.
+    """
+    whitening = _open_space(folder)
+    size = len(whitening.mean)
     names = [name for name in files[0].schema_arrow.names if name != "embedding"]
     schema = pa.schema([files[0].schema_arrow.field(name) for name in names])
-    start = 0
-    with pa.OSFile(str(folder / f"rows-{number}.arrow"), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    target, num = folder / VECTORS_FILE, sum(file.metadata.num_rows for file in files)
+    with (
+        target.open("r+b" if start else "wb") as vectors,
+        pa.OSFile(str(folder / f"rows-{number}.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, schema) as writer,
+    ):
+        vectors.seek(start * size * np.dtype(np.float16).itemsize)
+        vectors.truncate()
         for file in files:
             for batch in file.iter_batches(BLOCK):
-                vectors[start : start + batch.num_rows] = whitening.transform(_to_numpy(batch))
-                start += batch.num_rows
+                vectors.write(whitening.transform(_to_numpy(batch)).astype(np.float16).tobytes())
                 writer.write_batch(batch.select(names).replace_schema_metadata(None).cast(schema))
-    vectors.flush()
-    return vectors
+    return np.memmap(target, np.float16, "r", shape=(start + num, size))[start:]

@@ -394,11 +394,11 @@ def test_a_table_may_be_a_pattern_of_names(feeds, spec, tmp_path):
     ("old", "new", "message"),
     [
         ("version = 1", "version = 9", "expected version = 1"),
-        ('name = "item"', 'names = "item"', "unknown setting 'names'"),
+        ('name = "item"', 'names = "item"', "Unknown setting 'names'. Did you mean 'name'?"),
         ('name = "item"', 'name = "price"', "'price' is given 2 times"),
         ('name = "item"', 'name = "_row"', "'_row' is kept for where rows come from"),
         ('name = "item"', "", "name is missing"),
-        ('type = "date"', 'type = "day"', "Expected one of text, integer"),
+        ('type = "date"', 'type = "day"', "type must be one of 'text', 'integer'"),
         ("%d-%b-%y", "dd.mm.yy", "a date has a format such as '%d.%m.%Y'"),
         ("1234,5", "german", "a number has one of the formats"),
         ('table = "north"', "table = 3", "table must be text, got 3"),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +20,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from navi.backbones import BASE_MODEL, find_model
 from navi.errors import ConfigError
 from navi.verbs import Navi
-from navi.verbs.loading import RECORD_FILE, check_folder, list_model_files
+from navi.verbs.loading import PackedModel, check_folder, list_model_files
 
 Frame = nw.DataFrame[Any]
 Vectors = NDArray[np.float32]
@@ -173,28 +171,11 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([vectors, *numbers])
 
 
-@dataclass(frozen=True)
-class PackedModel:
-    """The files of a model directory, in memory; two of them are equal if their digests are."""
-
-    digest: str
-    files: dict[str, bytes] = field(compare=False, repr=False)
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Return the files that embedding needs."""
-        names = dict.fromkeys((*list_model_files(folder), RECORD_FILE))
-        files = {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
-        return cls(hashlib.sha256(b"".join(files.values())).hexdigest(), files)
-
-
 @lru_cache(maxsize=4)
 def open_packed(packed: PackedModel, device: str | None) -> Navi:
     """Return the model of some files in memory."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in packed.files.items():
-            (Path(folder) / name).write_bytes(content)
-        return Navi.from_pretrained(folder, device=device)
+        return Navi.from_pretrained(packed.unpack(Path(folder)), device=device)
 
 
 @lru_cache(maxsize=4)

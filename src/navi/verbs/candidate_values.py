@@ -31,8 +31,6 @@ LEAST_EXCESS = 0.3
 OPTIMISM, STEEPNESS = 0.43, 1.05
 """What is taken from the log-odds of a value, and what these are multiplied by: the most telling of many cells was
 chosen. Fitted once to gaps of many open tables (benchmarks/imputation.py --fit)."""
-SMALLEST = 1e-4
-"""Shares nearer to 0 or 1 than this are not told apart."""
 FORMAT_CELLS = 200
 """Cells of a column that show how it writes numbers and dates, about."""
 
@@ -179,12 +177,11 @@ class CandidateFinder:
         beside = np.full(len(rows), len(segments))
         beside[gap[order]] = other[order]
         chosen = likeliest[beside]
-        odds = np.clip(share[chosen], SMALLEST, 1 - SMALLEST)
         return Candidates(
             gaps=gaps,
             values=values,
             best=value[chosen],
-            probability=1 / (1 + np.exp(OPTIMISM) * (1 / odds - 1) ** STEEPNESS),
+            probability=1 / (1 + np.exp(OPTIMISM) * (1 / share[chosen] - 1) ** STEEPNESS),
             header=np.append(headers, -1)[beside],
             beside=total[beside].astype(np.int64),
             agree=count[chosen],

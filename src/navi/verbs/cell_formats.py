@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,6 @@ import pyarrow as pa
 from navi.columns.quantities import CONVENTIONS, FACTORS, KINDS, MONEY_FACTORS, parse_quantities, split_number
 
 CellType = Literal["text", "integer", "number", "date", "partial date", "datetime", "boolean"]
-TYPES: tuple[CellType, ...] = get_args(CellType)
 ARROW_TYPES = {
     "text": pa.string(),
     "integer": pa.int64(),
@@ -28,8 +27,6 @@ ARROW_TYPES = {
 NUMBER_TYPES, DATE_TYPES = ("integer", "number"), ("date", "partial date", "datetime")
 ENOUGH = 0.95
 """Share of a column's cells that must be of a type for the column to have it; the others are kept beside it."""
-RARE = 0.02
-"""Share of cells up to which another number of decimals is an exception."""
 MAX_LEARNED = 2000
 """Different cells, the most frequent, that a type is learned from."""
 MAX_UNITS, MAX_DIGITS = 12, 15
@@ -447,15 +444,14 @@ def _learn_number_format(texts: Sequence[str]) -> NumberFormat | None:
     numbers = [found for found in parsed if (found["before"], found["after"]) == usual]
     wholes = [found["whole"].replace(thousands, "") for found in numbers]
     grouped = [whole != found["whole"] for whole, found in zip(wholes, numbers, strict=True) if len(whole) > 3]
-    decimals = Counter(len(found["decimals"] or "") for found in numbers)
-    common = [places for places, cells in decimals.items() if cells > RARE * len(numbers)]
+    decimals = [len(found["decimals"] or "") for found in numbers]
     widths = {len(whole) for whole in wholes}
     padded = len(widths) == 1 and any(whole.startswith("0") and len(whole) > 1 for whole in wholes)
     return NumberFormat(
         around=usual,
         thousands=thousands if sum(grouped) * 2 > len(grouped) else "",
         point=point,
-        decimals=(min(common), max(common)),
+        decimals=(min(decimals), max(decimals)),
         width=widths.pop() if padded else 0,
     )
 

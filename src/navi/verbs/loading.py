@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
@@ -75,6 +76,27 @@ def fingerprint_model(folder: Path) -> str:
     for name in list_model_files(folder):
         digest.update(bytes.fromhex(digest_file(folder / name)))
     return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class PackedModel:
+    """The files of a model directory in memory, to be sent elsewhere; two are equal if their digests are."""
+
+    digest: str
+    files: dict[str, bytes] = field(compare=False, repr=False)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Return the files that embedding needs."""
+        names = dict.fromkeys((*list_model_files(folder), RECORD_FILE))
+        files = {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
+        return cls(hashlib.sha256(b"".join(files.values())).hexdigest(), files)
+
+    def unpack(self, folder: Path) -> Path:
+        """Write the files to a folder, and return it."""
+        for name, content in self.files.items():
+            (folder / name).write_bytes(content)
+        return folder
 
 
 def find_prepare_config(folder: Path) -> PrepareConfig:

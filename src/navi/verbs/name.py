@@ -45,8 +45,6 @@ STEEPNESS = 2.0
 """What scores are multiplied by before they compete, so that the best is about as likely as it is often right."""
 LIKELIHOOD_WEIGHT = 0.1
 """What a point of the model's log-likelihood of a free header counts."""
-LIKELIHOOD_FLOOR = -25.0
-"""Below this, log-likelihoods say nothing more."""
 FREE_SHARE = 0.03
 """Probability that a column is none of the known ones, before anything is known of it."""
 MAX_FREE_WORDS = 3
@@ -216,7 +214,7 @@ class _Namer:
     def _rank(self, score: Floats, spelled: Sequence[tuple[str, float]], top: int) -> list[tuple[int, float]]:
         """Return places and probabilities of the best of the known headers and, behind them, the free ones."""
         chance = np.log(FREE_SHARE * max(len(score), 1))
-        free = [chance + LIKELIHOOD_WEIGHT * max(likelihood, LIKELIHOOD_FLOOR) for _, likelihood in spelled]
+        free = [chance + LIKELIHOOD_WEIGHT * likelihood for _, likelihood in spelled]
         logits = np.concatenate([score, free]) * STEEPNESS
         odds = np.exp(logits - logits.max(initial=-np.inf))
         return [(place, float(odds[place] / odds.sum())) for place in np.argsort(-odds, kind="stable")[:top].tolist()]
@@ -291,8 +289,8 @@ def spell_free(
     texts, numbers = words
     spelled: dict[str, float] = {}
     for length, table in tokens.items():
-        if length > MAX_FREE_WORDS or not texts:
-            continue
+        if not texts:
+            break
         allowed = table[:, numbers]
         for rank in range(min(FREE_TOKENS, len(texts)) if length == 1 else 1):
             chosen = np.argsort(-allowed, axis=1)[:, rank]

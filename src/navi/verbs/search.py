@@ -25,7 +25,7 @@ from navi.tables import Source, find_sources, join_reasons
 from navi.verbs.result import TabularResult
 from navi.verbs.row_similarity import Whitening, WordIndex, Words, list_words, weigh_similarity
 from navi.verbs.vector_files import FILE_ROWS, encode_files
-from navi.verbs.vector_index import build_lists, import_faiss, read_lists
+from navi.verbs.vector_index import BLOCK, CANDIDATES, build_lists, import_faiss, read_lists
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ METHODS = ("auto", "exact", "lists")
 """How rows are found: `exact` compares with all, `lists` with those of a compressed index; `auto` is one of them."""
 EXACT_ROWS = 100_000
 """Rows up to which `auto` compares with all; beyond, it takes lists."""
-MIN_CANDIDATES = 200
-"""Rows that an approximate index proposes for a query, at least."""
-ROWS_AT_ONCE = 65_536
 INDEX_FILE, ROWS_FILE, FAISS_FILE = "index.json", "rows.arrow", "nearest.faiss"
 FORMAT_VERSION = 2
 """Raised whenever an index can no longer be read by an older version."""
@@ -176,7 +173,7 @@ class SearchIndex:
         """Return the rows worth comparing: all, or those that faiss finds near and those that share the most words."""
         if self.faiss_index is None:
             return slice(None)
-        count = min(max(MIN_CANDIDATES, 20 * k), len(overlap))
+        count = min(max(CANDIDATES, 20 * k), len(overlap))
         near = self.faiss_index.search(vector[None], count)[1][0]
         shared = np.argpartition(-overlap, count - 1)[:count]
         proposed: Ints = np.union1d(near[near >= 0], shared[overlap[shared] > 0])
@@ -222,8 +219,8 @@ class IndexBuilder:
             method = "exact" if self._num_rows <= EXACT_ROWS else "lists"
         raw = self._store.read()["vectors"]
         whitening = Whitening.fit(raw)
-        for start in range(0, self._num_rows, ROWS_AT_ONCE):
-            self._store.append("unit", whitening.transform(raw[start : start + ROWS_AT_ONCE]))
+        for start in range(0, self._num_rows, BLOCK):
+            self._store.append("unit", whitening.transform(raw[start : start + BLOCK]))
         named = self._store.read()
         vectors, rows, words = named["unit"], named["word_rows"], named["words"]
         index = WordIndex.build(rows, words, self._num_rows)

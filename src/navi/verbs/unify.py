@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,6 @@ from navi.verbs.cell_formats import (
     ARROW_TYPES,
     DATE_TYPES,
     NUMBER_TYPES,
-    TYPES,
     CellFormat,
     CellType,
     check_format,
@@ -56,6 +55,7 @@ DUPLICATES_TITLE = """\
 # Rows about the same thing are merged. Of different values, the one that most rows have is taken; of those that as many
 # have, the one of the table that comes first in `prefer`. The others stand in `_conflicts`, the rows in `_merged`.
 """
+Part = TypeVar("Part", "UnifiedColumn", "SourceColumn")
 MEMBER = re.compile(r"\.(\d+)(?=\.|$)")
 """The number of a member of a list in a flat header."""
 
@@ -127,8 +127,6 @@ class UnifySpec:
                 reason = "is kept for where rows come from" if name in RESERVED else f"is given {count} times"
                 raise ConfigError(f"The column name '{name}' {reason}. Give every column a name of its own.")
         for column in self.columns:
-            if column.type not in TYPES:
-                raise ConfigError(f"'{column.name}' has the type '{column.type}'. Expected one of {', '.join(TYPES)}.")
             for source in column.sources:
                 if wrong := check_format(column.type, source.format):
                     where = f"{source.table}/{source.header} in '{column.name}'"
@@ -158,13 +156,11 @@ class UnifySpec:
         if found.pop("version", None) != VERSION:
             raise ConfigError(f"{file} is no specification of this version: expected version = {VERSION}.")
         try:
-            columns = [
-                _make(
-                    UnifiedColumn,
-                    {**column, "sources": tuple(_make(SourceColumn, source) for source in column.get("sources", ()))},
-                )
-                for column in found.pop("columns", ())
-            ]
+            columns = []
+            for given in found.pop("columns", ()):
+                listed = given.pop("sources", ()) if isinstance(given, dict) else ()
+                sources = tuple(_make(SourceColumn(table="", header=""), each, "table", "header") for each in listed)
+                columns.append(replace(_make(UnifiedColumn(name=""), given, "name"), sources=sources))
             duplicates = (
                 override(Duplicates(), found.pop("duplicates"), "duplicates.") if "duplicates" in found else None
             )
@@ -181,20 +177,15 @@ def _write_fields(part: UnifiedColumn | SourceColumn, skip: str = "") -> list[st
     return [f"{name} = {json.dumps(text, ensure_ascii=False)}" for name, text in pairs if text]
 
 
-def _make(kind: type[Any], settings: Any) -> Any:
-    known = [each.name for each in fields(kind)]
-    needed = [name for name in ("name", "table", "header") if name in known]
+def _make(base: Part, settings: Any, *needed: str) -> Part:
+    """Return a part of a specification with the settings that a file gives it; some it must give."""
     if not isinstance(settings, dict):
         raise ConfigError(f"expected a table with {', '.join(needed)}, got {settings!r}.")
-    for name, value in settings.items():
-        if name not in known:
-            raise ConfigError(f"unknown setting '{name}'. Known here are {', '.join(known)}.")
-        if name != "sources" and not isinstance(value, str):
-            raise ConfigError(f"{name} must be text, got {value!r}.")
+    made = override(base, settings)
     for name in needed:
-        if not settings.get(name):
+        if not getattr(made, name):
             raise ConfigError(f"{name} is missing in {settings}.")
-    return kind(**settings)
+    return made
 
 
 EXAMPLE_ROWS, NUM_EXAMPLES, MAX_EXAMPLE = 1_000, 3, 60

@@ -41,7 +41,7 @@ from navi.files import (
 from navi.storage import is_remote, show_address
 from navi.tables import Chunk, ReadReport, Source, find_sources, read_chunks
 from navi.verbs.embed import EmbedConfig, embed_encoded, encode_ahead, group_chunks, index_cells, take_names
-from navi.verbs.loading import RECORD_FILE, list_model_files
+from navi.verbs.loading import PackedModel
 
 if TYPE_CHECKING:
     from navi.verbs.navi import Navi
@@ -108,8 +108,7 @@ def embed_files(
     found = find_sources(paths)
     if is_folder(out):
         plan = ShardPlan.make(navi, found.sources, out, kind, config)
-        work = embed_on_cluster if on_cluster else embed_here
-        num_vectors, reports = embed_shards(navi, plan, config, progress, work, overwrite=overwrite)
+        num_vectors, reports = embed_shards(navi, plan, config, progress, overwrite=overwrite, on_cluster=on_cluster)
     else:
         reports = {source.name: ReadReport() for source in found.sources}
         make_lines = LineMaker(navi, kind, config)
@@ -330,17 +329,14 @@ def check_shards(folder: Path, shards: dict[str, dict[str, Any]], remedy: str) -
             raise ConfigError(f"The shard {show_address(folder / name)} is damaged or not there. {remedy}")
 
 
-EmbedGroups = Callable[["Navi", "ShardPlan", list[int], EmbedConfig, RowsDone | None], None]
-
-
 def embed_shards(
     navi: Navi,
     plan: ShardPlan,
     config: EmbedConfig,
     progress: RowsDone | None,
-    embed_groups: EmbedGroups,
     *,
     overwrite: bool,
+    on_cluster: bool,
 ) -> tuple[int, dict[str, ReadReport]]:
     """Write all shards that are not there yet; return how many vectors there are, and what reading lost."""
     if not is_remote(plan.folder):
@@ -349,41 +345,36 @@ def embed_shards(
         remove_leftovers(plan.folder)
         plan.begin(overwrite=overwrite)
         left = [group for group in range(len(plan.groups)) if plan.find_done(group) is None]
-        embed_groups(navi, plan, left, config, progress)
+        if on_cluster:
+            embed_on_cluster(navi, plan, left, config, progress)
+        else:
+            for group in left:
+                embed_group(navi, plan, group, config, progress)
         return finish_shards(plan)
-
-
-def embed_here(
-    navi: Navi, plan: ShardPlan, groups: Sequence[int], config: EmbedConfig, progress: RowsDone | None
-) -> None:
-    """Write the shards of some groups, one after the other."""
-    for group in groups:
-        embed_group(navi, plan, group, config, progress)
 
 
 def embed_on_cluster(
     navi: Navi, plan: ShardPlan, groups: Sequence[int], config: EmbedConfig, progress: RowsDone | None
 ) -> None:
     """Let the workers of a cluster write the shards of some groups; the model's files are sent to them."""
-    names = [*list_model_files(navi.folder), RECORD_FILE]
-    files = {name: (navi.folder / name).read_bytes() for name in names if (navi.folder / name).is_file()}
-    there = replace(plan, folder=_make_absolute(plan.folder), groups=tuple(map(_find_absolute, plan.groups)))
-    for _, rows in run_jobs(_make_embedder, [files, navi.runner.precision, there, config], groups, gpus=True):
+    absolute = tuple(
+        tuple(replace(source, path=_make_absolute(source.path)) for source in group) for group in plan.groups
+    )
+    there = replace(plan, folder=_make_absolute(plan.folder), groups=absolute)
+    packed = PackedModel.read(navi.folder)
+    for _, rows in run_jobs(_make_embedder, [packed, navi.runner.precision, there, config], groups, gpus=True):
         for table, count in rows:
             if progress is not None:
                 progress(table, count)
 
 
 def _make_embedder(
-    files: Mapping[str, bytes], precision: str, plan: ShardPlan, config: EmbedConfig
+    packed: PackedModel, precision: str, plan: ShardPlan, config: EmbedConfig
 ) -> Callable[[int], list[tuple[str, int]]]:
     """Return what a worker of a cluster does with a group."""
     from navi.verbs.navi import Navi
 
-    folder = lasting_folder()
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    navi = Navi.from_pretrained(folder, precision=precision)
+    navi = Navi.from_pretrained(packed.unpack(lasting_folder()), precision=precision)
 
     def embed(group: int) -> list[tuple[str, int]]:
         rows: list[tuple[str, int]] = []
@@ -395,10 +386,6 @@ def _make_embedder(
 
 def _make_absolute(path: Path) -> Path:
     return path if is_remote(path) else path.absolute()
-
-
-def _find_absolute(group: Sequence[Source]) -> tuple[Source, ...]:
-    return tuple(replace(source, path=_make_absolute(source.path)) for source in group)
 
 
 def embed_group(navi: Navi, plan: ShardPlan, group: int, config: EmbedConfig, progress: RowsDone | None = None) -> None:

@@ -690,7 +690,7 @@ def small_limits(monkeypatch):
     """Limits that a small file is beyond."""
     limits = {"MAX_CELL": 1000, "MAX_LINE": 10_000, "MAX_COLUMNS": 100, "MAX_CONTENT": 100_000, "MAX_RATIO": 20}
     limits |= {"MAX_ROWS": 5000, "MAX_ROWS_PER_BYTE": 2}
-    for module in ("binary", "chunk", "delimited", "excel", "flattening", "jsontext", "sources", "textreader"):
+    for module in ("arrow", "chunk", "delimited", "excel", "rows", "sources", "textreader"):
         for name, limit in limits.items():
             monkeypatch.setattr(f"navi.tables.{module}.{name}", limit, raising=False)
     before = csv.field_size_limit(limits["MAX_CELL"])
@@ -774,7 +774,7 @@ FIRST |= {"cast.0.name": "Al", "cast.1.name": "Bob", "cast.2.name": "Val"}
 def test_columns_nested_or_not_are_written_as_text(write, name, data, chunk_rows):
     path = write(name, data)
     rows, report = read(path, chunk_rows=chunk_rows)
-    others = [{"title": "Ran", "year": "1985", "score": "8.0"}, {"score": "7.0", "seen": "2021-02-03"}]
+    others = [{"title": "Ran", "year": "1985", "score": "8"}, {"score": "7", "seen": "2021-02-03"}]
     assert rows == [FIRST, *others]
     assert report.places == {"family member beyond the limit": [f"{path}:1: cast has 4 members, 3 stay"]}
 

@@ -16,8 +16,8 @@ from typing import IO, Any
 from xml.parsers import expat
 
 from navi.errors import TableError
+from navi.tables.arrow import write_scalar
 from navi.tables.chunk import Chunk, find_header, name_columns, note_preamble
-from navi.tables.flattening import read_rows, write_scalar
 from navi.tables.readreport import (
     BEYOND_HEADER,
     CUT_OFF,
@@ -29,6 +29,7 @@ from navi.tables.readreport import (
     ReadConfig,
     ReadReport,
 )
+from navi.tables.rows import read_rows
 
 _BLOCK_SIZE = 1 << 16
 _MAX_COLUMNS, _MAX_ROWS = 1 << 14, 1 << 20  # Excel's own limits

@@ -13,12 +13,10 @@ from pathlib import Path
 from navi.errors import TableError
 from navi.files import find_version, local_file
 from navi.storage import is_remote, list_remote, show_address
-from navi.tables.binary import read_arrow, read_parquet
+from navi.tables.arrow import Batches, read_arrow, read_parquet
 from navi.tables.chunk import Chunk
 from navi.tables.delimited import is_delimited, read_delimited
 from navi.tables.excel import Workbook, read_excel
-from navi.tables.flattening import Batches
-from navi.tables.jsontext import is_json, read_json
 from navi.tables.readreport import (
     DAMAGED,
     DEFAULT,
@@ -32,6 +30,7 @@ from navi.tables.readreport import (
     ReadConfig,
     ReadReport,
 )
+from navi.tables.rows import is_json, read_json
 from navi.tables.textreader import HEAD_SIZE, ByteStream, TextReader, detect_compression
 
 _SUFFIXES = {

@@ -22,9 +22,10 @@ from pyarrow import feather
 from navi.errors import ConfigError, TableError
 from navi.files import write_file
 from navi.storage import is_remote
+from navi.tables.arrow import NOT_COLUMNAR, Batches, read_columns
 from navi.tables.chunk import Chunk, clean_header, name_columns, to_arrow
-from navi.tables.flattening import NOT_COLUMNAR, Batches, read_columns, read_rows
 from navi.tables.readreport import DEFAULT, ReadConfig, ReadReport, join_reasons
+from navi.tables.rows import read_rows
 from navi.tables.sources import Source, find_sources, read_chunks
 
 TABLE = "table"
@@ -302,26 +303,18 @@ def read_frame(frame: Any, report: ReadReport | None = None, config: ReadConfig 
     return _read_cells(_to_cells(_collect(frame), report), config, report)
 
 
-def _open_stream(frame: Any) -> tuple[Callable[[list[str] | None], Iterator[pa.RecordBatch]], pa.Schema] | None:
-    """Return what reads some columns of a lazy Polars frame or a DuckDB relation batch by batch, and its schema."""
+def _open_stream(frame: Any) -> tuple[Iterator[pa.RecordBatch], pa.Schema] | None:
+    """Return the batches of a lazy Polars frame or a DuckDB relation, as they are fetched, and its schema."""
     import narwhals as nw
 
     if nw.dependencies.is_duckdb_relation(frame):
-
-        def fetch(names: list[str] | None) -> Iterator[pa.RecordBatch]:
-            quoted = ['"{}"'.format(name.replace('"', '""')) for name in names or ()]
-            yield from (frame.project(", ".join(quoted)) if quoted else frame).to_arrow_reader(STREAMED_ROWS)
-
-        return fetch, frame.limit(0).to_arrow_table().schema
+        reader = frame.to_arrow_reader(STREAMED_ROWS)
+        return reader, reader.schema
     if not nw.dependencies.is_polars_lazyframe(frame) or nw.Object in nw.from_native(frame).collect_schema().dtypes():
         return None
-
-    def read(names: list[str] | None) -> Iterator[pa.RecordBatch]:
-        chosen = frame.select(names) if names else frame
-        for part in chosen.collect_batches(chunk_size=STREAMED_ROWS, maintain_order=True):
-            yield from part.to_arrow().combine_chunks().to_batches()
-
-    return read, frame.head(0).collect().to_arrow().schema
+    parts = frame.collect_batches(chunk_size=STREAMED_ROWS, maintain_order=True)
+    batches = (batch for part in parts for batch in part.to_arrow().combine_chunks().to_batches())
+    return batches, frame.head(0).collect().to_arrow().schema
 
 
 def _collect(frame: Any) -> Any:
@@ -381,8 +374,7 @@ def _to_cells(frame: Any, report: ReadReport) -> pa.Table | list[Row]:
 
 def _read_cells(cells: pa.Table | list[Row], config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
     if isinstance(cells, pa.Table):
-        batches = cells.combine_chunks().to_batches()
-        return read_columns(lambda _: batches, cells.schema, config, report)
+        return read_columns(cells.combine_chunks().to_batches(), cells.schema, config, report)
     lengths = (sum(len(value) for _, value in row if isinstance(value, str)) for row in cells)
     return read_rows(zip(count(1), cells, lengths, strict=False), config, report)
 

@@ -1,20 +1,25 @@
-"""JSON files: one object a line, one array of objects, or objects one after the other."""
+"""Rows as flat cells of text: those of dictionaries, and of JSON, line by line, in an array or one after the other."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
+from typing import Any
+
+import numpy as np
 
 from navi.errors import TableError
-from navi.tables.chunk import Chunk
-from navi.tables.flattening import NumberedRow, Pairs, flatten_rows
+from navi.tables.arrow import to_array, write_scalar, write_text
+from navi.tables.chunk import MAX_CHARACTERS, Chunk, make_chunks, make_distinct, to_strings
 from navi.tables.readreport import (
     BROKEN_ROW,
     CUT_OFF,
     DAMAGED,
+    MAX_COLUMNS,
+    MAX_HEADER,
     MAX_LINE,
     NOT_AN_OBJECT,
     TOO_DEEP,
@@ -22,6 +27,113 @@ from navi.tables.readreport import (
     ReadReport,
 )
 from navi.tables.textreader import TextReader
+
+_NESTED = (dict, list, tuple, np.ndarray)
+NumberedRow = tuple[int, Iterable[tuple[str, Any]], int]
+"""Place of a row in its source, its keys and values, and its length in characters."""
+
+
+class Pairs(list[tuple[str, Any]]):
+    """A JSON object as its keys and values in order, repeated keys among them."""
+
+
+class FlatRows:
+    """Rows laid flat, cell after cell, with the values as they came."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.values: list[Any] = []
+        self.ends: list[int] = []
+        """How many cells there are up to the end of each row."""
+        self.numbers: list[int] = []
+        """Place of each row in its source."""
+
+    def add(self, row: Iterable[tuple[str, Any]], number: int, limit: int | None, report: ReadReport) -> None:
+        """Add a row, unless it is too deep; `limit` is the members of a list that stay."""
+        keys, values = self.keys, self.values
+        start = len(keys)
+        try:
+            for key, value in row:
+                if type(value) is str or value is None:
+                    keys.append(key)
+                    values.append(value)
+                else:
+                    self._flatten(key, value, number, limit, report)
+        except RecursionError:
+            del keys[start:], values[start:]
+            report.drop(TOO_DEEP, number)
+        else:
+            if len(keys) - start > MAX_COLUMNS:
+                raise TableError(f"Cannot read {report.source}:{number}: a row has more than {MAX_COLUMNS:,} cells.")
+            self.ends.append(len(keys))
+            self.numbers.append(number)
+
+    def _flatten(self, key: str, value: Any, number: int, limit: int | None, report: ReadReport) -> None:
+        if type(value) is str or not isinstance(value, _NESTED):
+            self.keys.append(key)
+            self.values.append(value)
+        elif len(key) > MAX_HEADER:
+            raise RecursionError
+        elif isinstance(value, (dict, Pairs)):
+            for name, member in value.items() if isinstance(value, dict) else value:
+                self._flatten(f"{key}.{name}", member, number, limit, report)
+        else:
+            for index, member in enumerate(value[:limit]):
+                self._flatten(f"{key}.{index}", member, number, limit, report)
+            if limit is not None and len(value) > limit:
+                start = len(self.keys)
+                for member in value[limit:]:
+                    self._flatten(key, member, number, None, report)
+                lost = sum(map(_is_cell, self.values[start:]))
+                del self.keys[start:], self.values[start:]
+                report.lose_members(number, key, len(value), limit, lost)
+
+    def to_chunks(self, report: ReadReport) -> Iterator[Chunk]:
+        """Yield the rows as a chunk, if any has a cell."""
+        number_R = np.array(self.numbers, dtype=np.int64)
+        row_C = np.repeat(np.arange(len(number_R), dtype=np.int32), np.diff(self.ends, prepend=0))
+        number_C = number_R[row_C]
+        for (key, _), cells in self._group_scalars().items():
+            array = to_array([self.values[cell] for cell in cells])
+            texts = write_text(array, key, number_C[cells], report).to_pylist()
+            for cell, text in zip(cells, texts, strict=True):
+                self.values[cell] = text
+        index = {key: place for place, key in enumerate(dict.fromkeys(self.keys))}
+        key_C = np.fromiter(map(index.__getitem__, self.keys), dtype=np.int32, count=len(self.keys))
+        value_C = to_strings(self.values, number_C, report)
+        headers, header_C = make_distinct(list(index), row_C, key_C, report)
+        yield from make_chunks(headers, row_C, header_C, value_C, number_R, report)
+
+    def _group_scalars(self) -> dict[tuple[str, type], list[int]]:
+        """Return the places of the values that are no text yet, those of one key and one type together."""
+        places: dict[tuple[str, type], list[int]] = {}
+        for cell, value in enumerate(self.values):
+            if type(value) is not str and value is not None:
+                places.setdefault((self.keys[cell], type(value)), []).append(cell)
+        return places
+
+
+def _is_cell(scalar: Any) -> bool:
+    """Return whether a scalar is written as any text."""
+    if isinstance(scalar, str):
+        return bool(scalar.strip())
+    return isinstance(scalar, bool | int) or bool((write_scalar(scalar) or "").strip())
+
+
+def read_rows(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
+    """Yield the chunks of rows, nested or not."""
+    flat, size = FlatRows(), 0
+    for number, row, length in rows:
+        flat.add(row, number, config.max_family, report)
+        size += length
+        if len(flat.ends) >= config.chunk_rows or size > MAX_CHARACTERS:
+            yield from flat.to_chunks(report)
+            flat, size = FlatRows(), 0
+    if flat.ends:
+        yield from flat.to_chunks(report)
+
+
+# Files of JSON
 
 _CRAWL_KEYS = frozenset({"row_id", "page_url"})
 _CONSTANTS = {"NaN": None, "Infinity": "Infinity", "-Infinity": "-Infinity"}
@@ -39,8 +151,7 @@ _OBJECT = re.compile(r":\s*+\{|\{")
 def read_json(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
     """Read objects, one a line or one after the other; what is no object is dropped, or broken."""
     read = _read_lines if _is_json_lines(reader.head()) else _read_values
-    for flat in flatten_rows(_take_objects(read(reader, report), report), config, report):
-        yield from flat.to_chunks(report)
+    yield from read_rows(_take_objects(read(reader, report), report), config, report)
 
 
 def _take_objects(values: Iterator[tuple[int, object, int]], report: ReadReport) -> Iterator[NumberedRow]:

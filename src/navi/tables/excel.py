@@ -9,7 +9,8 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -79,14 +80,11 @@ class Workbook:
         """Return the part of each worksheet, by name, those left out that have no cell at all."""
         self._is_1904, listed = False, []
         book = self._find("_rels/.rels", "officeDocument", "") or "xl/workbook.xml"
-
-        def start(name: str, attributes: dict[str, str]) -> None:
+        for name, attributes, _ in self._parse(book, "sheet", "workbookPr"):
             if name == "sheet":
                 listed.append((attributes.get("name", ""), attributes.get("id", "")))
             elif name == "workbookPr":
                 self._is_1904 = attributes.get("date1904") in ("1", "true")
-
-        self._parse(book, start)
         folder, name = posixpath.split(book)
         relations = f"{folder}/_rels/{name}.rels"
         self._strings_part = self._find(relations, "sharedStrings", folder)
@@ -101,18 +99,14 @@ class Workbook:
     def _relate(self, part: str, kind: str, folder: str) -> dict[str, str]:
         """Return the parts of one kind that a part of relations names, by their identifiers."""
         targets: dict[str, str] = {}
-
-        def start(name: str, attributes: dict[str, str]) -> None:
-            if name == "Relationship" and attributes.get("Type", "").endswith(f"/{kind}"):
+        for _, attributes, _ in self._parse(part, "Relationship") if part in self._archive.NameToInfo else ():
+            if attributes.get("Type", "").endswith(f"/{kind}"):
                 target = posixpath.normpath(posixpath.join("/", folder, attributes.get("Target", "")))
                 targets[attributes.get("Id", "")] = target.lstrip("/")
-
-        if part in self._archive.NameToInfo:
-            self._parse(part, start)
         return targets
 
-    def _find(self, part: str, kind: str, folder: str) -> str | None:
-        return next(iter(self._relate(part, kind, folder).values()), None)
+    def _find(self, part: str, kind: str, folder: str) -> str:
+        return next(iter(self._relate(part, kind, folder).values()), "")
 
     def _has_cells(self, part: str) -> bool:
         """Return whether a sheet may have cells; a damaged one is found out when it is read."""
@@ -123,84 +117,148 @@ class Workbook:
             return True
         return len(head) == _BLOCK_SIZE or re.search(rb"<(?:\w+:)?c[\s>]", head) is not None
 
-    def _parse(self, part: str, start: Callable[..., None], end: Any = None, text: Any = None) -> None:
-        for _ in self._parse_blocks(part, start, end, text):
-            pass
+    def _parse(self, part: str, *wanted: str) -> Iterator[tuple[str, dict[str, str], str]]:
+        """Yield the elements that are wanted, as they begin or, with a slash before the name, as they end.
 
-    def _parse_blocks(self, part: str, start: Any, end: Any = None, text: Any = None) -> Iterator[None]:
-        """Hand the elements of a part, under their plain names, to functions; yield after each block of it."""
+        With each come its attributes and, at its end, the text of the `t` and `v` in it, what is only a help to
+        pronounce it left out. Names are plain, without a namespace.
+        """
+        events: list[tuple[str, dict[str, str], str]] = []
+        begun: dict[str, dict[str, str]] = {}
+        texts: list[str] = []
+        size, is_text, is_aside = 0, False, False
+
+        def start(name: str, attributes: dict[str, str]) -> None:
+            nonlocal size, is_text, is_aside
+            name = name.rpartition(":")[2]
+            is_aside = is_aside or name == "rPh"
+            is_text = name in ("t", "v") and not is_aside
+            if name in wanted:
+                events.append((name, {key.rpartition(":")[2]: value for key, value in attributes.items()}, ""))
+            elif not is_text and f"/{name}" in wanted:
+                begun[name], size = attributes, 0
+                texts.clear()
+
+        def end(name: str) -> None:
+            nonlocal is_text, is_aside
+            name, is_text = name.rpartition(":")[2], False
+            is_aside = is_aside and name != "rPh"
+            if (mark := f"/{name}") in wanted:
+                events.append((mark, begun.get(name, {}), "".join(texts)))
+
+        def add(text: str) -> None:
+            nonlocal size
+            if is_text:
+                texts.append(text)
+                size += len(text)
+                if size > MAX_CELL:
+                    raise TableError(f"Cannot read {self._path}: it has a cell of more than {MAX_CELL:,} characters.")
+
         parser = expat.ParserCreate()
         parser.buffer_text = True
-        parser.StartElementHandler = lambda name, attributes: start(
-            name.rpartition(":")[2], {key.rpartition(":")[2]: value for key, value in attributes.items()}
-        )
-        parser.EndElementHandler = end and (lambda name: end(name.rpartition(":")[2]))
-        parser.CharacterDataHandler = text
+        parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, add
         parser.StartDoctypeDeclHandler = _refuse_doctype
         with self._archive.open(part) as content:
-            while block := content.read(_BLOCK_SIZE):
-                parser.Parse(block)
-                yield
-            parser.Parse(b"", True)
-            yield
+            is_end = False
+            while not is_end:
+                block = content.read(_BLOCK_SIZE)
+                is_end = not block
+                try:
+                    parser.Parse(block, is_end)
+                finally:
+                    yield from events
+                    events.clear()
 
-    def read_strings(self) -> list[str]:
+    def _read_strings(self) -> list[str]:
         """Return the texts that cells refer to by number; those of the last workbook are kept for its other sheets."""
-        strings: list[str] = []
-        if self._strings_part in self._archive.NameToInfo:
-            part = self._archive.NameToInfo[self._strings_part]
-            key = (self._path, self._path.stat().st_mtime_ns, part.header_offset, part.file_size, part.CRC)
-            if key in _last_strings:
-                return _last_strings[key]
-            parser = _TextParser(self._path)
-
-            def end(name: str) -> None:
-                parser.end(name)
-                if name == "si":
-                    strings.append(parser.take())
-
-            self._parse(self._strings_part, parser.start, end, parser.add)
+        if self._strings_part not in self._archive.NameToInfo:
+            return []
+        part = self._archive.NameToInfo[self._strings_part]
+        key = (self._path, self._path.stat().st_mtime_ns, part.header_offset, part.file_size, part.CRC)
+        if key not in _last_strings:
+            strings = [_unescape(text) for _, _, text in self._parse(self._strings_part, "/si")]
             _last_strings.clear()
             _last_strings[key] = strings
-        return strings
+        return _last_strings[key]
 
-    def read_date_styles(self) -> dict[str, str]:
+    def _read_date_styles(self) -> dict[str, str]:
         """Return the format of each style of cells that shows dates, times or durations."""
         formats: dict[str, str] = {}
         styles: list[str] = []
-        inside: list[str] = []
-
-        def start(name: str, attributes: dict[str, str]) -> None:
-            inside.append(name)
-            if name == "numFmt":
+        is_cells = False
+        part = self._styles_part
+        wanted = ("numFmt", "xf", "cellXfs", "/cellXfs")
+        for name, attributes, _ in self._parse(part, *wanted) if part in self._archive.NameToInfo else ():
+            if name.endswith("cellXfs"):
+                is_cells = name == "cellXfs"
+            elif name == "numFmt":
                 formats[attributes.get("numFmtId", "")] = attributes.get("formatCode", "")
-            elif name == "xf" and "cellXfs" in inside:
+            elif name == "xf" and is_cells:
                 styles.append(attributes.get("numFmtId", ""))
-
-        if self._styles_part in self._archive.NameToInfo:
-            self._parse(self._styles_part, start, lambda _: inside.pop())
         known = {str(number): "[h]:mm" if number == 46 else "d" for number in _DATE_FORMATS}
         plain = {key: _NO_DATE.sub("", code.split(";")[0]) for key, code in (known | formats).items()}
         dates = {key for key, code in plain.items() if re.search("[dmhys]", code, re.IGNORECASE)}
         return {str(place): plain[key] for place, key in enumerate(styles) if key in dates}
 
     def read_sheet(self, part: str, report: ReadReport) -> Iterator[tuple[int, Cells]]:
-        """Yield number and cells of the rows that hold anything, up to where the sheet is damaged."""
-        parser = _SheetParser(self, report)
+        """Yield number and cells of the rows that hold anything, up to where the sheet is damaged.
+
+        Places that are missing, repeated or impossible follow the one before, so that nothing is lost.
+        """
+        cells: Cells = {}
+        row, column = 0, -1
         try:
-            parser.strings, parser.date_styles = self.read_strings(), self.read_date_styles()
-            for _ in self._parse_blocks(part, parser.start, parser.end, parser.text.add):
-                yield from parser.rows
-                parser.rows.clear()
+            strings, date_styles = self._read_strings(), self._read_date_styles()
+            for name, attributes, text in self._parse(part, "row", "/c", "/row"):
+                if name == "row":
+                    number = int(attributes["r"]) if attributes.get("r", "").isdecimal() else 0
+                    row, column = number if row < number <= _MAX_ROWS else row + 1, -1
+                elif name == "/c":
+                    found = _REFERENCE.fullmatch(attributes.get("r", ""))
+                    number = _number_column(found[1]) if found else -1
+                    column = number if column < number < _MAX_COLUMNS else column + 1
+                    style = date_styles.get(attributes.get("s", ""))
+                    value = self._read_value(text, attributes.get("t", "n"), style, strings, row, report)
+                    if value is not None:
+                        cells[column] = value
+                elif name == "/row" and cells:
+                    yield row, cells
+                    cells = {}
         except TableError:
             raise
         except _ERRORS as error:
-            yield from parser.rows
-            report.trouble(DAMAGED, f"{_describe(error)}; what follows is not read", parser.number + 1)
-            if parser.cells:
-                report.drop(CUT_OFF, parser.number)
+            report.trouble(DAMAGED, f"{_describe(error)}; what follows is not read", row + 1)
+            if cells:
+                report.drop(CUT_OFF, row)
 
-    def make_date(self, number: float, style: str) -> dt.datetime | dt.time | dt.timedelta:
+    def _read_value(
+        self, text: str, kind: str, style: str | None, strings: list[str], row: int, report: ReadReport
+    ) -> Any:
+        """Return the value of a cell; a text that is not what its type says stays, and is entered."""
+        if not text:
+            return None
+        if kind == "s":
+            if text.isdecimal() and len(text) < 10 and int(text) < len(strings):
+                return strings[int(text)] or None
+            report.change(NOT_READABLE, row, f"there is no shared text number {text!r}")
+            return None
+        if kind == "b" and text in ("0", "1"):
+            return text == "1"
+        if kind == "n" and style is None and text.lstrip("+-").isdecimal() and _NUMBER.fullmatch(text):
+            return int(text) if len(text) < 1000 else float(text)
+        with suppress(OverflowError, ValueError):
+            if kind == "d":
+                return dt.datetime.fromisoformat(text)
+            if kind == "n" and _NUMBER.fullmatch(text):
+                return float(text) if style is None else self._make_date(float(text), style)
+        if kind == "d" or (kind == "n" and _NUMBER.fullmatch(text)):
+            report.change(NOT_READABLE, row, f"{text if kind == 'n' else repr(text)} is no date")
+        elif kind in ("b", "n"):
+            expected = "number" if kind == "n" else "truth value"
+            report.change(NOT_READABLE, row, f"{text!r} is no {expected}, read as text")
+        return _unescape(text)
+
+    def _make_date(self, number: float, style: str) -> dt.datetime | dt.time | dt.timedelta:
         """Return the date, time or duration that a number stands for; what is none is an OverflowError."""
         if "[" in style:
             return dt.timedelta(days=number)
@@ -214,102 +272,8 @@ class Workbook:
         return start + dt.timedelta(days=days) + since
 
 
-class _TextParser:
-    """Gathers the text of an element, that of its runs joined, what is only a help to pronounce it left out."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._parts: list[str] = []
-        self._size = 0
-        self._taken = self._is_aside = False
-
-    def start(self, name: str, _: dict[str, str]) -> None:
-        if name == "rPh":
-            self._is_aside = True
-        self._taken = name in ("t", "v") and not self._is_aside
-
-    def end(self, name: str) -> None:
-        self._taken = False
-        if name == "rPh":
-            self._is_aside = False
-
-    def add(self, text: str) -> None:
-        if self._taken:
-            self._parts.append(text)
-            self._size += len(text)
-            if self._size > MAX_CELL:
-                raise TableError(f"Cannot read {self._path}: it has a cell of more than {MAX_CELL:,} characters.")
-
-    def take(self) -> str:
-        """Return the text, and begin another."""
-        text = "".join(self._parts)
-        self._parts, self._size = [], 0
-        return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if "_x" in text else text
-
-
-class _SheetParser:
-    """Makes rows of the elements of a sheet."""
-
-    def __init__(self, workbook: Workbook, report: ReadReport) -> None:
-        self.rows: list[tuple[int, Cells]] = []
-        self.cells: Cells = {}
-        self.number = 0
-        self.text = _TextParser(workbook._path)
-        self.strings: list[str] = []
-        self.date_styles: dict[str, str] = {}
-        self._workbook, self._report = workbook, report
-        self._column = -1
-        self._cell: dict[str, str] = {}
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        self.text.start(name, attributes)
-        if name == "c":
-            self._cell = attributes
-            found = _REFERENCE.fullmatch(attributes.get("r", ""))
-            column = _number_column(found[1]) if found else -1
-            # Places that are missing, repeated or impossible follow the one before, so that nothing is lost.
-            self._column = column if self._column < column < _MAX_COLUMNS else self._column + 1
-            self.text.take()
-        elif name == "row":
-            self._column = -1
-            number = int(attributes["r"]) if attributes.get("r", "").isdecimal() else 0
-            self.number = number if self.number < number <= _MAX_ROWS else self.number + 1
-
-    def end(self, name: str) -> None:
-        self.text.end(name)
-        if name == "c" and (text := self.text.take()):
-            value = self._read_value(text)
-            if value is not None:
-                self.cells[self._column] = value
-        elif name == "row" and self.cells:
-            self.rows.append((self.number, self.cells))
-            self.cells = {}
-
-    def _read_value(self, text: str) -> Any:
-        """Return the value of a cell; a text that is not what its type says stays, and is entered."""
-        kind, style = self._cell.get("t", "n"), self.date_styles.get(self._cell.get("s", ""))
-        if kind == "s":
-            if text.isdecimal() and len(text) < 10 and int(text) < len(self.strings):
-                return self.strings[int(text)] or None
-            self._report.change(NOT_READABLE, self.number, f"there is no shared text number {text!r}")
-        elif kind == "b" and text in ("0", "1"):
-            return text == "1"
-        elif kind == "n" and _NUMBER.fullmatch(text):
-            if style is None and text.lstrip("+-").isdecimal() and len(text) < 1000:
-                return int(text)
-            try:
-                return float(text) if style is None else self._workbook.make_date(float(text), style)
-            except (OverflowError, ValueError):
-                self._report.change(NOT_READABLE, self.number, f"{text} is no date")
-        elif kind == "d":
-            try:
-                return dt.datetime.fromisoformat(text)
-            except ValueError:
-                self._report.change(NOT_READABLE, self.number, f"{text!r} is no date")
-        elif kind in ("b", "n"):
-            expected = "number" if kind == "n" else "truth value"
-            self._report.change(NOT_READABLE, self.number, f"{text!r} is no {expected}, read as text")
-        return None if kind == "s" else text
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if "_x" in text else text
 
 
 def _refuse_doctype(*_: object) -> None:

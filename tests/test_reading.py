@@ -381,7 +381,10 @@ TEXTS_READ = {
     "a first line that lacks its end": ("a.json", '{"a": 1\n{"a": 2}\n', [{"a": "2"}], []),
     "an array": ("a.json", '[{"a": 1},\n{"a": 2}]', [{"a": "1"}, {"a": "2"}], []),
     "objects over several lines": ("a.json", '{\n "a": 1\n}\n{\n "a": 2\n}', [{"a": "1"}, {"a": "2"}], []),
-    "several objects on one line": ("a.json", '{"a": 1}{"a": 2}, {"a": 3}', [], []),
+    "several objects on one line": (
+        "a.json", '{"a": 1}{"a": 2}, {"a": 3}', [{"a": "1"}, {"a": "2"}, {"a": "3"}], [],
+    ),
+    "lines with a comma at the end": ("a.jsonl", '{"a": 1},\n{"a": 2},\n', [{"a": "1"}, {"a": "2"}], []),
 }  # fmt: skip
 
 
@@ -397,6 +400,7 @@ def test_text_is_read_as_it_is_meant(write, name, content, rows, notes):
         ("a.csv", 'a,b\n1,"x\ny\n"\n\n2,z\n', [2, 6]),
         ("a.jsonl", '{"a": 1}\n\n  {"a": 2}\r\n{"a": 3}', [1, 3, 4]),
         ("a.json", '[{"a": 1}, {"a": null}, {"a": 3}]', [1, 3]),
+        ("a.json", '{"a": 1}{"a": 2}\n{"a": 3}\n\n{"a": 4}', [1, 2, 3, 4]),
     ],
 )
 def test_rows_are_numbered_by_the_line_they_begin_in_or_their_place_in_an_array(write, name, content, numbers):
@@ -449,9 +453,13 @@ LOSSES = {
         [{"n": "abcd"}, {"n": "ef\ufffdh"}], {"another encoding": 1}, ["2: n is not utf-8, replaced"],
     ),
     "broken lines": (
-        "a.jsonl", '{"a": 1}\n{"a": 2,\n{"a": 3} x\nnonsense\n{"a": 5}\n', [{"a": "1"}, {"a": "5"}],
+        "a.jsonl", '{"a": 1}\n{"a": 2,\n{"a": 3} x\nnonsense\n{"a": 5}\n', [{"a": "1"}, {"a": "3"}, {"a": "5"}],
         {"broken row": 3}, ["2: Expecting property name enclosed in double quotes at column 9",
-                            "3: text after the value, at column 9", "4: Expecting value at column 1"],
+                            "3: Expecting value at column 10", "4: Expecting value at column 1"],
+    ),
+    "a broken object of several lines": (
+        "a.json", '{\n"a": 1\n}\n{\n"a": \n}\n{\n"a": 3\n}', [{"a": "1"}], {"broken row": 2},
+        ["4: the value: Expecting value; nothing behind it is read"],
     ),
     "values that are no objects": (
         "a.json", '[{"a": 1}, 2, [4], nonsense, {"a": 5}]', [{"a": "1"}], {"not an object": 2, "broken row": 1},

@@ -149,9 +149,8 @@ _OBJECT = re.compile(r":\s*+\{|\{")
 
 
 def read_json(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
-    """Read objects, one a line or one after the other; what is no object is dropped, or broken."""
-    read = _read_lines if _is_json_lines(reader.head()) else _read_values
-    yield from read_rows(_take_objects(read(reader, report), report), config, report)
+    """Read objects, one a line, one after the other or in an array; what is no object is dropped, or broken."""
+    yield from read_rows(_take_objects(_read_values(reader, report), report), config, report)
 
 
 def _take_objects(values: Iterator[tuple[int, object, int]], report: ReadReport) -> Iterator[NumberedRow]:
@@ -172,55 +171,10 @@ def _take_objects(values: Iterator[tuple[int, object, int]], report: ReadReport)
         yield number, [pair for pair in value if pair[0] not in _CRAWL_KEYS] if is_crawled else value, size
 
 
-def _read_lines(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, object, int]]:
-    """Yield number, value and length of each line; broken ones are dropped, blank ones are no rows."""
-    decode = _DECODER.raw_decode
-    for first, text in reader.read_lines():
-        for number, indented in enumerate(text.split("\n"), first):
-            if not (line := indented.strip()):
-                continue
-            try:
-                value, end = decode(line)
-            except json.JSONDecodeError as error:
-                report.drop(BROKEN_ROW, number, f"{error.msg} at column {error.colno}")
-            except RecursionError:
-                report.drop(TOO_DEEP, number)
-            else:
-                if end == len(line):
-                    yield number, value, end
-                else:
-                    num_rows = 1 + _count_objects(line, end)
-                    report.drop(BROKEN_ROW, number, f"text after the value, at column {end + 1}", num_rows)
-
-
-def _count_objects(line: str, begin: int) -> int:
-    """Return how many more objects stand in a line behind a place."""
-    count, decode = 0, _DECODER.raw_decode
-    while (begin := line.find("{", begin)) >= 0:
-        try:
-            _, begin = decode(line, begin)
-        except (json.JSONDecodeError, RecursionError):
-            return count
-        count += 1
-    return count
-
-
 def is_json(head: str) -> bool:
     """Return whether a text begins with an object or with an array of objects."""
     text = head.strip()
     return text.startswith(("{", "[")) and (_decodes(text.split("\n")[0]) or _spans_lines(text))
-
-
-def _is_json_lines(head: str) -> bool:
-    """Return whether the rows of a JSON file are lines, as its beginning shows, rather than values over several."""
-    lines = [line for line in head.split("\n") if line.strip()]
-    if not lines:
-        return True
-    if head.lstrip().startswith("["):
-        return len(lines) > 1 and lines[1].startswith("[") and _decodes(lines[0])
-    if any(line.startswith("{") and _decodes(line) for line in lines):
-        return True
-    return lines[0].strip() != "{" and not _spans_lines(head.strip())
 
 
 def _decodes(line: str) -> bool:
@@ -249,33 +203,53 @@ def _is_incomplete(error: json.JSONDecodeError) -> bool:
 def _read_values(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, object, int]]:
     """Yield number, value and length of the values of one array, or of values that follow each other without one.
 
-    A value that cannot be decoded is dropped, and so is what follows it: where it ends, nobody can tell.
+    Their number is the place in the array or else the line, but no two have the same. A value that cannot be decoded is
+    dropped. Where each stands on lines of its own, its line is all that is lost with it, and all others count for
+    themselves from there; in an array, and among values that go over several lines, nobody can tell where it ends, and
+    what follows is dropped with it.
     """
     window = _Window(reader)
     is_array = is_open = window.peek() == "["
     window.position += is_array
-    number = num_ends = 0
+    number, num_ends, by_line, goes_on = 0, 0, False, is_array
     while character := window.peek():
         if is_array and character == "]":
             window.position, is_open, num_ends = window.position + 1, False, num_ends + 1
             continue
+        line = window.line
         if is_array and not is_open:
-            report.trouble(DAMAGED, "text after the end of the array", window.line)
+            report.trouble(DAMAGED, "text after the end of the array", line)
             is_open = True
             if character == "[":
                 window.position += 1
                 continue
-        number += 1
         try:
-            value, size = window.decode()
+            value, size = window.decode_line() if by_line else window.decode()
         except (RecursionError, json.JSONDecodeError) as error:
-            line, detail = window.line, f"value {number}"
-            if isinstance(error, json.JSONDecodeError) and reader.stream.damage is not None and _is_incomplete(error):
-                report.drop(CUT_OFF, line, detail)
+            if not (by_line or goes_on):
+                by_line = True
+                continue
+            name = f"value {number + 1}" if is_array else "the value"
+            is_last = goes_on or window.position == len(window.text)
+            if isinstance(error, RecursionError):
+                reason, message = TOO_DEEP, ""
+            elif is_last and reader.stream.damage is not None and _is_incomplete(error):
+                report.drop(CUT_OFF, line, name)
                 return
-            reason, message = (TOO_DEEP, "") if isinstance(error, RecursionError) else (BROKEN_ROW, f": {error.msg}")
-            report.drop(reason, line, f"{detail}{message}; nothing behind it is read", window.count_rest())
-            return
+            elif goes_on:
+                reason, message = BROKEN_ROW, f": {error.msg}"
+            else:
+                begin = window.text.rfind("\n", 0, window.position) + 1
+                column = window.position - begin - len(error.doc) + error.colno
+                reason, message = BROKEN_ROW, f"{error.msg} at column {column}"
+            if goes_on:
+                report.drop(reason, line, f"{name}{message}; nothing behind it is read", window.count_rest())
+                return
+            report.drop(reason, line, message)
+            continue
+        if number == 0 and not is_array:
+            goes_on = "\n" in window.text[window.position - size : window.position]
+        number = number + 1 if is_array else max(number + 1, line)
         yield number, value, size
     if is_array and not num_ends and reader.stream.damage is None:
         report.trouble(DAMAGED, "the array is never closed", window.line)
@@ -287,17 +261,11 @@ class _Window:
     def __init__(self, reader: TextReader) -> None:
         self._path = reader.stream.path
         self._pieces = reader.read_pieces()
-        self._line, self._counted = 1, 0
-        """The line of a place of the window."""
         self.text = ""
         self.position = 0
-
-    @property
-    def line(self) -> int:
-        """Line of the place that is read next."""
-        self._line += self.text.count("\n", self._counted, self.position)
-        self._counted = self.position
-        return self._line
+        self._begin = 0
+        self.line = 1
+        """Line of the value that is read next."""
 
     def grow(self) -> bool:
         """Drop the text that was read and double what is left; say whether there was more."""
@@ -308,8 +276,8 @@ class _Window:
         while total <= 2 * size and (piece := next(self._pieces, "")):
             parts.append(piece)
             total += len(piece)
-        self._line, self._counted = self.line, 0
-        self.text, self.position = "".join(parts), 0
+        self.line += self.text.count("\n", self._begin, self.position)
+        self.text, self.position, self._begin = "".join(parts), 0, 0
         return total > size
 
     def peek(self) -> str:
@@ -317,6 +285,8 @@ class _Window:
         while matched := _SPACE.match(self.text, self.position):
             self.position = matched.end()
             if self.position < len(self.text):
+                self.line += self.text.count("\n", self._begin, self.position)
+                self._begin = self.position
                 return self.text[self.position]
             if not self.grow():
                 break
@@ -336,6 +306,18 @@ class _Window:
                 continue
             size, self.position = end - self.position, end
             return value, size
+
+    def decode_line(self) -> tuple[object, int]:
+        """Return the next value and its length, and move behind it, or behind its line where that cannot be decoded."""
+        while (end := self.text.find("\n", self.position)) < 0 and self.grow():
+            pass
+        line = self.text[self.position : end if end >= 0 else None]
+        size = len(line)
+        try:
+            value, size = _DECODER.raw_decode(line)
+        finally:
+            self.position += size
+        return value, size
 
     def count_rest(self) -> int:
         """Read to the end, and return how many objects begin from here on, and at least one."""

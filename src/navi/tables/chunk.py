@@ -225,7 +225,7 @@ def make_distinct(
         met: Counter[int] = Counter()
         told: set[int] = set()
         # A row may have a `title (2)` of its own, so that this is done until nothing is repeated.
-        for cell in repeated.tolist():
+        for cell in np.sort(repeated).tolist():
             met[place_C[cell]] += 1
             name = headers[header_C[cell]]
             new = f"{name} ({met[place_C[cell]] + 1})"

@@ -6,6 +6,7 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -78,6 +79,7 @@ _DURATION_KIND = KINDS.index("duration")
 _PADDED = re.compile(r"[-+]?0\d")
 _UNIT = re.compile(r"[^\W\d_%°\"'″”²³µ/][\w%°²³µ/ ]{0,11}|[%°\"'″”]\w?")
 _LIKE_A_DATE = re.compile(r"(?=.*\d)[\w ,./:\-]{6,30}")
+_ISO = re.compile(r"(?P<date>\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?)?)(?P<zone>Z?)")
 _COMPACT_DATE = re.compile(r"(19|20)\d{6}")
 _BRACKETS = re.compile(r"[(\[]\s*([^()\[\]]+?)\s*[)\]]")
 _WORD_ENDS = re.compile(r"[\s_.:]+|(?<=[a-z])(?=[A-Z]{3}$)")
@@ -184,13 +186,21 @@ def _read_partial_date(text: str) -> str | None:
 
 
 def parse_date(text: str, pattern: str) -> datetime.datetime | None:
-    """Return the date in a text, None where it is not written so; spaces before a comma do not count."""
+    """Return the date in a text, None where it is not written so; spaces before a comma do not count.
+
+    >>> parse_date("2021-03-30T00:00:00.5", "%Y-%m-%dT%H:%M:%S").microsecond
+    500000
+    """
     if pattern == "%Y%m%d" and not _COMPACT_DATE.fullmatch(text):
         return None
-    try:
+    with suppress(ValueError):
         return datetime.datetime.strptime(re.sub(r"\s+,", ",", re.sub(r"\bSept\b", "Sep", text.strip())), pattern)
-    except ValueError:
-        return None
+    # ISO leaves out the time of midnight and fractions of zero, so that cells of one column differ in length.
+    iso = _ISO.fullmatch(text.strip())
+    if iso is not None and pattern == f"%Y-%m-%dT%H:%M:%S{iso['zone']}":
+        with suppress(ValueError):
+            return datetime.datetime.fromisoformat(iso["date"])
+    return None
 
 
 def _learn_number(counts: Mapping[str, int]) -> CellFormat | None:

@@ -32,12 +32,10 @@ def main(repeats: int, device: str) -> None:
     # Imported here, so that the processes measured are the only ones that need to be quick.
     from navi.backbones import find_backbone
     from navi.model import load_backbone
-    from navi.verbs.loading import without_bars
 
     helped = time_command([sys.executable, "-m", "navi", "--help"], repeats)
     with tempfile.TemporaryDirectory() as folder:
-        with without_bars():
-            load_backbone("minilm").save_pretrained(folder)
+        load_backbone("minilm").save_pretrained(folder)
         shutil.copy(find_backbone("minilm") / "tokenizer.json", Path(folder) / "tokenizer.json")
         first = time_command([sys.executable, "-c", FIRST.format(row=ROW), folder, device], repeats)
     print(f"startup device={device} help_s={helped:.2f} first_embedding_s={first:.2f}")

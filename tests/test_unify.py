@@ -447,7 +447,8 @@ def test_the_command_merges_duplicates_and_its_specification_does_so_again(
     (feeds / "twin.csv").write_text((feeds / "north.csv").read_text())
     out, again, file = tmp_path / "all.parquet", tmp_path / "again.parquet", tmp_path / "spec.toml"
     run = ("unify", "--model", reference_dir, feeds)
-    navi_command(*run, "--merge-duplicates", "--prefer", "twin", "-o", out, "--write-spec", file)
+    told = navi_command(*run, "--merge-duplicates", "--prefer", "twin", "-o", out, "--write-spec", file)
+    assert f"navi unify --model {reference_dir} {feeds} --spec {file}" in told.stdout.splitlines()[-1]
     assert UnifySpec.load(file).duplicates == Duplicates(prefer=("twin", "north", "south"))
     lines = pq.read_table(out).to_pylist()
     assert ["twin:3", "north:3"] in [line["_merged"] for line in lines]

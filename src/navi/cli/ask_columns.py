@@ -237,7 +237,8 @@ def unify(
         if write_spec is None:
             screen.suggest(f"{asked} --write-spec spec.toml", "write down how, to edit it and to run it again")
         else:
-            command = f"navi unify {quote(*paths)} --spec {quote(write_spec)} -o {quote(out)} --overwrite"
+            linking = show_model(model) if merge_duplicates else ""
+            command = f"navi unify {linking}{quote(*paths)} --spec {quote(write_spec)} -o {quote(out)} --overwrite"
             screen.suggest(command, "do the same again, on these tables or the next ones")
 
 

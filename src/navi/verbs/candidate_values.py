@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from navi.corpus import Encoded
 from navi.corpus.arrays import gather_ranges
 from navi.training import Domain
-from navi.verbs.cell_formats import learn_format
+from navi.verbs.cell_formats import fits_format, learn_cell_format
 
 # Shape suffixes: M empty cells of a column, N values of it, C cells of it, P pairs of such a cell and another of its
 # row, B distinct other cells.
@@ -31,8 +31,6 @@ LEAST_EXCESS = 0.3
 OPTIMISM, STEEPNESS = 0.43, 1.05
 """What is taken from the log-odds of a value, and what these are multiplied by: the most telling of many cells was
 chosen. Fitted once to gaps of many open tables (benchmarks/imputation.py --fit)."""
-FORMAT_CELLS = 200
-"""Cells of a column that show how it writes numbers and dates, about."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,15 +141,13 @@ class CandidateFinder:
         )
 
     def _list_trained(self, domain: Domain, column: int, texts: pa.Array, code_C: Ints) -> pa.Table:
-        """Return text and count of the attribute's values in training, written as the column's cells are."""
+        """Return text and count of the attribute's values in training that the column could hold as they are."""
         attribute = self._encoded.attributes[int(self._arrays.column_attribute[column])].as_py()
         values = domain.values.filter(pc.equal(domain.values["attribute"], attribute))
-        sample = code_C[:: max(1, len(code_C) // FORMAT_CELLS)] if len(values) else code_C[:0]
-        form = learn_format(texts.take(pa.array(sample)).to_pylist())
-        written = [text if form is None else form.render(text) for text in values["value"].to_pylist()]
-        counts = values["count"].cast(pa.int64())
-        nothing = np.zeros(len(values), np.int64)
-        return pa.table({"text": pa.array(written, pa.string()), "count": nothing, "trained": counts}).drop_null()
+        counts = dict(zip(texts.to_pylist(), np.bincount(code_C).tolist(), strict=True)) if len(values) else {}
+        listed = pa.table({"text": values["value"].cast(pa.string()), "trained": values["count"].cast(pa.int64())})
+        listed = listed.filter(pa.array(fits_format(listed["text"], learn_cell_format(counts))))
+        return listed.add_column(1, "count", pa.array(np.zeros(len(listed), np.int64)))
 
     def _choose(self, gaps: Ints, rows: Ints, header: int, values: ColumnValues) -> Candidates:
         """Return the likeliest value of each gap beside the other cell by which its likeliest value is likeliest."""

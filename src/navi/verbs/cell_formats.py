@@ -1,13 +1,12 @@
-"""What the cells of a column are, read by meaning, and how the column writes them: for unifying and for imputing."""
+"""What the cells of a column are, and how the column writes them; each read by its meaning."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -157,22 +156,35 @@ def _read_durations(texts: Sequence[str]) -> list[Quantity | None]:
 def _learn_date(counts: Mapping[str, int]) -> CellFormat | None:
     partial = [text for text in counts if _read_partial_date(text) is not None]
     whole = [text for text in counts if text not in set(partial)]
-    found = _learn_date_format(whole)
+    found = _learn_pattern(whole)
     if found is None:
         return None
-    dates = {text: date for text in whole if (date := parse_date(text, found.pattern)) is not None}
+    pattern, is_ambiguous = found
+    dates = {text: date for text in whole if (date := parse_date(text, pattern)) is not None}
     # A year now and then among dates is part of one; dates now and then among years are something else.
     if not _are_enough([*dates, *partial], counts) or not _are_enough(dates, counts, 0.5):
         return None
-    if found.ambiguous:
+    if is_ambiguous:
         example = next(iter(dates))
         return CellFormat(doubt=f"which is the day and which the month of '{example}' is open, so it stays text")
     is_partial = not _are_enough(dates, counts)
-    type: CellType = "partial date" if is_partial else "datetime" if "%M" in found.pattern else "date"
+    type: CellType = "partial date" if is_partial else "datetime" if "%M" in pattern else "date"
     last = max(dates, key=lambda text: dates[text])
-    is_future = "%y" in found.pattern and dates[last].year > datetime.datetime.now(datetime.UTC).year
+    is_future = "%y" in pattern and dates[last].year > datetime.datetime.now(datetime.UTC).year
     doubt = f"'{last}' is read as a date of {dates[last].year}" if is_future else ""
-    return CellFormat(type=type, format=found.pattern, doubt=doubt)
+    return CellFormat(type=type, format=pattern, doubt=doubt)
+
+
+def _learn_pattern(texts: Sequence[str]) -> tuple[str, bool] | None:
+    """Return how nearly all texts write a date, and whether day and month may as well be the other way round."""
+    enough = ENOUGH * max(len(texts), 1)
+    if sum(_LIKE_A_DATE.fullmatch(text) is not None for text in texts) < enough:
+        return None
+    possible = [pattern for pattern in DATES if any(parse_date(text, pattern) for text in texts[:10])]
+    fits = {pattern: sum(parse_date(text, pattern) is not None for text in texts) for pattern in possible}
+    best = max(possible, key=lambda pattern: fits[pattern], default="")
+    swapped = best.translate(str.maketrans("md", "dm"))
+    return (best, swapped != best and fits.get(swapped) == fits[best]) if fits.get(best, 0) >= enough else None
 
 
 def _read_partial_date(text: str) -> str | None:
@@ -241,9 +253,9 @@ def _choose_convention(texts: Sequence[str]) -> str:
 
 
 def _split(text: str, name: str) -> re.Match[str] | None:
-    """Return the parts of a text with one number in it, or None; `1 200,-` has no decimals."""
-    text = re.sub(r"(?<=\d)[.,][-–—](?!\d)", "", text.strip())
-    return split_number(text, CONVENTION_NAMES[name])
+    """Return the parts of a text with one number in it, or None; `-$5` is `$-5`, and `1 200,-` has no decimals."""
+    text = re.sub(r"^([-−])([^\d+\-−]{1,8})(?=\d)", r"\2\1", text.strip())
+    return split_number(re.sub(r"(?<=\d)[.,][-–—](?!\d)", "", text), CONVENTION_NAMES[name])
 
 
 def _are_enough(some: Iterable[str], counts: Mapping[str, int], share: float = ENOUGH) -> bool:
@@ -257,9 +269,8 @@ def read_quantity(text: str, name: str) -> Quantity | None:
     >>> read_quantity("$3.5 million", "1,234.5"), read_quantity("118 min", "1234.5"), read_quantity("Rocky 2", "1234.5")
     (Quantity(number=3500000.0, is_whole=True, currency='USD', unit=''), Quantity(number=118.0, is_whole=True, currency='', unit='min'), None)
     """  # noqa: E501
-    outer = re.match(r"\s*[-−](?=[^\d\s])", text)  # -$5 is $-5
-    found = _split(text[outer.end() :] if outer else text, name)
-    if found is None or found["sign"] == "+" or (outer and found["sign"]):
+    found = _split(text, name)
+    if found is None or found["sign"] == "+":
         return None
     before, words = found["before"].strip().lower(), found["after"].strip().rstrip(".").split()
     currency = CURRENCIES.get(before, "")
@@ -273,7 +284,7 @@ def read_quantity(text: str, name: str) -> Quantity | None:
     if unit and (unit.lower() in ORDINALS or not _UNIT.fullmatch(unit)):
         return None
     digits = f"{found['whole'].replace(CONVENTION_NAMES[name][0], '')}.{found['decimals'] or '0'}"
-    number = float(digits) * factor * (-1.0 if found["sign"] or outer else 1.0)
+    number = float(digits) * factor * (-1.0 if found["sign"] else 1.0)
     is_whole = number.is_integer() and (factor > 1 or found["decimals"] in (None, "0"))  # 2015.0 is a year
     return Quantity(number, is_whole=is_whole, currency=currency, unit=unit)
 
@@ -349,6 +360,19 @@ def read_cells(texts: pa.ChunkedArray, how: CellFormat) -> ReadCells:
     )
 
 
+def fits_format(texts: pa.ChunkedArray, how: CellFormat) -> np.typing.NDArray[np.bool_]:
+    """Return which texts are of a column's type and written like its cells, with a currency or unit where these are.
+
+    >>> fits_format(pa.chunked_array([["95 min", "95", "long"]]), learn_cell_format({"118 min": 2})).tolist()
+    [True, False, False]
+    """
+    found = read_cells(texts, replace(how, currency=""))
+    beside = np.asarray(found.currencies.is_valid()) == how.has_currency
+    beside &= np.asarray(found.units.is_valid()) == how.has_unit
+    fits: np.typing.NDArray[np.bool_] = beside & ~found.unread
+    return fits
+
+
 def _read_plain(text: str, how: CellFormat) -> Any:
     """Return a text, boolean or date, as its column has them; None for what is none."""
     if how.type == "text":
@@ -391,122 +415,3 @@ def check_format(type: str, how: str) -> str:
             pass
         return "a date has a format such as '%d.%m.%Y'"
     return ""
-
-
-def learn_format(texts: Sequence[str]) -> NumberFormat | DateFormat | None:
-    """Return how nearly all of a column's cells are written, numbers or dates; None where any text fits.
-
-    >>> learn_format(["118 min", "95 min", "102 min"]).render("88")
-    '88 min'
-    """
-    return _learn_date_format(texts) or _learn_number_format(texts)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NumberFormat:
-    """The numbers of a column: `$1,200,000`, `118 min`, `7.50`, `007`."""
-
-    around: tuple[str, str]
-    """What stands before and after a number."""
-    thousands: str
-    """Separator of thousands; empty for none."""
-    point: str
-    """Decimal point."""
-    decimals: tuple[int, int]
-    """Decimals of the number with the fewest, and with the most."""
-    width: int
-    """Digits to which whole numbers are filled up with zeros; 0 for none."""
-
-    def render(self, text: str) -> str | None:
-        """Return the text as this column would write it, or None if it is no number that it could hold.
-
-        >>> learn_format(["$1,200,000", "$35,000", "$7,800,000"]).render("950000")
-        '$950,000'
-        """
-        conventions = ((self.thousands, self.point), ("", self.point), *CONVENTIONS)
-        parsed = ((found, each[0]) for each in conventions if (found := split_number(text, each)))
-        number, thousands = next(parsed, (None, ""))
-        if number is None or _fold(number["before"], number["after"]) not in (("", ""), _fold(*self.around)):
-            return None
-        fewest, most = self.decimals
-        decimals = number["decimals"] or ""
-        decimals = decimals.rstrip("0") if len(decimals) > most else decimals.ljust(fewest, "0")
-        if len(decimals) > most:
-            return None
-        whole = number["whole"].replace(thousands, "")
-        whole = whole.zfill(self.width) if self.width else whole.lstrip("0") or "0"
-        if self.thousands:
-            whole = f"{int(whole):,}".replace(",", self.thousands)
-        return self.around[0] + number["sign"] + whole + (self.point + decimals if decimals else "") + self.around[1]
-
-
-def _fold(before: str, after: str) -> tuple[str, str]:
-    return before.strip().casefold(), after.strip().casefold()
-
-
-def _learn_number_format(texts: Sequence[str]) -> NumberFormat | None:
-    thousands, point = convention = CONVENTION_NAMES[_choose_convention(texts)]
-    parsed = [found for text in texts if (found := split_number(text, convention))]
-    around = Counter((found["before"], found["after"]) for found in parsed)
-    usual = max(around, key=lambda each: around[each], default=("", ""))
-    if around[usual] < ENOUGH * max(len(texts), 1):
-        return None
-    numbers = [found for found in parsed if (found["before"], found["after"]) == usual]
-    wholes = [found["whole"].replace(thousands, "") for found in numbers]
-    grouped = [whole != found["whole"] for whole, found in zip(wholes, numbers, strict=True) if len(whole) > 3]
-    decimals = [len(found["decimals"] or "") for found in numbers]
-    widths = {len(whole) for whole in wholes}
-    padded = len(widths) == 1 and any(whole.startswith("0") and len(whole) > 1 for whole in wholes)
-    return NumberFormat(
-        around=usual,
-        thousands=thousands if sum(grouped) * 2 > len(grouped) else "",
-        point=point,
-        decimals=(min(decimals), max(decimals)),
-        width=widths.pop() if padded else 0,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DateFormat:
-    """The dates of a column: `2021-03-30`, `March 30, 2021`, `4-Apr-14`."""
-
-    pattern: str
-    """The form, in the letters of `strftime`."""
-    padded: bool
-    """Whether days and months of one digit have a zero before them."""
-    ambiguous: bool
-    """Whether the cells leave open which is the day and which the month: then other forms cannot be put into this."""
-
-    def render(self, text: str) -> str | None:
-        """Return the text as this column would write it, or None if it is no date that it could hold.
-
-        >>> learn_format(["March 30, 2021", "July 4, 1999"]).render("2014-04-04")
-        'April 4, 2014'
-        """
-        own = parse_date(text, self.pattern)
-        if own is not None:
-            return self._write(own)
-        if self.ambiguous:
-            return None
-        found = {date for date in (parse_date(text, pattern) for pattern in DATES) if date is not None}
-        return self._write(found.pop()) if len(found) == 1 else None
-
-    def _write(self, date: datetime.datetime) -> str:
-        is_padded = self.padded or self.pattern == "%Y%m%d"
-        day, month = (f"{number:02d}" if is_padded else str(number) for number in (date.day, date.month))
-        fields = {"%d": day, "%m": month, "%Y": f"{date.year:04d}"}
-        return re.sub(r"%[A-Za-z]", lambda field: fields.get(field[0]) or date.strftime(field[0]), self.pattern)
-
-
-def _learn_date_format(texts: Sequence[str]) -> DateFormat | None:
-    enough = ENOUGH * max(len(texts), 1)
-    if sum(_LIKE_A_DATE.fullmatch(text) is not None for text in texts) < enough:
-        return None
-    possible = [pattern for pattern in DATES if any(parse_date(text, pattern) for text in texts[:10])]
-    fits = {pattern: sum(parse_date(text, pattern) is not None for text in texts) for pattern in possible}
-    best = max(possible, key=lambda pattern: fits[pattern], default="")
-    if fits.get(best, 0) < enough:
-        return None
-    swapped = best.translate(str.maketrans("md", "dm"))
-    is_padded = not any(re.search(r"(?<!\d)\d(?!\d)", text) for text in texts)
-    return DateFormat(pattern=best, padded=is_padded, ambiguous=swapped != best and fits.get(swapped, 0) == fits[best])

@@ -132,6 +132,24 @@ def test_names_are_given_once_and_never_those_that_say_where_rows_come_from():
             ["2015-05-18", "2015-05-18T10:30:00", "2016-06-02", "2016-06-03", "2016-10"],
             {},
         ),
+        (
+            (["June 2022", "May 2021"], ["08/2020"], ["2019"]),
+            "partial date",
+            ["2022-06", "2021-05", "2020-08", "2019"],
+            {},
+        ),
+        (
+            (["2022-12-24T19:30:00+02:00"], ["2015-05-18"]),
+            "datetime",
+            ["2022-12-24 17:30:00", "2015-05-18 00:00:00"],
+            {},
+        ),
+        (
+            (["25.50", "5", "7.25", "(417.20)", "($3)"],),
+            "number",
+            ["25.5", "5.0", "7.25", "-417.2", "-3.0"],
+            {"x currency": ["USD", "USD", "USD", "USD", "USD"]},
+        ),
         ((["2015-05-18"], ["979"]), "text", ["2015-05-18", "979"], {}),
         ((["drama"], ["1979"]), "text", ["drama", "1979"], {}),
         ((["yes", "no"], ["3", "0"]), "text", ["yes", "no", "3", "0"], {}),
@@ -195,6 +213,7 @@ def test_words_for_what_is_not_known_say_nothing_of_a_type():
 
 
 def test_years_of_two_digits_that_lie_ahead_are_said():
+    assert unify_columns(["Mar-20", "Apr-15"])[1] == ("t0/x: 'Mar-20' is read as a month and its year.",)
     assert unify_columns(["5-Mar-52", "1-Apr-15"])[1] == ("t0/x: '5-Mar-52' is read as a date of 2052.",)
 
 
@@ -224,6 +243,8 @@ def test_the_currency_or_unit_of_a_header_is_kept_where_columns_differ_in_it():
         ("runtime (min)", ("", "min")),
         ("Revenue (Millions)", ("", "millions")),
         ("Built in", ("", "")),
+        ("Fläche ha", ("", "ha")),
+        ("Tonnes", ("", "tonnes")),
         ("price min", ("", "")),
         ("m", ("", "")),
         ("weight pounds", ("", "")),

@@ -56,19 +56,20 @@ CURRENCIES = {
 UNITS = frozenset((
     "mm", "cm", "m", "km", "ft", "feet", "inches", "yd", "miles", "mg", "g", "kg", "lb", "lbs", "oz", "ml", "cl", "l",
     "gal", "sec", "mins", "minutes", "h", "hr", "hrs", "hours", "days", "kw", "hp", "w", "kn", "mph", "kmh", "km/h",
-    "%", "°c", "°f", "mb", "gb", "tb", "mhz", "ghz", "px", "mah", "kwh",
+    "%", "°c", "°f", "mb", "gb", "tb", "mhz", "ghz", "px", "mah", "kwh", "ha",
+    "acres", "m2", "m²", "sqm", "sqft", "tonnes", "bar", "psi",
 ))  # fmt: skip
 """Units that a header may end in, as in `loa_m`."""
-BRACKETED_UNITS = UNITS | {"in", "inch", "t", "s", "min", "mi", "v", "thousands", "millions", "billions"}
+BRACKETED_UNITS = UNITS | {"in", "inch", "ac", "t", "s", "min", "mi", "v", "thousands", "millions", "billions"}
 """Units that a header may have in brackets, as in `runtime (min)`: elsewhere, these may be other words."""
+ISO = "%Y-%m-%dT%H:%M:%S"
+"""Stands for any date or time of ISO, so that cells of one column may differ in length; offsets are taken off."""
 DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y",
     "%m/%d/%y", "%d/%m/%y", "%d-%m-%y", "%m-%d-%y", "%d.%m.%y", "%B %d, %Y", "%b %d, %Y", "%B %d %Y", "%b %d %Y",
     "%d %B %Y", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d-%B-%Y", "%b. %d, %Y", "%d %b, %Y", "%d %B, %Y",
-    "%A, %B %d, %Y", "%a, %d %b %Y", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ",
-    "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%fZ", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M",
-    "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
-    "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %I:%M %p",
+    "%A, %B %d, %Y", "%a, %d %b %Y", ISO, "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M:%S",
+    "%d/%m/%Y %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %I:%M %p",
 )  # fmt: skip
 """Dates that are told apart, in the letters of `strftime`; of two that explain a column alike, the first is taken."""
 PARTS_OF_DATES = {"%Y": "%Y", "%Y-%m": "%Y-%m", "%m/%Y": "%Y-%m", "%b %Y": "%Y-%m", "%B %Y": "%Y-%m", "%b-%y": "%Y-%m"}
@@ -77,8 +78,8 @@ ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _DURATION_KIND = KINDS.index("duration")
 _PADDED = re.compile(r"[-+]?0\d")
 _UNIT = re.compile(r"[^\W\d_%°\"'″”²³µ/][\w%°²³µ/ ]{0,11}|[%°\"'″”]\w?")
-_LIKE_A_DATE = re.compile(r"(?=.*\d)[\w ,./:\-]{6,30}")
-_ISO = re.compile(r"(?P<date>\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?)?)(?P<zone>Z?)")
+_LIKE_A_DATE = re.compile(r"(?=.*\d)[\w ,./:+\-]{6,35}")
+_LIKE_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?")
 _COMPACT_DATE = re.compile(r"(19|20)\d{6}")
 _BRACKETS = re.compile(r"[(\[]\s*([^()\[\]]+?)\s*[)\]]")
 _WORD_ENDS = re.compile(r"[\s_.:]+|(?<=[a-z])(?=[A-Z]{3}$)")
@@ -158,7 +159,7 @@ def _learn_date(counts: Mapping[str, int]) -> CellFormat | None:
     whole = [text for text in counts if text not in set(partial)]
     found = _learn_pattern(whole)
     if found is None:
-        return None
+        return _learn_months(partial, counts)
     pattern, is_ambiguous = found
     dates = {text: date for text in whole if (date := parse_date(text, pattern)) is not None}
     # A year now and then among dates is part of one; dates now and then among years are something else.
@@ -173,6 +174,15 @@ def _learn_date(counts: Mapping[str, int]) -> CellFormat | None:
     is_future = "%y" in pattern and dates[last].year > datetime.datetime.now(datetime.UTC).year
     doubt = f"'{last}' is read as a date of {dates[last].year}" if is_future else ""
     return CellFormat(type=type, format=pattern, doubt=doubt)
+
+
+def _learn_months(partial: Sequence[str], counts: Mapping[str, int]) -> CellFormat | None:
+    """Return the format of a column of months; years alone are numbers."""
+    forms = [form for form in PARTS_OF_DATES if any(parse_date(text, form) for text in partial)]
+    if forms in ([], ["%Y"]) or not _are_enough(partial, counts):
+        return None
+    doubt = f"'{partial[0]}' is read as a month and its year" if forms == ["%b-%y"] else ""
+    return CellFormat(type="partial date", format=forms[-1], doubt=doubt)
 
 
 def _learn_pattern(texts: Sequence[str]) -> tuple[str, bool] | None:
@@ -198,20 +208,21 @@ def _read_partial_date(text: str) -> str | None:
 
 
 def parse_date(text: str, pattern: str) -> datetime.datetime | None:
-    """Return the date in a text, None where it is not written so; spaces before a comma do not count.
+    """Return the date in a text, None where it is not written so; one with an offset in UTC.
 
-    >>> parse_date("2021-03-30T00:00:00.5", "%Y-%m-%dT%H:%M:%S").microsecond
-    500000
+    Spaces before a comma do not count.
+
+    >>> parse_date("2021-03-30 12:00:00.5+02:00", ISO)
+    datetime.datetime(2021, 3, 30, 10, 0, 0, 500000)
     """
+    text = re.sub(r"\s+,", ",", re.sub(r"\bSept\b", "Sep", text.strip()))
     if pattern == "%Y%m%d" and not _COMPACT_DATE.fullmatch(text):
         return None
-    with suppress(ValueError):
-        return datetime.datetime.strptime(re.sub(r"\s+,", ",", re.sub(r"\bSept\b", "Sep", text.strip())), pattern)
-    # ISO leaves out the time of midnight and fractions of zero, so that cells of one column differ in length.
-    iso = _ISO.fullmatch(text.strip())
-    if iso is not None and pattern == f"%Y-%m-%dT%H:%M:%S{iso['zone']}":
-        with suppress(ValueError):
-            return datetime.datetime.fromisoformat(iso["date"])
+    with suppress(ValueError, OverflowError):
+        if pattern == ISO and _LIKE_ISO.fullmatch(text):
+            found = datetime.datetime.fromisoformat(text)
+            return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
+        return datetime.datetime.strptime(text, pattern)
     return None
 
 
@@ -228,7 +239,9 @@ def _learn_number(counts: Mapping[str, int]) -> CellFormat | None:
         "." in (cut := text.rstrip("0")) and cut != text and not found.currency and cut in parsed
         for text, found in parsed.items()
     )
-    if not _are_enough(parsed, counts) or is_name or is_code or is_version:
+    # (1), (2) and so on count something; among other numbers, brackets are a minus.
+    is_list = sum(text.startswith("(") for text in parsed) * 2 > len(parsed)
+    if not _are_enough(parsed, counts) or is_name or is_code or is_version or is_list:
         return None
     doubt = ""
     if (
@@ -253,8 +266,12 @@ def _choose_convention(texts: Sequence[str]) -> str:
 
 
 def _split(text: str, name: str) -> re.Match[str] | None:
-    """Return the parts of a text with one number in it, or None; `-$5` is `$-5`, and `1 200,-` has no decimals."""
-    text = re.sub(r"^([-−])([^\d+\-−]{1,8})(?=\d)", r"\2\1", text.strip())
+    """Return the parts of a text with one number in it, or None.
+
+    `($5)` and `-$5` are `$-5`; `1 200,-` has no decimals.
+    """
+    text = re.sub(r"^\(([^-−()]+)\)$", r"-\1", text.strip())
+    text = re.sub(r"^([-−])([^\d+\-−]{1,8})(?=\d)", r"\2\1", text)
     return split_number(re.sub(r"(?<=\d)[.,][-–—](?!\d)", "", text), CONVENTION_NAMES[name])
 
 
@@ -296,8 +313,8 @@ def read_header(header: str) -> tuple[str, str]:
     (('EUR', ''), ('', 'ft'), ('', ''))
     """
     bracketed = [each.lower() for each in _BRACKETS.findall(header)]
-    _, *words = _WORD_ENDS.split(_BRACKETS.sub("", header).strip())
-    last = words[-1].lower() if words else ""
+    words = _WORD_ENDS.split(_BRACKETS.sub("", header).strip())
+    last = words[-1].lower() if len(words) > 1 or len(words[-1]) > 2 else ""
     # A header in pounds may be of weights.
     currency = next((CURRENCIES[each] for each in (*bracketed, last) if each in CURRENCIES and len(each) <= 3), "")
     return currency, next((each for each in bracketed if each in BRACKETED_UNITS), last if last in UNITS else "")
@@ -379,10 +396,11 @@ def _read_plain(text: str, how: CellFormat) -> Any:
         return text
     if how.type == "boolean":
         return BOOLEANS.get(text.strip().lower())
+    if how.type == "partial date" and (iso := _read_partial_date(text)) is not None:
+        return iso
     date = parse_date(text, how.format)
     if how.type == "partial date":
-        iso = date and (date.isoformat() if "%M" in how.format else f"{date:%Y-%m-%d}")
-        return iso or _read_partial_date(text)
+        return date and (date.isoformat() if "%M" in how.format else f"{date:%Y-%m-%d}")
     return date.date() if date and how.type == "date" else date
 
 

@@ -125,9 +125,9 @@ def test_of_several_processes_the_first_alone_speaks(catalogues, navi_command, m
 @pytest.fixture
 def every_report(monkeypatch):
     """Lines of progress come with every report, not every twenty seconds."""
-    from navi.cli import progress
+    from navi.cli import console
 
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LINES", 0.0)
 
 
 @pytest.mark.usefixtures("every_report")
@@ -144,17 +144,16 @@ def test_without_a_terminal_progress_is_lines_on_stderr(catalogues, navi_command
 @pytest.mark.usefixtures("every_report")
 def test_training_shows_losses_rates_and_the_time_left_once_it_is_known(capsys):
     from navi.cli.console import Screen
-    from navi.cli.progress import follow_training, show_progress
     from navi.training import StepReport
 
     first = StepReport(step=1, num_steps=200, epoch=1, rows_per_second=0.0, tokens_per_second=0.0, seconds_left=None)
     rates = {"rows_per_second": 16.25, "tokens_per_second": 1234.0, "seconds_left": 125.0}
     metrics = {"loss": 3.5, "masked": 3.4, "low": None}
     later = StepReport(step=10, num_steps=200, epoch=1, **rates, metrics=metrics, note="Memory ran out.")
-    with show_progress(Screen()) as meter:
+    with Screen().follow() as meter:
         meter.wait("Loading")
         for report in (first, later):
-            follow_training(meter)(report)
+            meter.show_training(report)
     assert capsys.readouterr().err.splitlines() == [
         "Loading …",
         "Epoch 1: 1 of 200",

@@ -20,8 +20,8 @@ from navi.training import PRESETS
 from navi.verbs.match import ColumnCluster, ColumnRef
 
 TITLES = [
-    *("How well it went", "Columns that mean the same", "Unnamed columns, named", "Empty cells, filled"),
-    *("The same film in two catalogues", "Your own tables"),
+    *("How well it went", "Columns that mean the same, before learning", "Columns that mean the same"),
+    *("Unnamed columns, named", "Empty cells, filled", "The same film in two catalogues", "Your own tables"),
 ]
 
 

@@ -102,7 +102,7 @@ def corpus(film_tables, prepare_config, tmp_path):
 def test_columns_are_shown_with_what_is_known_of_them(shop, prepare_config, navi_command):
     printed = navi_command("inspect", shop, "--backbone", prepare_config.backbone).stdout
     shown = ("shop: 8 rows, 3 columns", "[b]name", "constant", "dropped: broken row (1)", "shop.jsonl:9: ")
-    for part in (*shown, "In all 1 tables, 8 rows, 24 cells, 3 columns"):
+    for part in (*shown, "In all 1 table, 8 rows, 24 cells, 3 columns"):
         assert part in printed
     assert "undecided" not in printed
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.cli.ask_rows import check_tables
+from navi.cli.rows import count_rows
 from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
+from navi.tables import find_sources
 from navi.verbs import Navi, VectorIndex, build_index, embed_files, index_frames, open_index, parse_like
 from navi.verbs.embed import normalize_rows
 from navi.verbs.vector_index import build_lists, find_nearest, read_lists, rerank
@@ -338,9 +339,9 @@ def test_rows_are_counted_by_reading_until_there_are_enough(tmp_path):
     (tmp_path / "a.csv").write_text("title,text\n" + f"x,{'long ' * 900}\n" * 30)
     (tmp_path / "b.csv").write_text("title\n" + "x\n" * 500)
     (tmp_path / "c.parquet").write_bytes(b"PAR1 and nothing more")
-    assert check_tables([tmp_path / "a.csv"], None, 200) == 30
-    assert check_tables([tmp_path / "c.parquet", tmp_path / "a.csv"], None, 200) == 30
-    assert check_tables([tmp_path], None, 200) >= 200
+    assert count_rows(find_sources([tmp_path / "a.csv"]).sources, 200) == 30
+    assert count_rows(find_sources([tmp_path / "c.parquet", tmp_path / "a.csv"]).sources, 200) == 30
+    assert count_rows(find_sources([tmp_path]).sources, 200) >= 200
 
 
 def test_the_command_finds_rows_by_words_or_like_another_row(search_files, films):

@@ -149,10 +149,10 @@ def test_the_summary_sets_validation_beside_the_majority(toy_corpus, write_toml,
 def test_a_stopped_run_goes_on_with_the_settings_it_was_started_with(
     toy_corpus, write_toml, tmp_path, navi_command, monkeypatch
 ):
-    def stop(report: StepReport) -> None:
+    def stop(meter: object, report: StepReport) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("navi.cli.pretrain.follow_training", lambda meter: stop)
+    monkeypatch.setattr("navi.cli.console.Meter.show_training", stop)
     arguments = ("pretrain", toy_corpus.path, "-o", tmp_path / "model")
     stopped = navi_command(*arguments, "--config", write_toml(), code=143)
     assert stopped.stderr.splitlines()[-1].startswith("navi: Stopped by SIGTERM after step 1 of 2")
@@ -190,12 +190,12 @@ def test_without_a_gpu_a_run_takes_ten_minutes_unless_a_length_is_named(
 def test_a_stopped_run_can_be_used_without_further_steps(
     toy_corpus, toy_tables, write_toml, tmp_path, navi_command, monkeypatch
 ):
-    def stop(report: StepReport) -> None:
+    def stop(meter: object, report: StepReport) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     command = ("pretrain", toy_corpus.path, "-o", tmp_path / "model")
     assert "has no checkpoint to finish" in navi_command(*command, "--finish", code=2).stderr
-    monkeypatch.setattr("navi.cli.pretrain.follow_training", lambda meter: stop)
+    monkeypatch.setattr("navi.cli.console.Meter.show_training", stop)
     assert "To use it as it is: --finish." in navi_command(*command, "--config", write_toml(), code=143).stderr
     monkeypatch.undo()
     checkpoint = load_file(tmp_path / "model" / "checkpoints" / "step-000000001" / "model.safetensors")

@@ -1,19 +1,24 @@
-"""The `navi` command: its verbs, and errors as a user sees them: one line and an exit code."""
+"""The `navi` command: how verbs join it, and errors as a user sees them: one line and an exit code."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from navi.cli import ask_columns, ask_rows, demo, evaluate, link, prepare, pretrain, serve
 from navi.errors import NaviError, TrainingError, escape_controls
 from navi.version import VERSION
+
+Verb = Callable[..., None]
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""What is mistyped; Typer has it, and exports no name for it."""
 
 
 class PlainFlags:
@@ -35,8 +40,12 @@ class VerbCommand(PlainFlags, TyperCommand):
 class Commands(PlainFlags, TyperGroup):
     """The verbs; whatever one raises on purpose becomes one line on stderr, `--debug` shows the traceback."""
 
+    typed: ClassVar[list[str]] = []
+    """What stands behind `navi` in the command that is running."""
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take `--debug` from wherever it stands: who needs it has just typed the rest."""
+        Commands.typed = list(args)
         if "--debug" in args:
             args = ["--debug", *(arg for arg in args if arg != "--debug")]
         return super().parse_args(ctx, args)
@@ -45,6 +54,13 @@ class Commands(PlainFlags, TyperGroup):
         """Run a verb; exit with 2 for what a user can mend, 1 for other failures, a signal's own code for a signal."""
         try:
             return super().invoke(ctx)
+        except UsageError as error:
+            line, place = error.format_message().replace("Value error, ", ""), getattr(error, "ctx", None)
+            if place is None or not line or "\n" in line:  # nothing was typed: Typer shows the help
+                raise
+            end = "" if line.endswith(("?", ".", ")")) else "."
+            typer.echo(f"navi: {escape_controls(line)}{end} See `{place.command_path} --help`.", err=True)
+            raise typer.Exit(2) from error
         except (NaviError, OSError, KeyboardInterrupt) as error:
             # A pipe that was closed early is Typer's to handle.
             if isinstance(error, BrokenPipeError) or (ctx.obj or {}).get("debug"):
@@ -81,6 +97,24 @@ def main() -> None:
     app(prog_name="navi")
 
 
+def verb(group: str, *examples: str, needs_arguments: bool = True) -> Callable[[Verb], Verb]:
+    """Make a function a verb, in a group of the help; the first line of its docstring is its help there."""
+    epilog = "\n\n".join(("Example:" if len(examples) == 1 else "Examples:", *examples))
+
+    def register(function: Verb) -> Verb:
+        join = app.command(
+            function.__name__, cls=VerbCommand, epilog=epilog, rich_help_panel=group, no_args_is_help=needs_arguments
+        )
+        return join(function)
+
+    return register
+
+
+def repeat_command(*more: Path | str) -> str:
+    """Return the command that is running, with some options more, for a user to type next."""
+    return shlex.join(["navi", *Commands.typed, *map(str, more)])
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"navi {VERSION}")
@@ -104,36 +138,3 @@ def _navi(
         import logging
 
         logging.basicConfig(level=logging.INFO)
-
-
-GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Start": (demo.demo, prepare.inspect),
-    "Learn": (prepare.prepare, pretrain.pretrain),
-    "Ask a model": (
-        ask_rows.embed,
-        ask_columns.match,
-        ask_columns.unify,
-        ask_columns.name,
-        link.link,
-        ask_rows.impute,
-        ask_rows.search,
-    ),
-    "Serve": (serve.studio, serve.serve),
-    "Measure": (evaluate.evaluate, evaluate.report),
-}
-"""The verbs, in the groups that the help shows; the first line of each one's docstring is its help."""
-EXAMPLES: dict[str, tuple[str, ...]] = {
-    name: examples
-    for module in (demo, prepare, pretrain, ask_columns, ask_rows, link, serve, evaluate)
-    for name, examples in module.EXAMPLES.items()
-}
-
-
-for _group, _verbs in GROUPS.items():
-    for _verb in _verbs:
-        _examples = EXAMPLES[_verb.__name__]
-        _epilog = "\n\n".join(("Example:" if len(_examples) == 1 else "Examples:", *_examples))
-        _needs_arguments = _verb not in (demo.demo, serve.serve)
-        app.command(
-            _verb.__name__, cls=VerbCommand, epilog=_epilog, rich_help_panel=_group, no_args_is_help=_needs_arguments
-        )(_verb)

@@ -5,47 +5,42 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import combinations, compress
 from pathlib import Path
-from shutil import which
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from navi.backbones import BASE_MODEL
-from navi.cli.ask_columns import list_columns
-from navi.cli.ask_rows import list_cells, show_cells
+from navi.cli.app import verb
+from navi.cli.columns import list_columns
 from navi.cli.console import (
     Screen,
     count_things,
     format_count,
     format_duration,
-    format_share,
     make_heading,
     make_table,
     quote,
     shorten,
 )
+from navi.cli.learn import MEASURES, describe_corpus, describe_table, describe_training, list_tables
 from navi.cli.options import Json, Quiet
-from navi.cli.prepare import describe_table, list_tables, summarise_corpus
-from navi.cli.pretrain import MEASURES, summarise_training
-from navi.cli.progress import follow_preparing, follow_share, follow_training, show_progress
+from navi.cli.rows import list_cells, show_cells
 from navi.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+    from rich.table import Table as Shown
 
     from navi.corpus import Corpus
-    from navi.report import Page, ReportColumn, ReportTable, Section
+    from navi.report import ReportColumn, ReportTable, Section
     from navi.simulator import Truth
     from navi.tables import Table
     from navi.verbs import Navi
-    from navi.verbs.match import Matches
 
-EXAMPLES = {"demo": ("navi demo", "navi demo --folder films --seed 7 --minutes 5")}
 TRUTH_FILE = "truth.json"
 """Marks a folder as the demo's own, and holds what the simulator knows."""
 WIDTH = 0.5
@@ -121,6 +116,7 @@ class Demo:
         self.screen.summarise(render_table(table, most))
 
 
+@verb("Start", "navi demo", "navi demo --folder films --seed 7 --minutes 5", needs_arguments=False)
 def demo(
     folder: Annotated[Path, typer.Option(help="Folder for everything it makes.")] = Path("navi-demo"),
     seed: Annotated[int, typer.Option(help="Another seed makes another world.")] = 0,
@@ -147,8 +143,11 @@ def demo(
         "Next, the same with a folder of your own tables:",
         *(f"  {line}" for line in NEXT.splitlines()),
         f"or ask this model:  navi match --model {quote(folder / 'model')} {quote(folder / 'tables')}",
-        *suggest_activating(),
     )
+    # Who started it through `make` has not activated anything.
+    activate = Path(sys.prefix) / "bin" / "activate"
+    if shutil.which("navi") is None and activate.is_file():
+        screen.summarise(f"`navi` is not on your path yet:  source {quote(activate)}")
 
 
 def check_folder(folder: Path) -> None:
@@ -185,19 +184,7 @@ def ask_base(run: Demo) -> None:
     from navi.verbs import Navi
 
     run.tables = read_tables([run.folder / "tables"])
-    found = compare_columns(run, Navi.from_pretrained())
-    groups = [cluster for cluster in found.clusters if len(cluster.columns) > 1]
-    run.screen.summarise(make_table(("name", "columns"), [(each.name, list_columns(each)) for each in groups[:12]]))
-    share = score_matches(run, found, "columns that mean the same, before learning (F1 of pairs)")
-    counted = count_things(len(groups), "group")
-    run.screen.summarise(f"{counted}, without a minute of training: {format_share(share)} of pairs (F1).")
-
-
-def compare_columns(run: Demo, model: Navi) -> Matches:
-    """Return what a model says of the columns of all catalogues."""
-    with show_progress(run.screen) as meter:
-        meter.wait(f"Comparing the columns of {count_things(len(run.tables), 'table')}")
-        return model.match(run.tables)
+    match_columns(run, Navi.from_pretrained())
 
 
 def prepare_corpus(run: Demo) -> None:
@@ -207,9 +194,9 @@ def prepare_corpus(run: Demo) -> None:
     num_unseen, started = 2 if run.num_catalogues >= MANY_CATALOGUES else 1, monotonic()
     config = PrepareConfig(seed=run.seed, backbone=run.backbone, unseen_tables=num_unseen)
     folders = [run.folder / "tables"], run.folder / "corpus"
-    with show_progress(run.screen) as meter:
-        run.corpus = prepare(*folders, config, follow_preparing(meter), overwrite=True)
-    run.screen.summarise(*summarise_corpus(run.corpus, monotonic() - started))
+    with run.screen.follow() as meter:
+        run.corpus = prepare(*folders, config, meter.show_preparing, overwrite=True)
+    run.screen.summarise(*describe_corpus(run.corpus, monotonic() - started))
     run.screen.summarise(f"Kept out of training, to be asked about later: {', '.join(run.unseen_tables)}.")
 
 
@@ -218,7 +205,8 @@ def show_corpus(run: Demo) -> None:
     from navi.corpus import inspect_corpus
 
     found = inspect_corpus(run.corpus)
-    run.screen.summarise(list_tables(found), *describe_table(found.tables[0], run.screen.results.width))
+    width = run.screen.results.width
+    run.screen.summarise(list_tables(found, width), *describe_table(found.tables[0], width))
 
 
 def learn(run: Demo) -> None:
@@ -228,10 +216,10 @@ def learn(run: Demo) -> None:
 
     wanted = {"backbone": run.backbone, "training": {"seed": run.seed, "minutes": run.minutes}}
     config = PretrainConfig.from_dict(wanted, base=make_preset("laptop"))
-    with show_progress(run.screen) as meter:
+    with run.screen.follow() as meter:
         meter.wait("Measuring the model as it is")
-        result = pretrain(run.corpus, run.folder / "model", config, overwrite=True, progress=follow_training(meter))
-    run.screen.summarise(*summarise_training(result))
+        result = pretrain(run.corpus, run.folder / "model", config, overwrite=True, progress=meter.show_training)
+    run.screen.summarise(*describe_training(result))
     run.model = Navi.from_pretrained(run.folder / "model")
     first, last = result.validation[0], result.validation[-1]
     for name, (label, guess) in MEASURES.items():
@@ -239,34 +227,33 @@ def learn(run: Demo) -> None:
             run.scores.append(Score(label, last[name], first[guess], guess.replace("_", " ")))
 
 
-def match_columns(run: Demo) -> None:
-    """Match the columns of all catalogues, and compare with what they mean."""
+def match_columns(run: Demo, base: Navi | None = None) -> None:
+    """Match the columns of all catalogues, by the model that learned or a given one, and compare with what they mean.
+
+    The score is of pairs of columns of different tables.
+    """
+    from navi.corpus import canonicalise
     from navi.report import ReportColumn
 
-    found = compare_columns(run, run.model)
-    records: list[dict[str, Any]] = []
-    for cluster in found.clusters:
+    with run.screen.follow() as meter:
+        meter.wait(f"Comparing the columns of {count_things(len(run.tables), 'table')}")
+        found = (base or run.model).match(run.tables)
+    cluster_of, records = dict[tuple[str, str], int](), []
+    for number, cluster in enumerate(found.clusters):
+        cluster_of |= {(each.table, each.header): number for each in cluster.columns}
         meanings = Counter(run.truth.concept_of(each.table, each.header) for each in cluster.columns)
         meaning, count = meanings.most_common(1)[0]
         if len(cluster.columns) > 1:
             record = {"name": cluster.name, "columns": list_columns(cluster), "probability": cluster.score}
             records.append(record | {"meaning": meaning, "agree": f"{count} of {len(cluster.columns)}"})
     run.show(
-        "Columns that mean the same",
+        f"Columns that mean the same{', before learning' if base else ''}",
         "Columns of all catalogues, put together by what their headers and values say. The meaning is the simulator's; "
         "the last column says how many of the group's columns have it.",
         "Groups of matched columns.",
         ("name", "columns", ReportColumn("probability", bar=True, digits=2), "meaning", "agree"),
         records,
     )
-    score_matches(run, found, "columns that mean the same (F1 of pairs)")
-
-
-def score_matches(run: Demo, found: Matches, task: str) -> float:
-    """Note how well columns were matched, by pairs of columns of different tables, and return it."""
-    from navi.corpus import canonicalise
-
-    cluster_of = {(e.table, e.header): number for number, each in enumerate(found.clusters) for e in each.columns}
     known = sorted(column for column in cluster_of if run.truth.concept_of(*column))
 
     def pair(group: Callable[[tuple[str, str]], Hashable]) -> set[Hashable]:
@@ -276,8 +263,8 @@ def score_matches(run: Demo, found: Matches, task: str) -> float:
     truth = pair(lambda column: run.truth.concept_of(*column))
     share = measure_f1(pair(cluster_of.__getitem__), truth)
     guess = measure_f1(pair(lambda column: canonicalise(column[1])), truth)
+    task = f"columns that mean the same{', before learning' if base else ''} (F1 of pairs)"
     run.scores.append(Score(task, share, guess, "equal headers"))
-    return share
 
 
 def measure_f1(found: Set[Hashable], truth: Set[Hashable]) -> float:
@@ -297,7 +284,7 @@ def name_columns(run: Demo) -> None:
     table, truth = run.tables[run.unseen_tables[0]], run.truth
     learned = Counter(meaning for (name, _), meaning in truth.concepts.items() if name not in run.unseen_tables)
     headers = [header for header in table.headers if truth.concept_of(table.name, header) in learned]
-    with show_progress(run.screen) as meter:
+    with run.screen.follow() as meter:
         meter.wait(f"Naming the columns of {table.name}")
         found = run.model.name_columns(table, headers)
     meanings = {(canonicalise(header), meaning) for (_, header), meaning in truth.concepts.items()}
@@ -331,8 +318,8 @@ def fill_gaps(run: Demo) -> None:
 
     name = Counter(table for table, _, _ in run.truth.gaps).most_common(1)[0][0]
     frame, first = run.tables[name].text.slice(0, ROWS_FILLED), run.truth.first_place[name]
-    with show_progress(run.screen) as meter:
-        report = follow_share(meter, f"Filling {name}", "cells")
+    with run.screen.follow() as meter:
+        report = meter.count_share(f"Filling {name}", "cells")
         result = run.model.impute(frame, confidence=CONFIDENCE, progress=report)
     counted = {header: Counter(frame[header].drop_null().to_pylist()) for header in frame.column_names}
     usual = {header: max(counts, key=counts.__getitem__, default="") for header, counts in counted.items()}
@@ -374,7 +361,7 @@ def find_same_films(run: Demo) -> None:
     pairs_of_tables = combinations(moderate if len(moderate) > 1 else run.truth.films, 2)
     names = max(pairs_of_tables, key=lambda pair: len(run.truth.shared_rows(*pair)))
     left, right = (run.tables[name] for name in names)
-    with show_progress(run.screen) as meter:
+    with run.screen.follow() as meter:
         meter.wait(f"Comparing {left.name} and {right.name}")
         found = run.model.link([left, right], one_to_one=True)
     rows = zip(found.left_row.tolist(), found.right_row.tolist(), found.probability.tolist(), strict=True)
@@ -411,18 +398,11 @@ def pair_titles(run: Demo, left: Table, right: Table) -> set[tuple[int, int]]:
 
 
 def write_page(run: Demo) -> None:
-    """Write the page; where the packages that draw it are missing, what it is made of."""
-    from navi.report import write_report
+    """Write the page: the scores, what each step has shown, and what to type next.
 
-    try:
-        run.screen.summarise(f"Open {write_report(build_page(run), run.folder)} in a browser.")
-    except MissingExtraError as error:
-        run.screen.summarise(f"{error} Then: navi report {run.folder}")
-
-
-def build_page(run: Demo) -> Page:
-    """Return the page: the scores, what each step has shown, and what to type next."""
-    from navi.report import Code, Page, Section, Tiles, bar_chart
+    Where the packages that draw it are missing, what it is made of is written.
+    """
+    from navi.report import Code, Page, Section, Tiles, bar_chart, write_report
 
     shares = {
         "NAVI": {score.task: score.navi for score in run.scores},
@@ -433,8 +413,11 @@ def build_page(run: Demo) -> Page:
     text = "Each task is scored against the simulator's truth, and so is a simple guess that needs no model."
     scores = Section("How well it went", text, (tiles, bars, tabulate_scores(run)))
     text = "The same with a folder of your own tables: CSV, JSON lines, Parquet and others, compressed or not."
-    own = Section("Your own tables", text, (Code(NEXT),))
-    return Page("What NAVI found", LEAD, (scores, *run.sections, own))
+    page = Page("What NAVI found", LEAD, (scores, *run.sections, Section("Your own tables", text, (Code(NEXT),))))
+    try:
+        run.screen.summarise(f"Open {write_report(page, run.folder)} in a browser.")
+    except MissingExtraError as error:
+        run.screen.summarise(f"{error} Then: navi report {run.folder}")
 
 
 STEPS: dict[str, Callable[[Demo], None]] = {
@@ -460,7 +443,7 @@ def tabulate_scores(run: Demo) -> ReportTable:
     return ReportTable("The scores, and what the simple guess is.", columns, run.scores)
 
 
-def render_table(table: ReportTable, most: int | None = None) -> RichTable:
+def render_table(table: ReportTable, most: int | None = None) -> Shown:
     """Return a page's table for the terminal; of many rows every so many one."""
     from navi.report import show_table
 
@@ -469,11 +452,3 @@ def render_table(table: ReportTable, most: int | None = None) -> RichTable:
     step = max(1, len(shown["rows"]) // most) if most else 1
     rows = [[cell.text for cell in row] for row in shown["rows"][::step][:most]]
     return make_table(names, rows, right=list(compress(names, shown["numeric"])))
-
-
-def suggest_activating() -> Iterable[str]:
-    """Return how `navi` comes onto the path, for who started it through `make` and has not activated anything."""
-    activate = Path(sys.prefix) / "bin" / "activate"
-    if which("navi") is not None or not activate.is_file():
-        return []
-    return [f"`navi` is not on your path yet:  source {quote(activate)}"]

@@ -2,58 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from navi.cli.app import verb
 from navi.cli.console import Screen, count_things, format_count, make_heading, make_table, quote
-from navi.cli.options import ConfigFile, CorpusFolder, Device, Json, Overwrite, Quiet, split_names
-from navi.cli.pretrain import make_pretrain_config
-from navi.cli.progress import Meter, show_progress
+from navi.cli.learn import make_pretrain_config
+from navi.cli.options import ConfigFile, Device, Json, Overwrite, Quiet, check_outputs, split_names
 from navi.errors import ConfigError
 
 if TYPE_CHECKING:
-    from navi_paper import GridReport, GridSummary
-
-EXAMPLES = {
-    "evaluate": (
-        "navi evaluate corpus -o results",
-        "navi evaluate corpus -o results --gold gold/movie --models bert,navi",
-        "navi evaluate corpus -o results --take navi=model --tasks generative,clustering",
-    ),
-    "report": ("navi report navi-demo", "navi report results --open", "navi report results --tables tables.md"),
-}
-GoldPrefix = Annotated[
-    Path | None,
-    typer.Option(metavar="PREFIX", help="Gold: PREFIX_concepts.csv, PREFIX_labels.json, PREFIX_synonyms.json."),
-]
-Rates = Annotated[
-    Path | None, typer.Option(metavar="FILE.json", help="Validation losses of baselines by learning rate.")
-]
-Taken = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=MODEL", help="Measure this trained model instead of training one; repeatable.", show_default=False
-    ),
-]
+    from navi_paper import GridReport
 
 
+@verb(
+    "Measure",
+    "navi evaluate corpus -o results",
+    "navi evaluate corpus -o results --gold gold/movie --models bert,navi",
+    "navi evaluate corpus -o results --take navi=model --tasks generative,clustering",
+)
 def evaluate(
-    corpus: CorpusFolder,
+    corpus: Annotated[
+        Path, typer.Argument(metavar="CORPUS", help="A corpus that `navi prepare` wrote.", show_default=False)
+    ],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="RESULTS", help="Folder of results; figures that are there stay.")
     ],
-    gold: GoldPrefix = None,
-    rates: Rates = None,
+    gold: Annotated[
+        Path | None,
+        typer.Option(metavar="PREFIX", help="Gold: PREFIX_concepts.csv, PREFIX_labels.json, PREFIX_synonyms.json."),
+    ] = None,
+    rates: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Validation losses of baselines by learning rate.")
+    ] = None,
     models: Annotated[
         str | None, typer.Option(metavar="A,B", help="Models, commas between them.", show_default="all of the paper's")
     ] = None,
     tasks: Annotated[
         str | None, typer.Option(metavar="A,B", help="Tasks, commas between them.", show_default="all")
     ] = None,
-    take: Taken = None,
+    take: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=MODEL",
+            help="Measure this trained model instead of training one; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(help="What the corpus is called.", show_default="its folder's name")
     ] = None,
@@ -80,7 +77,14 @@ def evaluate(
         file=config,
         flags={"training.max_steps": max_steps},
     )
-    with show_progress(screen) as meter:
+    with screen.follow() as meter:
+
+        def report(at: GridReport) -> None:
+            detail = at.doing
+            if at.training is not None:
+                detail += f", step {format_count(at.training.step)} of {format_count(at.training.num_steps)}"
+            meter.update("Evaluating", at.done, at.total, detail)
+
         summary = evaluate_models(
             opened,
             out,
@@ -94,37 +98,20 @@ def evaluate(
             config=EvaluationConfig(**amounts),
             taken=read_pairs(take or []),
             device=device,
-            progress=follow_grid(meter),
+            progress=report,
         )
     failed = [{name: getattr(each, name) for name in ("task", "model", "seed", "error")} for each in summary.failed]
     screen.answer_json({"done": summary.done, "failed": failed, "left_out": summary.left_out})
-    screen.summarise(*summarise(summary, out))
-    if summary.failed and summary.done == 0:
+    screen.summarise(make_heading(f"Results {out}: {count_things(summary.done, 'cell')} with figures"))
+    if failed:
+        shown = make_table(
+            list(failed[0]), [["" if cell is None else str(cell) for cell in each.values()] for each in failed]
+        )
+        screen.summarise(f"{count_things(len(failed), 'cell')} failed; the same command tries them again.", "", shown)
+    screen.summarise(*(f"Left out: {task}: {reason}." for task, reason in summary.left_out.items()))
+    if failed and summary.done == 0:
         raise typer.Exit(1)
-    screen.suggest(f"navi report {quote(out)} --open", "look at the tables and figures")
-
-
-def follow_grid(meter: Meter) -> Callable[[GridReport], None]:
-    """Return what an evaluation reports to."""
-
-    def report(at: GridReport) -> None:
-        detail = at.doing
-        if at.training is not None:
-            detail += f", step {format_count(at.training.step)} of {format_count(at.training.num_steps)}"
-        meter.update("Evaluating", at.done, at.total, detail)
-
-    return report
-
-
-def summarise(summary: GridSummary, out: Path) -> list[Any]:
-    """Return how much is done, what failed, and what was left out and why."""
-    lines: list[Any] = [make_heading(f"Results {out}: {count_things(summary.done, 'cell')} with figures")]
-    if summary.failed:
-        rows = [(each.task, each.model, str(each.seed), each.error or "") for each in summary.failed]
-        lines += [f"{count_things(len(rows), 'cell')} failed; the same command tries them again.", ""]
-        lines.append(make_table(("task", "model", "seed", "error"), rows))
-    lines += [f"Left out: {task}: {reason}." for task, reason in summary.left_out.items()]
-    return lines
+    screen.suggest("look at the tables and figures", f"navi report {quote(out)} --open")
 
 
 def read_seeds(text: str) -> list[int]:
@@ -146,6 +133,7 @@ def read_pairs(texts: list[str]) -> dict[str, Path]:
     return pairs
 
 
+@verb("Measure", "navi report navi-demo", "navi report results --open", "navi report results --tables tables.md")
 def report(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder of results.", show_default=False)],
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
@@ -157,13 +145,12 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the results of a demo or an evaluation as one HTML page that opens offline."""
-    from navi.files import check_target, write_file
+    from navi.files import write_file
     from navi.report import load_page, write_html, write_markdown
 
     screen = Screen(quiet=quiet, as_json=as_json)
     page = load_page(results)
-    if tables is not None:
-        check_target(tables, overwrite=overwrite)
+    check_outputs([], [], others=[tables], overwrite=overwrite)
     screen.note(f"Drawing {page.title!r}.")
     if tables is not None:
         with write_file(tables) as aside:

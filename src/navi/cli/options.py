@@ -1,27 +1,31 @@
-"""Arguments and options that several verbs share."""
+"""What several verbs share: arguments and options, tables read and what reading lost, files checked before any work."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from navi.cli.console import quote
+from navi.cli.console import Meter, Screen, count_things, quote
+
+if TYPE_CHECKING:
+    from navi.tables import ReadReport, Table
 
 INT8_ROWS = 200
 """Rows from which opening a model in int8, some three seconds, pays."""
+NUM_PLACES = 3
+"""Places shown of each reason; the manifest has them all."""
+
 Paths = Annotated[
     list[Path],
     typer.Argument(metavar="PATHS", help="Files, folders or quoted glob patterns.", show_default=False),
 ]
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="One table, of any format.", show_default=False)]
-CorpusFolder = Annotated[
-    Path, typer.Argument(metavar="CORPUS", help="A corpus that `navi prepare` wrote.", show_default=False)
-]
 ModelFolder = Annotated[
     Path | None,
     typer.Option(
@@ -53,8 +57,6 @@ EngineName = Annotated[
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-
-
 Sheet = Annotated[
     str | None,
     typer.Option("--sheet", metavar="NAME", help="The sheet to read of each workbook.", show_default="all of them"),
@@ -64,12 +66,13 @@ SafeCsv = Annotated[
 ]
 
 
-def choose_precision(device: str | None, num_rows: int) -> str | None:
-    """Return int8 for many rows on a CPU, where the extra for it is installed; else what the device takes."""
-    import torch
+def split_names(text: str | None) -> list[str] | None:
+    """Return the names between commas; None for all.
 
-    on_cpu = device == "cpu" or (device is None and not torch.cuda.is_available())
-    return "int8" if on_cpu and num_rows >= INT8_ROWS and find_spec("openvino") else None
+    >>> split_names("genre, country"), split_names(None)
+    (['genre', 'country'], None)
+    """
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def pick_sheet(paths: Iterable[Path], sheet: str | None) -> list[Path]:
@@ -85,15 +88,103 @@ def pick_sheet(paths: Iterable[Path], sheet: str | None) -> list[Path]:
     ]
 
 
-def split_names(text: str | None) -> list[str] | None:
-    """Return the names between commas; None for all.
+def show_inputs(model: Path | None, paths: Iterable[Path]) -> str:
+    """Return the model, but for the one that comes along, and the paths, for a command to suggest."""
+    return f"{'' if model is None else f'--model {quote(model)} '}{quote(*paths)}"
 
-    >>> split_names("genre, country"), split_names(None)
-    (['genre', 'country'], None)
+
+def choose_precision(device: str | None, num_rows: int) -> str | None:
+    """Return int8 for many rows on a CPU, where the extra for it is installed; else what the device takes."""
+    import torch
+
+    on_cpu = device == "cpu" or (device is None and not torch.cuda.is_available())
+    return "int8" if on_cpu and num_rows >= INT8_ROWS and find_spec("openvino") else None
+
+
+def check_outputs(
+    tables: Iterable[Path | None],
+    inputs: Iterable[Path | None],
+    *,
+    others: Iterable[Path | None] = (),
+    overwrite: bool,
+) -> list[Path]:
+    """Return the files to write, of those that may be asked for.
+
+    Refused before any work: a table of no known format, a folder that is not there, what would be replaced, and to
+    write among what is read.
     """
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    from navi.files import check_target
+    from navi.tables import check_output
+
+    wanted, read = [path for path in tables if path is not None], [path for path in inputs if path is not None]
+    for path in wanted:
+        check_output(path)
+    wanted += [path for path in others if path is not None]
+    for path in wanted:
+        check_target(path, read, overwrite=overwrite)
+    return wanted
 
 
-def show_model(folder: Path | None) -> str:
-    """Return the option that names a model, for a command to suggest; nothing for the one that comes along."""
-    return "" if folder is None else f"--model {quote(folder)} "
+class Inputs:
+    """The tables that a verb reads, and what of them did not come along."""
+
+    def __init__(self, meter: Meter, paths: Iterable[Path], sheet: str | None, *, max_family: int | None = 3) -> None:
+        from navi.tables import ReadConfig, read_tables
+
+        meter.wait("Reading the tables")
+        self.paths, self.left_out = pick_sheet(paths, sheet), list[str]()
+        self.tables = read_tables(self.paths, ReadConfig(max_family=max_family), unreadable=self.left_out)
+        self.num_rows = sum(table.num_rows for table in self.tables.values())
+
+    def note_lost(self, screen: Screen) -> None:
+        """Say by the way which files, rows and cells were lost: an answer does not show what it lacks."""
+        note_lost(screen, self.tables.values())
+        screen.note(*(f"Left out: {reason}" for reason in self.left_out))
+
+
+def note_lost(screen: Screen, tables: Iterable[Table]) -> None:
+    """Say by the way which rows and cells of some tables were lost."""
+    if lines := list_lost(summarise_reports({table.name: table.report for table in tables})):
+        screen.note("Left out or changed while reading:", *lines)
+
+
+def summarise_reports(reports: Mapping[str, ReadReport], skipped: Iterable[tuple[Path, str]] = ()) -> dict[str, Any]:
+    """Return what reading some tables lost, as `summarise_manifest` does."""
+    tables = [vars(each) | {"name": name, "kept": each.kept} for name, each in reports.items()]
+    left = [{"path": str(path), "reason": reason} for path, reason in skipped]
+    return summarise_manifest({"tables": tables, "skipped": left, "notes": []})
+
+
+def summarise_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the manifest of a corpus says of all its tables, ready for JSON.
+
+    Rows `dropped` and `cells` lost or changed are counted by reason; `places` has the first of each, `skipped` the
+    files.
+    """
+    dropped, cells, notes = Counter[str](), Counter[str](), list(manifest["notes"])
+    places, skipped = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for table in manifest["tables"]:
+        dropped.update(table["dropped"])
+        cells.update(table["cells"])
+        for reason, found in table["places"].items():
+            places[reason] += found[: max(0, NUM_PLACES - len(places[reason]))]
+        if table["notes"] and not table["kept"] and not table["places"]:
+            notes.append(f"{table['name']}: {table['notes'][-1]}")
+    for entry in manifest["skipped"]:
+        skipped[entry["reason"]].append(entry["path"])
+    return {"dropped": dropped, "cells": cells, "places": places, "skipped": skipped, "notes": notes}
+
+
+def list_lost(lost: Mapping[str, Any]) -> list[str]:
+    """Return such a summary as lines to read, none where nothing was lost."""
+    lines = []
+    for kind, counts in (("row", lost["dropped"]), ("cell", lost["cells"])):
+        for reason, count in counts.most_common():
+            lines.append(f"  {count_things(count, kind)}: {reason}")
+            lines += [f"    {place}" for place in lost["places"].get(reason, [])]
+    whole = [reason for reason in lost["places"] if reason not in lost["dropped"] | lost["cells"]]
+    lines += [f"  {reason}: {place}" for reason in whole for place in lost["places"][reason]]
+    for reason, paths in lost["skipped"].items():
+        shown = ", ".join(paths[:NUM_PLACES]) + (", …" if len(paths) > NUM_PLACES else "")
+        lines.append(f"  {count_things(len(paths), 'file')} skipped: {reason} ({shown})")
+    return lines + [f"  {note}" for note in lost["notes"]]

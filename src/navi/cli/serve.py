@@ -10,20 +10,11 @@ from typing import Annotated
 
 import typer
 
+from navi.cli.app import verb
 from navi.cli.console import Screen, quote
 from navi.cli.options import Device, ModelFolder, Paths, Quiet
-from navi.cli.progress import show_progress
 from navi.errors import ConfigError, MissingExtraError
 
-EXAMPLES = {
-    "serve": (
-        "navi serve",
-        "navi serve --model model --index films.index",
-        "navi serve --reconcile films.csv",
-        "NAVI_TOKEN=$(openssl rand -hex 32) navi serve --host 0.0.0.0",
-    ),
-    "studio": ("navi studio feeds/", "navi studio feeds/ --model model --decisions decided.csv --no-browser"),
-}
 TOKEN_VARIABLE = "NAVI_TOKEN"
 KERNEL_CACHE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64"
 """oneDNN keeps a compiled kernel for each of the last 1,024 shapes of a batch: memory that grows for hours, for no
@@ -32,70 +23,7 @@ PATIENCE = 0.1
 """Seconds that a decision waits for what follows from it; the page shows the rest when it is there."""
 
 
-def serve(
-    model: ModelFolder = None,
-    host: Annotated[str, typer.Option(help="Address to listen at; others than loopback need a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The token that requests must have.", show_default=f"${TOKEN_VARIABLE}"),
-    ] = None,
-    index: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="What `navi search --index` wrote, to search in.")
-    ] = None,
-    reconcile: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A table whose rows OpenRefine is to find, at /reconcile.")
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column that names the rows of --reconcile.")
-    ] = None,
-    max_body: Annotated[float, typer.Option(min=0.001, metavar="MIB", help="Size of a request.")] = 16,
-    max_rows: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of a request.")] = 10_000,
-    max_columns: Annotated[int, typer.Option(min=1, metavar="N", help="Columns of a request.")] = 1_000,
-    max_seconds: Annotated[float, typer.Option(min=0.1, metavar="S", help="Time for a request.")] = 60,
-    queue: Annotated[int, typer.Option(min=1, metavar="N", help="Requests at once; others get 429.")] = 64,
-    device: Device = None,
-    quiet: Quiet = False,
-) -> None:
-    """Answer embed, match, name, impute, link and search over HTTP."""
-    try:
-        from navi.server import Access, Limits, Reconciler, listen, make_service, serve_application
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("navi serve", "serve") from error
-    from navi.tables import read_table
-    from navi.verbs import Navi, open_index
-
-    os.environ.setdefault(*KERNEL_CACHE)
-    screen = Screen(quiet=quiet)
-    limits = Limits(
-        body_bytes=round(max_body * (1 << 20)), rows=max_rows, columns=max_columns, seconds=max_seconds, queue=queue
-    )
-    access = Access(host=host, token=read_token(token_file))
-    opened, address = listen(host, port)
-    with show_progress(screen) as meter:
-        meter.wait("Loading the model")
-        navi = Navi.from_pretrained(model, device=device)
-        searched = None if index is None else open_index(navi, index)
-        reconciler = None if reconcile is None else Reconciler(read_table(reconcile), by)
-    screen.summarise(f"Serving {quote(navi.folder)} at {address}, described at {address}/openapi.json. Ctrl-C stops.")
-    if reconciler is not None:
-        screen.summarise(f"OpenRefine takes {address}/reconcile, which finds rows by '{reconciler.name}'.")
-    screen.results.file.flush()
-    service = make_service(navi, limits=limits, access=access, index=searched, reconciler=reconciler)
-    serve_application(service, opened, patience=limits.seconds)
-    screen.summarise("Stopped: every request that was taken is answered.")
-
-
-def read_token(file: Path | None) -> str | None:
-    """Return the token of a file or, without one, of the environment; None where there is none."""
-    if file is None:
-        return os.environ.get(TOKEN_VARIABLE) or None
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Cannot read the token in {file}: {error}.") from error
-
-
+@verb("Serve", "navi studio feeds/", "navi studio feeds/ --model model --decisions decided.csv --no-browser")
 def studio(
     paths: Paths,
     model: ModelFolder = None,
@@ -141,3 +69,75 @@ def studio(
         serve_application(make_studio(review, access), opened, patience=5)
     if review.tasks.is_busy:
         os._exit(0)  # what a page waited for would be waited for here, too, for minutes
+
+
+@verb(
+    "Serve",
+    "navi serve",
+    "navi serve --model model --index films.index",
+    "navi serve --reconcile films.csv",
+    "NAVI_TOKEN=$(openssl rand -hex 32) navi serve --host 0.0.0.0",
+    needs_arguments=False,
+)
+def serve(
+    model: ModelFolder = None,
+    host: Annotated[str, typer.Option(help="Address to listen at; others than loopback need a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The token that requests must have.", show_default=f"${TOKEN_VARIABLE}"),
+    ] = None,
+    index: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="What `navi search --index` wrote, to search in.")
+    ] = None,
+    reconcile: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="A table whose rows OpenRefine is to find, at /reconcile.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column that names the rows of --reconcile.")
+    ] = None,
+    max_body: Annotated[float, typer.Option(min=0.001, metavar="MIB", help="Size of a request.")] = 16,
+    max_rows: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of a request.")] = 10_000,
+    max_columns: Annotated[int, typer.Option(min=1, metavar="N", help="Columns of a request.")] = 1_000,
+    max_seconds: Annotated[float, typer.Option(min=0.1, metavar="S", help="Time for a request.")] = 60,
+    queue: Annotated[int, typer.Option(min=1, metavar="N", help="Requests at once; others get 429.")] = 64,
+    device: Device = None,
+    quiet: Quiet = False,
+) -> None:
+    """Answer embed, match, name, impute, link and search over HTTP."""
+    try:
+        from navi.server import Access, Limits, Reconciler, listen, make_service, serve_application
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("navi serve", "serve") from error
+    from navi.tables import read_table
+    from navi.verbs import Navi, open_index
+
+    os.environ.setdefault(*KERNEL_CACHE)
+    screen = Screen(quiet=quiet)
+    limits = Limits(
+        body_bytes=round(max_body * (1 << 20)), rows=max_rows, columns=max_columns, seconds=max_seconds, queue=queue
+    )
+    access = Access(host=host, token=read_token(token_file))
+    opened, address = listen(host, port)
+    with screen.follow() as meter:
+        meter.wait("Loading the model")
+        navi = Navi.from_pretrained(model, device=device)
+        searched = None if index is None else open_index(navi, index)
+        reconciler = None if reconcile is None else Reconciler(read_table(reconcile), by)
+    screen.summarise(f"Serving {quote(navi.folder)} at {address}, described at {address}/openapi.json. Ctrl-C stops.")
+    if reconciler is not None:
+        screen.summarise(f"OpenRefine takes {address}/reconcile, which finds rows by '{reconciler.name}'.")
+    screen.results.file.flush()
+    service = make_service(navi, limits=limits, access=access, index=searched, reconciler=reconciler)
+    serve_application(service, opened, patience=limits.seconds)
+    screen.summarise("Stopped: every request that was taken is answered.")
+
+
+def read_token(file: Path | None) -> str | None:
+    """Return the token of a file or, without one, of the environment; None where there is none."""
+    if file is None:
+        return os.environ.get(TOKEN_VARIABLE) or None
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Cannot read the token in {file}: {error}.") from error

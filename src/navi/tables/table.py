@@ -26,7 +26,7 @@ from navi.tables.arrow import NOT_COLUMNAR, Batches, read_columns
 from navi.tables.chunk import Chunk, clean_header, name_columns, to_arrow
 from navi.tables.readreport import DEFAULT, ReadConfig, ReadReport, join_reasons
 from navi.tables.rows import read_rows
-from navi.tables.sources import Source, find_sources, read_chunks
+from navi.tables.sources import Source, find_sources, read_chunks, show_path
 
 TABLE = "table"
 """Name of a frame that was given none."""
@@ -165,12 +165,13 @@ def read_tables(
 
     Tables that are read already stay as they are. With `columns`, each has these alone. Without `keep_empty` a frame
     without rows is an error; a file without rows is left out, and an error if all are. `whole`: see `read_table`. Where
-    a list is given for `unreadable`, a file that cannot be read is left out and said there, and an error if all are.
+    a list is given for `unreadable`, a file that cannot be read is left out, and an error if all are; the list then
+    says which files are left out, those that are no tables or have no rows among them.
     """
     if _are_paths(sources):
         paths = [sources] if isinstance(sources, str | Path) else list(sources)
-        found = {}
-        for source in find_sources(paths).sources:
+        found, listed = {}, find_sources(paths)
+        for source in listed.sources:
             try:
                 found[source.name] = _read_source(source, config, whole)
             except TableError as error:
@@ -183,6 +184,9 @@ def read_tables(
         if not tables:
             reasons = join_reasons([*(unreadable or ()), *(table.report.explanation for table in found.values())])
             raise TableError(f"No table in {', '.join(map(str, paths))} has any row. {reasons}")
+        if unreadable is not None:
+            unreadable += [f"{name} ({each.report.explanation})" for name, each in found.items() if name not in tables]
+            unreadable += [f"{show_path(path)}: {reason}" for path, reason in listed.skipped]
     else:
         tables = {name: _read_frame(frame, config, name) for name, frame in name_frames(sources).items()}
         for name, table in tables.items():

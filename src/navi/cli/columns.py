@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from navi.cli.console import Screen, count_things, find_free, make_heading, make_table, quote, shorten
+from navi.cli.app import repeat_command, verb
+from navi.cli.console import NARROW, Screen, count_things, find_free, make_heading, make_table, quote, shorten
 from navi.cli.options import (
     Device,
+    Inputs,
     Json,
     ModelFolder,
     Overwrite,
@@ -20,12 +22,12 @@ from navi.cli.options import (
     SafeCsv,
     Sheet,
     TablePath,
+    check_outputs,
+    note_lost,
     pick_sheet,
-    show_model,
+    show_inputs,
     split_names,
 )
-from navi.cli.prepare import note_lost
-from navi.cli.progress import show_progress
 from navi.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,34 +35,25 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from navi.tables import Table as TableInMemory
-    from navi.verbs.match import ColumnCluster, Matches, SchemaMatches
+    from navi.verbs.match import ColumnCluster, ColumnPair, Matches, SchemaMatches
     from navi.verbs.name import ColumnNames
 
-EXAMPLES = {
-    "match": (
-        "navi match films/",
-        "navi match films/ --explain",
-        "navi match films/ --to schema.csv --top 5",
-        "navi match films/ --write-decisions decisions.csv",
-        "navi match --model model films/ --decisions decisions.csv --mapping mapping.json",
-    ),
-    "unify": (
-        "navi unify feeds/ -o all.parquet",
-        "navi unify feeds/ -o all.parquet --write-spec spec.toml",
-        "navi unify feeds/ --spec spec.toml -o all.parquet --overwrite",
-    ),
-    "name": (
-        "navi name export.csv",
-        "navi name --model model export.csv --columns col_3,x --top 3",
-        "navi name --model model export.csv --apply named.csv --confidence 0.8",
-    ),
-}
+LEAST_SHOWN = 0.005
+"""Score below which a candidate is shown only if there is no better one."""
 Threshold = Annotated[float, typer.Option(help="Probability from which columns match.")]
 DecisionsFile = Annotated[
     Path | None, typer.Option("--decisions", metavar="FILE", help="Pairs of columns that are the same, or not.")
 ]
 
 
+@verb(
+    "Ask a model",
+    "navi match films/",
+    "navi match films/ --explain",
+    "navi match films/ --to schema.csv --top 5",
+    "navi match films/ --write-decisions decisions.csv",
+    "navi match --model model films/ --decisions decisions.csv --mapping mapping.json",
+)
 def match(
     paths: Paths,
     to: Annotated[
@@ -88,30 +81,27 @@ def match(
 ) -> None:
     """Find the columns that mean the same over all tables, or in a target schema."""
     from navi.files import write_json
-    from navi.tables import check_output, read_tables, write_table
+    from navi.tables import write_table
     from navi.verbs import Navi
     from navi.verbs.match import Matches, read_decisions
 
     screen = Screen(quiet=quiet, as_json=as_json)
-    for path in filter(None, (csv, write_decisions)):
-        check_output(path)
-    written = [path for path in (csv, mapping, write_decisions) if path is not None]
     # A person fills the file of decisions in and has it written back: the same name is what is meant.
-    check_targets((path for path in written if path != decisions), paths, overwrite=overwrite)
-    with show_progress(screen) as meter:
-        meter.wait("Reading the tables")
-        unreadable: list[str] = []
-        paths = pick_sheet(paths, sheet)
-        tables = read_tables(paths, unreadable=unreadable)
+    written = check_outputs([write_decisions], paths, overwrite=overwrite or write_decisions == decisions)
+    written += check_outputs([csv], paths, others=[mapping], overwrite=overwrite)
+    with screen.follow() as meter:
+        inputs = Inputs(meter, paths, sheet)
         decided = () if decisions is None else read_decisions(decisions)
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
-        meter.wait(f"Comparing the columns of {count_things(len(tables), 'table')}")
-        found = (
-            opened.match(tables, threshold=threshold, one_to_one=one_to_one, decisions=decided, explain=explain)
-            if to is None
-            else opened.match(tables, to=to, top=top, threshold=threshold, decisions=decided, explain=explain)
-        )
+        meter.wait(f"Comparing the columns of {count_things(len(inputs.tables), 'table')}")
+        found: Matches | SchemaMatches
+        if to is None:
+            found = opened.match(
+                inputs.tables, threshold=threshold, one_to_one=one_to_one, decisions=decided, explain=explain
+            )
+        else:
+            found = opened.match(inputs.tables, to=to, top=top, threshold=threshold, decisions=decided, explain=explain)
     if csv is not None:
         write_table(found.to_arrow(), csv, safe_csv=safe_csv)
     if mapping is not None:
@@ -119,26 +109,96 @@ def match(
     if write_decisions is not None:
         write_table(found.list_decisions(), write_decisions)
     screen.answer_json(found.as_dict())
-    screen.answer(list_clusters(found) if isinstance(found, Matches) else list_candidates(found))
-    if explain:
-        screen.answer(*describe_reasons(found))
-    screen.summarise(*summarise_matches(found), *(f"Written: {path}" for path in written))
-    note_lost(screen, tables.values())
-    note_unreadable(screen, unreadable)
-    shown, asked = quote(*paths), f"{show_model(model)}{quote(*paths)}{'' if to is None else f' --to {quote(to)}'}"
+    show_clusters(screen, found, explain) if isinstance(found, Matches) else show_candidates(screen, found, explain)
+    screen.summarise(*(f"Written: {path}" for path in written))
+    inputs.note_lost(screen)
+    shown, taken = show_inputs(model, inputs.paths), f" --decisions {quote(decisions)}" if decisions else ""
     if write_decisions is not None:
-        command = f"navi match {asked} --decisions {quote(write_decisions)}"
-        screen.suggest(command, f"fill in the column `same` of {write_decisions} with yes or no, and have it taken")
+        target = "" if to is None else f" --to {quote(to)}"
+        screen.suggest(
+            f"fill in the column `same` of {write_decisions} with yes or no, and have it taken",
+            f"navi match {shown}{target} --decisions {quote(write_decisions)}",
+        )
     elif mapping is not None:
-        command = f"navi prepare {shown} -o {quote(find_free(Path('corpus')))} --attributes {quote(mapping)}"
-        screen.suggest(command, "pretrain on these attributes")
+        command = f"navi prepare {quote(*inputs.paths)} -o {quote(find_free('corpus'))} --attributes {quote(mapping)}"
+        screen.suggest("pretrain on these attributes", command)
     elif to is None:
-        command = f"navi unify {asked} -o {quote(find_free(Path('all.parquet')))}"
-        screen.suggest(command, "write all rows as one table")
-    else:
-        screen.suggest(f"navi match {asked} --explain", "see what speaks for the candidates")
+        screen.suggest("write all rows as one table", f"navi unify {shown}{taken} -o {quote(find_free('all.parquet'))}")
+    elif not explain:
+        screen.suggest("see what speaks for the candidates", repeat_command("--explain"))
 
 
+def show_clusters(screen: Screen, found: Matches, explain: bool) -> None:
+    """Show the clusters of more than one column and, on a wide screen, what headers and values said for each."""
+    is_wide, rows = screen.results.width >= NARROW, []
+    for cluster in (each for each in found.clusters if len(each.columns) > 1):
+        members = set(cluster.columns)
+        pairs = [pair for pair in found.pairs if pair.first in members and pair.second in members]
+        said = [f"{fmean(each):+.1f}" for each in zip(*((pair.headers, pair.values) for pair in pairs), strict=True)]
+        shown = (said or ["", ""]) if is_wide else []
+        rows.append((cluster.name, f"{cluster.score:.2f}", *shown, list_columns(cluster)))
+    columns = ("unified name", "score", *(("headers", "values") if is_wide else ()), "columns")
+    screen.answer(make_table(columns, rows, right=columns[1:-1]))
+    if explain:
+        screen.answer(*list_reasons("Found", found.pairs))
+        screen.answer(*list_reasons("Nearest to a column that stands alone", found.nearest))
+    sizes = [len(cluster.columns) for cluster in found.clusters]
+    alone, clusters = sizes.count(1), count_things(len(rows), "cluster")
+    counted = f"{count_things(sum(sizes), 'column')}: {sum(sizes) - alone} in {clusters}, {alone} alone."
+    screen.summarise(make_heading(counted))
+    if is_wide:
+        meaning = "what each said for a match on average, as logarithms of odds; negative speaks against"
+        screen.summarise(f"Headers and values: {meaning}.")
+
+
+def show_candidates(screen: Screen, found: SchemaMatches, explain: bool) -> None:
+    """Show the candidates of each column in a target schema, the likeliest first."""
+    rows = [
+        (str(each.column) if rank == 1 else "", str(rank), pair.second.header, f"{pair.score:.2f}")
+        for each in found.columns
+        for rank, pair in enumerate(each.candidates, 1)
+        if rank == 1 or pair.score >= LEAST_SHOWN
+    ]
+    screen.answer(make_table(("column", "rank", "candidate", "score"), rows, right=("rank", "score")))
+    if explain:
+        screen.answer(
+            *list_reasons("Best candidates", [each.candidates[0] for each in found.columns if each.candidates])
+        )
+    likely = sum(bool(each.candidates) and each.candidates[0].score >= found.threshold for each in found.columns)
+    counted = f"{count_things(len(found.columns), 'column')}: {likely} with a candidate of at least"
+    screen.summarise(make_heading(f"{counted} {found.threshold:g}."), "Score: probability that both mean the same.")
+
+
+def list_reasons(title: str, pairs: Iterable[ColumnPair]) -> list[RenderableType]:
+    """Return what spoke for and against pairs."""
+    lines: list[RenderableType] = []
+    for pair in pairs:
+        lines.append(f"{pair.first} and {pair.second}, {pair.score:.2f}")
+        lines += [f"    {reason.speaks + ':':9s}{reason.text}" for reason in pair.reasons]
+    return [make_heading(f"{title}:"), *lines, ""] if lines else []
+
+
+def list_columns(cluster: ColumnCluster) -> str:
+    """Return a cluster's columns: each header once, with its tables; members of a list together."""
+    tables: dict[str, list[str]] = {}
+    members: dict[tuple[str, str], list[str]] = {}
+    for column in cluster.columns:
+        base, dot, number = column.header.rpartition(".")
+        if dot and number.isdigit():
+            members.setdefault((base, column.table), []).append(number)
+        else:
+            tables.setdefault(column.header, []).append(column.table)
+    for (base, table), numbers in members.items():
+        tables.setdefault(f"{base}.{', .'.join(numbers)}", []).append(table)
+    return ", ".join(f"{header} ({', '.join(names)})" for header, names in tables.items())
+
+
+@verb(
+    "Ask a model",
+    "navi unify feeds/ -o all.parquet",
+    "navi unify feeds/ -o all.parquet --write-spec spec.toml",
+    "navi unify feeds/ --spec spec.toml -o all.parquet --overwrite",
+)
 def unify(
     paths: Paths,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="File to write: .parquet, .csv …")],
@@ -177,34 +237,30 @@ def unify(
 ) -> None:
     """Write all rows of many tables as one table, with one type a column, losing nothing."""
     from navi.report import write_html
-    from navi.tables import ReadConfig, check_output, read_tables, write_table
+    from navi.tables import write_table
     from navi.verbs import Navi
     from navi.verbs.match import read_decisions
     from navi.verbs.unify import Duplicates, UnifySpec
     from navi.verbs.unify import unify as unify_tables
 
     screen = Screen(quiet=quiet)
-    check_output(out)
-    check_targets([out, write_spec], paths, overwrite=overwrite)
+    written = check_outputs([out], [*paths, spec], others=[write_spec], overwrite=overwrite)
     if spec is not None and (decisions is not None or originals or source_headers or merge_duplicates):
         raise ConfigError("A specification says all: change it instead of giving other options.")
     if prefer is not None and not merge_duplicates:
         raise ConfigError("--prefer says whose values a merged row takes: give it with --merge-duplicates.")
-    with show_progress(screen) as meter:
-        meter.wait("Reading the tables")
-        unreadable: list[str] = []
-        paths = pick_sheet(paths, sheet)
-        tables = read_tables(paths, ReadConfig(max_family=None), unreadable=unreadable)
+    with screen.follow() as meter:
+        inputs = Inputs(meter, paths, sheet, max_family=None)
         given = None if spec is None else UnifySpec.load(spec)
         if given is not None and given.duplicates is None:
-            found = unify_tables(tables, given)
+            found = unify_tables(inputs.tables, given)
         else:
             decided = () if decisions is None else read_decisions(decisions)
             meter.wait("Loading the model")
             opened = Navi.from_pretrained(model, device=device)
-            meter.wait(f"Comparing {count_things(len(tables), 'table')}")
+            meter.wait(f"Comparing {count_things(len(inputs.tables), 'table')}")
             found = opened.unify(
-                tables,
+                inputs.tables,
                 spec=given,
                 threshold=threshold,
                 decisions=decided,
@@ -216,115 +272,38 @@ def unify(
     if write_spec is not None:
         found.spec.save(write_spec)
     if report is not None:
-        write_html(found.to_page(), report, overwrite=overwrite)
+        written.append(write_html(found.to_page(), report, overwrite=overwrite))
     shared = [column for column in found.spec.columns if len(column.sources) > 1]
     rows = [
         (column.name, column.type, ", ".join(f"{source.table}/{source.header}" for source in column.sources))
         for column in shared
     ]
-    screen.summarise(make_table(("column", "type", "made of"), rows))
     alone = len(found.spec.columns) - len(shared)
-    screen.summarise(f"Besides, {count_things(alone, 'column')} of one table alone." if alone else "")
-    counted = f"{count_things(found.table.num_rows, 'row')} of {count_things(len(tables), 'table')}"
-    screen.summarise(make_heading(f"{counted} in {count_things(found.table.num_columns, 'column')}."))
-    screen.summarise(*(f"Written: {path}" for path in (out, write_spec) if path is not None))
-    for note in found.notes:
-        screen.note(note)
-    note_lost(screen, tables.values())
-    note_unreadable(screen, unreadable)
-    if spec is None:
-        asked = f"navi unify {show_model(model)}{quote(*paths)} --overwrite -o {quote(out)}"
-        if write_spec is None:
-            screen.suggest(f"{asked} --write-spec spec.toml", "write down how, to edit it and to run it again")
-        else:
-            linking = show_model(model) if merge_duplicates else ""
-            command = f"navi unify {linking}{quote(*paths)} --spec {quote(write_spec)} -o {quote(out)} --overwrite"
-            screen.suggest(command, "do the same again, on these tables or the next ones")
-
-
-def check_targets(targets: Iterable[Path | None], inputs: Iterable[Path], *, overwrite: bool) -> None:
-    """Refuse to write over what is there, and among the tables that are read."""
-    from navi.files import check_target
-
-    for target in filter(None, targets):
-        check_target(target, inputs, overwrite=overwrite)
-
-
-def summarise_matches(found: Matches | SchemaMatches) -> list[RenderableType]:
-    """Return how many columns found a partner, and what the figures mean."""
-    from navi.verbs.match import Matches
-
-    if isinstance(found, Matches):
-        sizes = [len(cluster.columns) for cluster in found.clusters]
-        alone, clusters = sizes.count(1), count_things(len(sizes) - sizes.count(1), "cluster")
-        counted = f"{count_things(sum(sizes), 'column')}: {sum(sizes) - alone} in {clusters}, {alone} alone."
-        said = "what each said for a match on average, as logarithms of odds; negative speaks against"
-        return [make_heading(counted), f"Headers and values: {said}."]
-    likely = sum(bool(each.candidates) and each.candidates[0].score >= found.threshold for each in found.columns)
-    counted = (
-        f"{count_things(len(found.columns), 'column')}: {likely} with a candidate of at least {found.threshold:g}."
+    counted = f"{count_things(found.table.num_rows, 'row')} of {count_things(len(inputs.tables), 'table')}"
+    screen.summarise(
+        make_table(("column", "type", "made of"), rows),
+        f"Besides, {count_things(alone, 'column')} of one table alone." if alone else "",
+        make_heading(f"{counted} in {count_things(found.table.num_columns, 'column')}."),
+        *(f"Written: {path}" for path in written),
     )
-    return [make_heading(counted), "Score: probability that both mean the same."]
+    screen.note(*found.notes)
+    inputs.note_lost(screen)
+    if write_spec is not None:
+        # Only merging asks the model again.
+        read = show_inputs(model if merge_duplicates else None, inputs.paths)
+        command = f"navi unify {read} --spec {quote(write_spec)} -o {quote(out)} --overwrite"
+        screen.suggest("do the same again, on these tables or the next ones", command)
+    elif spec is None:
+        more = ("--write-spec", find_free("spec.toml"), *(() if overwrite else ("--overwrite",)))
+        screen.suggest("write down how, to edit it and to run it again", repeat_command(*more))
 
 
-def list_candidates(found: SchemaMatches) -> Table:
-    """Return the candidates of each column in a target schema, the likeliest first."""
-    rows = [
-        (str(each.column) if rank == 1 else "", str(rank), pair.second.header, f"{pair.score:.2f}")
-        for each in found.columns
-        for rank, pair in enumerate(each.candidates, 1)
-    ]
-    return make_table(("column", "rank", "candidate", "score"), rows, right=("rank", "score"))
-
-
-def describe_reasons(found: Matches | SchemaMatches) -> list[RenderableType]:
-    """Return what spoke for and against pairs: those found, then the nearest partners of columns that stand alone."""
-    from navi.verbs.match import Matches
-
-    if isinstance(found, Matches):
-        parts = {"Found": found.pairs, "Nearest to a column that stands alone": found.nearest}
-    else:
-        parts = {"Best candidates": tuple(pair for each in found.columns for pair in each.candidates[:1])}
-    lines: list[RenderableType] = []
-    for title, pairs in parts.items():
-        lines += [make_heading(f"{title}:")] if pairs else []
-        for pair in pairs:
-            lines.append(f"{pair.first} and {pair.second}, {pair.score:.2f}")
-            lines += [f"    {reason.speaks + ':':9s}{reason.text}" for reason in pair.reasons]
-    return [*lines, ""]
-
-
-def note_unreadable(screen: Screen, reasons: Iterable[str]) -> None:
-    """Say which files are not in an answer because they could not be read."""
-    for reason in reasons:
-        screen.note(f"Left out: {reason}")
-
-
-def list_clusters(found: Matches) -> Table:
-    """Return the clusters of more than one column, and what headers and values said for each.
-
-    That is the mean over its pairs, as logarithms of odds.
-    """
-    rows = []
-    for cluster in (each for each in found.clusters if len(each.columns) > 1):
-        members = set(cluster.columns)
-        pairs = [pair for pair in found.pairs if pair.first in members and pair.second in members]
-        said = [
-            f"{fmean(getattr(pair, name) for pair in pairs):+.1f}" if pairs else "" for name in ("headers", "values")
-        ]
-        rows.append((cluster.name, f"{cluster.score:.2f}", *said, list_columns(cluster)))
-    columns = ("unified name", "score", "headers", "values", "columns")
-    return make_table(columns, rows, right=columns[1:4])
-
-
-def list_columns(cluster: ColumnCluster) -> str:
-    """Return a cluster's columns: each header once, with its tables."""
-    tables: dict[str, list[str]] = {}
-    for column in cluster.columns:
-        tables.setdefault(column.header, []).append(column.table)
-    return ", ".join(f"{header} ({', '.join(names)})" for header, names in tables.items())
-
-
+@verb(
+    "Ask a model",
+    "navi name export.csv",
+    "navi name --model model export.csv --columns col_3,x --top 3",
+    "navi name --model model export.csv --apply named.csv --confidence 0.8",
+)
 def name(
     table: TablePath,
     model: ModelFolder = None,
@@ -343,15 +322,13 @@ def name(
     quiet: Quiet = False,
 ) -> None:
     """Propose headers for a table's columns from their values, blind to their own header."""
-    from navi.tables import WRITERS, check_output, read_table, write_table
+    from navi.tables import WRITERS, read_table, write_table
     from navi.verbs import Navi
     from navi.verbs.name import apply_names
 
     screen = Screen(quiet=quiet, as_json=as_json)
-    if apply is not None:
-        check_output(apply)
-        check_targets([apply], [table], overwrite=overwrite)
-    with show_progress(screen) as meter:
+    check_outputs([apply], [table], overwrite=overwrite)
+    with screen.follow() as meter:
         meter.wait("Reading the table")
         read = read_table(pick_sheet([table], sheet)[0], whole=True)
         wanted = list(read.headers) if columns == "*" else split_names(columns)
@@ -373,8 +350,7 @@ def name(
         screen.summarise(f"{count_things(count, 'column')} renamed in {apply}.")
     elif found:
         suffix = table.suffix if table.suffix.lower() in WRITERS else ".csv"
-        command = f"navi name {show_model(model)}{quote(table)} --apply {quote(find_free(Path(f'named{suffix}')))}"
-        screen.suggest(command, "write the table with these names")
+        screen.suggest("write the table with these names", repeat_command("--apply", find_free(f"named{suffix}")))
 
 
 def list_names(table: TableInMemory, found: Iterable[ColumnNames]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import shlex
 import sys
@@ -17,6 +18,7 @@ from navi.errors import NaviError, TrainingError, escape_controls
 from navi.version import VERSION
 
 Verb = Callable[..., None]
+SPELLED = {"…": ".", "–": "-", "−": "-", "→": ">"}
 UsageError: Any = typer.BadParameter.__mro__[1]
 """What is mistyped; Typer has it, and exports no name for it."""
 
@@ -90,11 +92,17 @@ def main() -> None:
     # Libraries draw bars and give advice of their own while they load; here only ours are wanted.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    # A terminal that is not UTF-8 gets ASCII for our own signs, and question marks for what else it cannot show.
+    codecs.register_error("navi", _spell)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # A terminal that is not UTF-8 gets question marks for what it cannot show.
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="navi")
     app(prog_name="navi")
+
+
+def _spell(error: Any) -> tuple[str, int]:
+    """Return what stands for characters that a terminal cannot show, one each, so that tables stay straight."""
+    return "".join(SPELLED.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
 
 
 def verb(group: str, *examples: str, needs_arguments: bool = True) -> Callable[[Verb], Verb]:

@@ -91,6 +91,8 @@ def match(
     written += check_outputs([csv], paths, others=[mapping], overwrite=overwrite)
     with screen.follow() as meter:
         inputs = Inputs(meter, paths, sheet)
+        if to is not None:
+            inputs.leave_out(to)
         decided = () if decisions is None else read_decisions(decisions)
         meter.wait("Loading the model")
         opened = Navi.from_pretrained(model, device=device)
@@ -179,18 +181,14 @@ def list_reasons(title: str, pairs: Iterable[ColumnPair]) -> list[RenderableType
 
 
 def list_columns(cluster: ColumnCluster) -> str:
-    """Return a cluster's columns: each header once, with its tables; members of a list together."""
+    """Return a cluster's columns: each header once, with its tables; headers of the same tables together."""
     tables: dict[str, list[str]] = {}
-    members: dict[tuple[str, str], list[str]] = {}
     for column in cluster.columns:
-        base, dot, number = column.header.rpartition(".")
-        if dot and number.isdigit():
-            members.setdefault((base, column.table), []).append(number)
-        else:
-            tables.setdefault(column.header, []).append(column.table)
-    for (base, table), numbers in members.items():
-        tables.setdefault(f"{base}.{', .'.join(numbers)}", []).append(table)
-    return ", ".join(f"{header} ({', '.join(names)})" for header, names in tables.items())
+        tables.setdefault(column.header, []).append(column.table)
+    headers: dict[tuple[str, ...], list[str]] = {}
+    for header, names in tables.items():
+        headers.setdefault(tuple(names), []).append(header)
+    return ", ".join(f"{', '.join(each)} ({', '.join(names)})" for names, each in headers.items())
 
 
 @verb(

@@ -136,6 +136,15 @@ class Inputs:
         self.tables = read_tables(self.paths, ReadConfig(max_family=max_family), unreadable=self.left_out)
         self.num_rows = sum(table.num_rows for table in self.tables.values())
 
+    def leave_out(self, file: Path) -> None:
+        """Take the table of a file out of those of a folder that it lies in: nobody compares it with itself."""
+        others = {
+            name: table
+            for name, table in self.tables.items()
+            if not (file.exists() and Path(table.report.source).exists() and file.samefile(table.report.source))
+        }
+        self.tables = others or self.tables
+
     def note_lost(self, screen: Screen) -> None:
         """Say by the way which files, rows and cells were lost: an answer does not show what it lacks."""
         note_lost(screen, self.tables.values())

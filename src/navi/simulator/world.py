@@ -17,9 +17,8 @@ from typing import Any
 
 from navi.errors import ConfigError, TableError
 from navi.files import read_json, write_json
-from navi.simulator.cells import flatten_cell, misspell, write_cell
 from navi.simulator.films import Film, make_films
-from navi.simulator.schema import CONCEPTS, FilmSchema, choose_schemas
+from navi.simulator.schema import CONCEPTS, FilmSchema, choose_schemas, flatten_cell, misspell, write_cell
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from navi.cli.options import (
     TablePath,
     check_outputs,
     note_lost,
+    open_model,
     pick_sheet,
     show_inputs,
     split_names,
@@ -80,11 +81,6 @@ def match(
     quiet: Quiet = False,
 ) -> None:
     """Find the columns that mean the same over all tables, or in a target schema."""
-    from navi.files import write_json
-    from navi.tables import write_table
-    from navi.verbs import Navi
-    from navi.verbs.match import Matches, read_decisions
-
     screen = Screen(quiet=quiet, as_json=as_json)
     # A person fills the file of decisions in and has it written back: the same name is what is meant.
     written = check_outputs([write_decisions], paths, overwrite=overwrite or write_decisions == decisions)
@@ -93,9 +89,12 @@ def match(
         inputs = Inputs(meter, paths, sheet)
         if to is not None:
             inputs.leave_out(to)
+        opened = open_model(meter, model, device)
+        from navi.files import write_json
+        from navi.tables import write_table
+        from navi.verbs.match import Matches, read_decisions
+
         decided = () if decisions is None else read_decisions(decisions)
-        meter.wait("Loading the model")
-        opened = Navi.from_pretrained(model, device=device)
         meter.wait(f"Comparing the columns of {count_things(len(inputs.tables), 'table')}")
         found: Matches | SchemaMatches
         if to is None:
@@ -234,13 +233,6 @@ def unify(
     quiet: Quiet = False,
 ) -> None:
     """Write all rows of many tables as one table, with one type a column, losing nothing."""
-    from navi.report import write_html
-    from navi.tables import write_table
-    from navi.verbs import Navi
-    from navi.verbs.match import read_decisions
-    from navi.verbs.unify import Duplicates, UnifySpec
-    from navi.verbs.unify import unify as unify_tables
-
     screen = Screen(quiet=quiet)
     written = check_outputs([out], [*paths, spec], others=[write_spec], overwrite=overwrite)
     if spec is not None and (decisions is not None or originals or source_headers or merge_duplicates):
@@ -249,13 +241,18 @@ def unify(
         raise ConfigError("--prefer says whose values a merged row takes: give it with --merge-duplicates.")
     with screen.follow() as meter:
         inputs = Inputs(meter, paths, sheet, max_family=None)
+        from navi.report import write_html
+        from navi.tables import write_table
+        from navi.verbs.match import read_decisions
+        from navi.verbs.unify import Duplicates, UnifySpec
+        from navi.verbs.unify import unify as unify_tables
+
         given = None if spec is None else UnifySpec.load(spec)
         if given is not None and given.duplicates is None:
             found = unify_tables(inputs.tables, given)
         else:
             decided = () if decisions is None else read_decisions(decisions)
-            meter.wait("Loading the model")
-            opened = Navi.from_pretrained(model, device=device)
+            opened = open_model(meter, model, device)
             meter.wait(f"Comparing {count_things(len(inputs.tables), 'table')}")
             found = opened.unify(
                 inputs.tables,
@@ -320,19 +317,16 @@ def name(
     quiet: Quiet = False,
 ) -> None:
     """Propose headers for a table's columns from their values, blind to their own header."""
-    from navi.tables import WRITERS, read_table, write_table
-    from navi.verbs import Navi
-    from navi.verbs.name import apply_names
-
     screen = Screen(quiet=quiet, as_json=as_json)
     check_outputs([apply], [table], overwrite=overwrite)
+    from navi.tables import WRITERS, read_table, write_table
+
     with screen.follow() as meter:
         meter.wait("Reading the table")
         read = read_table(pick_sheet([table], sheet)[0], whole=True)
         wanted = list(read.headers) if columns == "*" else split_names(columns)
         read.find_headers(wanted or [])
-        meter.wait("Loading the model")
-        opened = Navi.from_pretrained(model, device=device)
+        opened = open_model(meter, model, device)
         meter.wait("Reading the columns")
         found = opened.name_columns(read, wanted, top=top)
     screen.answer_json({"table": read.name, "columns": [each.as_dict() for each in found]})
@@ -342,6 +336,8 @@ def name(
         screen.note("Every header of this table says something. To name columns all the same: --columns A,B or '*'.")
     note_lost(screen, [read])
     if apply is not None:
+        from navi.verbs.name import apply_names
+
         renamed = apply_names(read.frame, found, confidence=confidence)
         write_table(renamed, apply, safe_csv=safe_csv)
         count = sum(old != new for old, new in zip(read.frame.column_names, renamed.column_names, strict=True))
@@ -353,14 +349,17 @@ def name(
 
 def list_names(table: TableInMemory, found: Iterable[ColumnNames]) -> Table:
     """Return the columns with a value of each, what they may be called, and the known column that it comes from."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for each in found:
         best = ("–", "", "")
         for one in each.candidates[:1]:
             best = (one.header, f"{one.probability:.2f}", one.like or one.source)
         others = ", ".join(f"{other.header} {other.probability:.2f}" for other in each.candidates[1:])
         rows.append((each.column, show_example(table, each.column), *best, others))
-    return make_table(("column", "example", "name", "probability", "like", "or"), rows, right=("probability",))
+    columns: tuple[str, ...] = ("column", "example", "name", "probability", "like", "or")
+    if all(row[4] in ("", "free") for row in rows):  # the model knows no columns, as navi-base does not
+        rows, columns = [(*row[:4], row[5]) for row in rows], columns[:4] + columns[5:]
+    return make_table(columns, rows, right=("probability",))
 
 
 def show_example(table: TableInMemory, column: str) -> str:

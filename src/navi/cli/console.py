@@ -155,7 +155,7 @@ class Meter:
         parts = [f"{name} {format_loss(at.metrics[name])}" for name in LOSSES if name in at.metrics]
         if at.rows_per_second:
             parts += [f"{format_count(at.rows_per_second)} rows/s", f"{format_count(at.tokens_per_second)} tokens/s"]
-        left = -1.0 if at.seconds_left is None else at.seconds_left
+        left = at.seconds_left or -1.0
         self.update(f"Epoch {at.epoch}", at.step, at.num_steps, ", ".join(parts), left)
 
     def count_share(self, label: str, thing: str) -> Callable[[int, int], None]:

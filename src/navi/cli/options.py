@@ -15,6 +15,7 @@ from navi.cli.console import Meter, Screen, count_things, quote
 
 if TYPE_CHECKING:
     from navi.tables import ReadReport, Table
+    from navi.verbs import Navi
 
 INT8_ROWS = 200
 """Rows from which opening a model in int8, some three seconds, pays."""
@@ -93,12 +94,19 @@ def show_inputs(model: Path | None, paths: Iterable[Path]) -> str:
     return f"{'' if model is None else f'--model {quote(model)} '}{quote(*paths)}"
 
 
-def choose_precision(device: str | None, num_rows: int) -> str | None:
-    """Return int8 for many rows on a CPU, where the extra for it is installed; else what the device takes."""
+def open_model(
+    meter: Meter, folder: Path | None, device: str | None, *, precision: str | None = None, num_rows: int = 0
+) -> Navi:
+    """Return the model to ask; for many rows on a CPU in int8, where the extra for it is installed."""
+    meter.wait("Loading the model")  # and what it is made with, which takes seconds
     import torch
 
+    from navi.verbs import Navi
+
     on_cpu = device == "cpu" or (device is None and not torch.cuda.is_available())
-    return "int8" if on_cpu and num_rows >= INT8_ROWS and find_spec("openvino") else None
+    if on_cpu and num_rows >= INT8_ROWS and find_spec("openvino"):
+        precision = "int8"
+    return Navi.from_pretrained(folder, device=device, precision=precision)
 
 
 def check_outputs(

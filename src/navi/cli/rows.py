@@ -38,9 +38,9 @@ from navi.cli.options import (
     Sheet,
     TablePath,
     check_outputs,
-    choose_precision,
     list_lost,
     note_lost,
+    open_model,
     pick_sheet,
     split_names,
     summarise_reports,
@@ -108,15 +108,13 @@ def link(
     quiet: Quiet = False,
 ) -> None:
     """Find the rows that are about the same thing, in two tables, in many, or in one."""
-    from navi.tables import write_table
-    from navi.verbs import Navi
-
     screen = Screen(quiet=quiet, as_json=as_json)
     written = check_outputs([out, clusters], [*paths, labels], overwrite=overwrite)
+    from navi.tables import write_table
+
     with screen.follow() as meter:
         inputs = Inputs(meter, paths, sheet)
-        meter.wait("Loading the model")
-        opened = Navi.from_pretrained(model, device=device, precision=choose_precision(device, inputs.num_rows))
+        opened = open_model(meter, model, device, num_rows=inputs.num_rows)
         meter.wait("Comparing the rows")
         found = opened.link(
             inputs.tables,
@@ -151,7 +149,9 @@ def link(
         *(f"Written: {path}" for path in written),
     )
     inputs.note_lost(screen)
-    if out is None:
+    if not len(found):
+        screen.summarise("A lower --threshold shows rows that are less likely about the same thing.")
+    elif out is None:
         screen.suggest("write the pairs", repeat_command("-o", find_free("pairs.csv")))
     elif not explain:
         again = () if overwrite else ("--overwrite",)
@@ -222,20 +222,18 @@ def impute(
     quiet: Quiet = False,
 ) -> None:
     """Fill a table's empty cells where the model is sure enough; cells that hold something stay as they are."""
-    from navi.tables import read_table, write_table
-    from navi.verbs import Navi
-
     screen = Screen(quiet=quiet, as_json=as_json)
     # Among tables that are read together an account that nobody asked for would be one more.
     is_beside = out.parent.resolve() == table.parent.resolve()
     account = cells or (None if is_beside else out.with_name(f"{out.stem}.cells.csv"))
     check_outputs([out, account], [table], overwrite=overwrite)
+    from navi.tables import read_table, write_table
+
     with screen.follow() as meter:
         meter.wait("Reading the table")
         read, wanted = read_table(pick_sheet([table], sheet)[0], whole=True), split_names(columns)
         read.find_headers(wanted or [])
-        meter.wait("Loading the model")
-        opened = Navi.from_pretrained(model, device=device)
+        opened = open_model(meter, model, device)
         report = meter.count_share("Filling cells", "cells")
         result = opened.impute(read, confidence=confidence, columns=wanted, progress=report)
     write_table(result.filled, out, safe_csv=safe_csv)
@@ -290,7 +288,7 @@ def search(
     """Find the nearest rows of any tables, by example or by some of their cells."""
     from navi.files import scratch_folder
     from navi.tables import find_sources
-    from navi.verbs import Navi, VectorIndex, build_index, open_index, parse_like
+    from navi.verbs import VectorIndex, build_index, open_index, parse_like
     from navi.verbs.vector_index import has_vectors
 
     screen = Screen(quiet=quiet, as_json=as_json)
@@ -298,16 +296,15 @@ def search(
         raise ConfigError("Give one of --like ROW and --row TABLE:N.")
     # Embedding all rows takes long: check what may be mistyped before.
     cells = None if like is None else parse_like(like)
-    of_vectors, precision, wanted = cells is not None and len(paths) == 1 and has_vectors(paths[0]), None, None
+    of_vectors, num_rows, wanted = cells is not None and len(paths) == 1 and has_vectors(paths[0]), 0, None
     if not of_vectors:
         paths = pick_sheet(paths, sheet)
         sources = find_sources(paths).sources
         wanted = None if row is None else parse_row(row, [source.name for source in sources])
         # An index that is kept may be asked where int8 is not to be had.
-        precision = None if index is not None else choose_precision(device, count_rows(sources, INT8_ROWS))
+        num_rows = 0 if index is not None else count_rows(sources, INT8_ROWS)
     with screen.follow() as meter, scratch_folder() as scratch:
-        meter.wait("Loading the model")
-        opened, kept = Navi.from_pretrained(model, device=device, precision=precision), index or scratch / "index"
+        opened, kept = open_model(meter, model, device, num_rows=num_rows), index or scratch / "index"
         meter.wait("Indexing")
         if of_vectors and cells is not None:
             vectors = VectorIndex.open(kept) if kept.exists() else VectorIndex.build(paths[0], kept)
@@ -403,15 +400,14 @@ def embed(
 
     To a folder they go as shards, and what was killed goes on when it is started again.
     """
-    from navi.verbs import EmbedConfig, Navi, embed_files
+    from navi.verbs import EmbedConfig, embed_files
     from navi.verbs.vector_files import check_vectors
 
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
     config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=dtype, pooling=pooling)
     check_vectors(out, paths, overwrite=overwrite)
     with screen.follow() as meter:
-        meter.wait("Loading the model")
-        opened = Navi.from_pretrained(model, device=device, precision=precision)
+        opened = open_model(meter, model, device, precision=precision)
         report, chosen = meter.count_rows(f"Embedding {kind}"), pick_sheet(paths, sheet)
         result = embed_files(
             opened, chosen, out, kind=kind, config=config, progress=report, overwrite=overwrite, engine=engine

@@ -12,7 +12,7 @@ import typer
 
 from navi.cli.app import verb
 from navi.cli.console import Screen, quote
-from navi.cli.options import Device, ModelFolder, Paths, Quiet
+from navi.cli.options import Device, ModelFolder, Paths, Quiet, open_model
 from navi.errors import ConfigError, MissingExtraError
 
 TOKEN_VARIABLE = "NAVI_TOKEN"
@@ -110,7 +110,7 @@ def serve(
     except ModuleNotFoundError as error:
         raise MissingExtraError("navi serve", "serve") from error
     from navi.tables import read_table
-    from navi.verbs import Navi, open_index
+    from navi.verbs import open_index
 
     os.environ.setdefault(*KERNEL_CACHE)
     screen = Screen(quiet=quiet)
@@ -120,8 +120,7 @@ def serve(
     access = Access(host=host, token=read_token(token_file))
     opened, address = listen(host, port)
     with screen.follow() as meter:
-        meter.wait("Loading the model")
-        navi = Navi.from_pretrained(model, device=device)
+        navi = open_model(meter, model, device)
         searched = None if index is None else open_index(navi, index)
         reconciler = None if reconcile is None else Reconciler(read_table(reconcile), by)
     screen.summarise(f"Serving {quote(navi.folder)} at {address}, described at {address}/openapi.json. Ctrl-C stops.")

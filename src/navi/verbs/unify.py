@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -258,9 +258,8 @@ def plan_unify(
     under their own names. With `originals` and `source_headers`, columns for these come along.
     """
     tables = _read(frames, config)
-    groups = list(_list_groups(tables, matches))
     taken, notes, columns = set(RESERVED), [], []
-    for name, refs in zip(_name_groups(groups), (refs for _, refs in groups), strict=True):
+    for name, refs in _list_groups(tables, matches):
         counts = {ref: drop_missing(_count_texts(tables[ref.table], ref.header)) for ref in refs}
         formats = {ref: learn_cell_format(counts[ref]) for ref in refs}
         notes += [f"{ref}: {each.doubt}." for ref, each in formats.items() if each.doubt]
@@ -268,18 +267,12 @@ def plan_unify(
         if type == "text" and {each.type for each in formats.values()} != {"text"}:
             shown = (f"{ref} {each.type}, '{next(iter(counts[ref]))}'" for ref, each in formats.items() if counts[ref])
             notes.append(f"'{name}' stays text, its columns are of different types: {'; '.join(shown)}.")
-        column = _make_column(_choose(name, taken), type, formats, taken, originals, source_headers)
-        columns.append(column)
+        columns.append(_make_column(_choose(name, taken), type, formats, taken, originals, source_headers))
     if duplicates is not None:
-        _check_tables(duplicates.prefer, tables)
+        if unknown := [name for name in duplicates.prefer if name not in tables]:
+            raise ConfigError(f"There is no table '{unknown[0]}' to prefer. Expected some of {', '.join(tables)}.")
         duplicates = replace(duplicates, prefer=tuple(dict.fromkeys((*duplicates.prefer, *tables))))
     return UnifySpec(columns=tuple(columns), duplicates=duplicates), tuple(notes)
-
-
-def _check_tables(names: Iterable[str], tables: Mapping[str, Table]) -> None:
-    for name in names:
-        if name not in tables:
-            raise ConfigError(f"There is no table '{name}' to prefer. Expected some of {', '.join(tables)}.")
 
 
 def leave_out_members(table: Table, limit: int) -> Table:
@@ -294,8 +287,11 @@ def leave_out_members(table: Table, limit: int) -> Table:
     return table if len(kept) == len(table.headers) else table.select(kept)
 
 
-def _list_groups(tables: Mapping[str, Table], matches: Matches) -> Iterable[tuple[str | None, list[ColumnRef]]]:
-    """Yield the columns that become one: the first of each table in a cluster under its name, then all second ones."""
+def _list_groups(tables: Mapping[str, Table], matches: Matches) -> Iterator[tuple[str, list[ColumnRef]]]:
+    """Yield the columns that become one, and their name.
+
+    The first of each table in a cluster have its name; then come all second ones, under the header that most have.
+    """
     place = {ColumnRef(name, header): k for name, table in tables.items() for k, header in enumerate(table.headers)}
     matched: set[ColumnRef] = set()
     for cluster in matches.clusters:
@@ -305,22 +301,17 @@ def _list_groups(tables: Mapping[str, Table], matches: Matches) -> Iterable[tupl
             matched.add(ref)
         for rank in range(max(map(len, members.values()), default=0)):
             refs = [members[name][rank] for name in tables if len(members.get(name, ())) > rank]
-            yield cluster.name if rank == 0 else None, refs
+            yield cluster.name if rank == 0 else Counter(ref.header for ref in refs).most_common(1)[0][0], refs
     rest: dict[str, list[ColumnRef]] = {}
     for ref in place:
         if ref not in matched:
             rest.setdefault(ref.header, []).append(ref)
-    yield from ((None, refs) for refs in rest.values())
+    yield from rest.items()
 
 
 def _order(ref: ColumnRef, place: Mapping[ColumnRef, int]) -> tuple[list[int], int]:
     """Return what columns of a cluster are sorted by: their numbers in a list, then their places in the table."""
     return [int(number) for number in re.findall(r"\d+", ref.header)], place[ref]
-
-
-def _name_groups(groups: Sequence[tuple[str | None, list[ColumnRef]]]) -> list[str]:
-    """Return the name of each group: its cluster's, or else the header that most of it has."""
-    return [name or Counter(ref.header for ref in refs).most_common(1)[0][0] for name, refs in groups]
 
 
 def _choose(name: str, taken: set[str]) -> str:
@@ -340,34 +331,32 @@ def _make_column(
     source_headers: bool,
 ) -> UnifiedColumn:
     is_number, every = type in NUMBER_TYPES, formats.values()
-    named = {ref: read_header(ref.header) if is_number else ("", "") for ref in formats}
+    currencies, units = ({ref: read_header(ref.header)[place] for ref in formats} for place in (0, 1))
     # What all headers name alike need not stand in each row.
-    has_currency, has_unit = (len({each[place] for each in named.values()}) > 1 for place in (0, 1))
+    has_currency = is_number and (any(each.has_currency for each in every) or len({*currencies.values()}) > 1)
+    has_unit = is_number and (any(each.has_unit for each in every) or len({*units.values()}) > 1)
     beside = {
-        "currency": is_number and (has_currency or any(each.has_currency for each in every)),
-        "unit": is_number and (has_unit or any(each.has_unit for each in every)),
+        "currency": has_currency,
+        "unit": has_unit,
         "original": originals and type != "text",
         "header": source_headers,
     }
     family = next((each for each in (NUMBER_TYPES, DATE_TYPES) if type in each), ())
     default = next((each.format for each in every if each.type in family), "")
-    sources = []
-    for ref, each in formats.items():
-        currency, unit = named[ref]
-        sources.append(
-            SourceColumn(
-                table=ref.table,
-                header=ref.header,
-                format=each.format if each.type in family else default,
-                currency=(beside["currency"] and (currency or (each.currency if is_number else ""))) or "",
-                unit=(beside["unit"] and unit) or "",
-            )
-        )
     return UnifiedColumn(
         name=name,
         type=type,
         **{f"{what}_column": _choose(f"{name} {what}", taken) for what, wanted in beside.items() if wanted},
-        sources=tuple(sources),
+        sources=tuple(
+            SourceColumn(
+                table=ref.table,
+                header=ref.header,
+                format=each.format if each.type in family else default,
+                currency=(currencies[ref] or each.currency) if has_currency else "",
+                unit=units[ref] if has_unit else "",
+            )
+            for ref, each in formats.items()
+        ),
     )
 
 

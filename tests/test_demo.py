@@ -17,7 +17,7 @@ from navi.report import load_page
 from navi.simulator import Truth
 from navi.tables import read_table
 from navi.training import PRESETS
-from navi.verbs.match import ColumnCluster, ColumnRef
+from navi.verbs.column_groups import ColumnCluster, ColumnRef
 
 TITLES = [
     *("How well it went", "Columns that mean the same, before learning", "Columns that mean the same"),

@@ -18,13 +18,8 @@ from hypothesis import strategies as st
 from navi.corpus import load_attributes
 from navi.errors import ConfigError, TableError
 from navi.verbs import Navi
-from navi.verbs.match import (
-    ColumnRef,
-    Decision,
-    cluster_scores,
-    name_clusters,
-    read_decisions,
-)
+from navi.verbs.column_groups import ColumnRef, Decision, cluster_scores, name_clusters
+from navi.verbs.match import read_decisions
 
 GENRES = ("drama", "comedy", "horror", "western", "musical", "animation", "documentary", "thriller")
 NAMES = ("Ann Bell", "Bob Cole", "Cleo Dean", "Dan East", "Eve Ford", "Fay Gray", "Gus Hill", "Hal Irons")

@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 from navi.errors import ConfigError, TableError
 from navi.server import Access, Review, make_studio
 from navi.server.decisions import make_key
-from navi.verbs.match import ColumnRef, Decision, read_decisions
+from navi.verbs.column_groups import ColumnRef, Decision
+from navi.verbs.match import read_decisions
 
 TOKEN = "a-token-of-some-length"
 TABLES = {

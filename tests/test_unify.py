@@ -16,7 +16,8 @@ import pytest
 from navi.errors import ConfigError, TableError
 from navi.tables import ReadConfig, read_table, read_tables
 from navi.verbs.cell_formats import learn_cell_format, read_cells, read_header
-from navi.verbs.match import ColumnCluster, ColumnRef, Matches
+from navi.verbs.column_groups import ColumnCluster, ColumnRef
+from navi.verbs.match import Matches
 from navi.verbs.unify import (
     Duplicates,
     SourceColumn,

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from navi.tables import Table as TableInMemory
-    from navi.verbs.match import ColumnCluster, ColumnPair, Matches, SchemaMatches
+    from navi.verbs.column_groups import ColumnCluster, ColumnPair
+    from navi.verbs.match import Matches, SchemaMatches
     from navi.verbs.name import ColumnNames
 
 LEAST_SHOWN = 0.005

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from navi.errors import TableError
 from navi.tables import read_tables, write_table
+from navi.verbs.column_groups import ColumnRef, Decision
 from navi.verbs.link import RowPair
-from navi.verbs.match import DECISION_COLUMNS, ColumnRef, Decision, read_decisions
+from navi.verbs.match import DECISION_COLUMNS, read_decisions
 
 NOTHING = ColumnRef("", "")
 LABEL_FIELDS = ("left_table", "left_row", "right_table", "right_row", "same")

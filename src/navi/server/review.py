@@ -21,10 +21,11 @@ from navi.server.facts import ColumnFacts, describe_columns
 from navi.server.jobs import Tasks
 from navi.tables import ReadConfig, Table, read_tables
 from navi.verbs import Navi
+from navi.verbs.column_groups import ColumnGroups, ColumnMatcher, ColumnRef, Decision, Reason
 from navi.verbs.explain import Explainer
 from navi.verbs.impute import Fills
 from navi.verbs.link import RowPair, RowRef
-from navi.verbs.match import ColumnGroups, ColumnMatcher, ColumnRef, Decision, Matches, Reason, profile_tables
+from navi.verbs.match import Matches, profile_tables
 from navi.verbs.unify import Unified, leave_out_members, plan_unify, unify
 
 PAUSE = 0.05

@@ -14,7 +14,7 @@ from navi.columns.headers import split_header
 from navi.columns.profiles import FACTS
 from navi.columns.quantities import KINDS
 from navi.tables import Table
-from navi.verbs.match import Reason
+from navi.verbs.column_groups import Reason
 
 # Shape suffixes: E features.
 

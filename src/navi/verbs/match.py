@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +15,27 @@ from navi.columns import (
     Background,
     ColumnProfiles,
     PairScorer,
-    find_stem,
-    is_useless,
     join_profiles,
     profile_columns,
 )
 from navi.columns.texts import embed_texts
-from navi.corpus import RowEncoder, canonicalise
+from navi.corpus import RowEncoder
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, TableError
 from navi.report.cards import show_cards
-from navi.tables import Table, find_headers, read_tables
+from navi.tables import Table, read_tables
+from navi.verbs.column_groups import (
+    ColumnCluster,
+    ColumnMatcher,
+    ColumnPair,
+    ColumnRef,
+    Constraints,
+    Decision,
+    Explain,
+    Reason,
+    refer_to,
+    score_pairs,
+)
 from navi.verbs.result import CARDS_SHOWN, TabularResult
 
 if TYPE_CHECKING:
@@ -35,14 +43,7 @@ if TYPE_CHECKING:
 
 # Shape suffixes: K columns, L other columns, T tables.
 
-LIMIT = 10.0
-"""Scores are cut at this many points, so that no single pair decides over a cluster; what two columns of one table
-count for, unless they are members of one list, and what a decision counts for."""
-NEAR = 0.05
-"""Probability from which a partner of a column that stands alone is worth a look."""
 NO_LIMIT = 1 << 30
-DESCRIBED = 64
-"""Pairs of different columns that are described at once."""
 PLACEHOLDER = "-"
 """Stands for the value of a column that has none, so that its header can be read."""
 SCHEMA = "schema"
@@ -59,75 +60,6 @@ ANSWERS = {
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, order=True)
-class ColumnRef:
-    """A column of a table."""
-
-    table: str
-    header: str
-
-    def __str__(self) -> str:
-        return f"{self.table}/{self.header}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """A person's word on two columns, or on one.
-
-    Where the second has no table, its header is the unified name that the first is to have; not to be the same as
-    nothing at all, neither table nor header, says that the first stands alone.
-    """
-
-    first: ColumnRef
-    second: ColumnRef
-    same: bool
-
-    def __post_init__(self) -> None:
-        if not self.second.table and bool(self.second.header) != self.same:
-            raise TableError(
-                f"A decision on {self.first} names no other table: it gives it a unified name and says yes, "
-                "or none and says no."
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reason:
-    """Something that speaks for or against the same meaning of two columns."""
-
-    speaks: Literal["for", "against"]
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnPair:
-    """Two columns of different tables, and how likely it is that they mean the same."""
-
-    first: ColumnRef
-    second: ColumnRef
-    score: float
-    """Probability that both mean the same."""
-    headers: float
-    """What their headers contributed, as a logarithm of odds: negative speaks against."""
-    values: float
-    """What their values contributed, likewise."""
-    reasons: tuple[Reason, ...] = ()
-    """What spoke for and against, what counts most first; only where that was asked for."""
-
-
-Explain = Callable[[int, int], tuple[Reason, ...]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnCluster:
-    """Columns that mean the same; a column without a match stands alone."""
-
-    name: str
-    """The proposed unified name."""
-    columns: tuple[ColumnRef, ...]
-    score: float
-    """Mean probability of its pairs; 1 for a column that stands alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,11 +263,11 @@ def match_schema(
     if descriptions:
         profiles = _add_descriptions(navi, profiles, theirs, descriptions)
     background, names = Background([profiles]), np.array(profiles.tables)
-    scored = _score(
+    scored = score_pairs(
         scorer,
         profiles,
         background,
-        _Word.read(decisions, profiles),
+        Constraints.read(decisions, profiles),
         ours,
         theirs,
         total=scorer.score_total(profiles.take(ours), profiles.take(theirs), background),
@@ -347,7 +279,7 @@ def match_schema(
     ranked, start = [], 0
     for column, each in zip(ours.tolist(), best, strict=True):
         candidates = tuple(found[start : start + len(each)])
-        ranked.append(RankedColumn(column=_refer(profiles, column), candidates=candidates))
+        ranked.append(RankedColumn(column=refer_to(profiles, column), candidates=candidates))
         start += len(each)
     return SchemaMatches(columns=tuple(ranked), threshold=threshold, decisions=tuple(decisions))
 
@@ -443,244 +375,9 @@ def match_profiles(
 ) -> Matches:
     """Return profiled columns in clusters that mean the same; pairs are explained where their tables are given."""
     matcher = ColumnMatcher(profiles, scorer, threshold=threshold, one_to_one=one_to_one)
-    return matcher.group(decisions).describe(_make_explainer(scorer, profiles, tables))
-
-
-class ColumnMatcher:
-    """Profiled columns, to be matched whenever decisions change: what does not depend on them is found once."""
-
-    def __init__(
-        self, profiles: ColumnProfiles, scorer: PairScorer, *, threshold: float = 0.5, one_to_one: bool = False
-    ) -> None:
-        self.profiles, self.scorer, self.threshold, self.one_to_one = profiles, scorer, threshold, one_to_one
-        self._background = Background([profiles])
-        self._total = scorer.score_total(profiles, profiles, self._background)
-        self._table = np.unique(profiles.tables, return_inverse=True)[1]
-        self._inside: Flags = self._table[:, None] == self._table[None, :]
-        self._apart = self._inside if one_to_one else self._inside & ~_are_family(profiles)
-
-    def check(self, decisions: Sequence[Decision]) -> None:
-        """Raise an error where decisions contradict each other, or name columns that are not there."""
-        _Word.read(decisions, self.profiles)
-
-    def group(self, decisions: Sequence[Decision] = ()) -> ColumnGroups:
-        """Return the columns in clusters, decisions taken as given."""
-        every, word = np.arange(len(self.profiles)), _Word.read(decisions, self.profiles)
-        compete = partial(self.scorer.compete, tables=self.profiles.tables)
-        scored = _score(
-            self.scorer, self.profiles, self._background, word, every, every, total=self._total, compete=compete
-        )
-        shift = np.float32(np.log(self.threshold / (1 - self.threshold)))
-        shifted = scored.logit - shift if shift else scored.logit
-        if self.one_to_one:
-            shifted = np.where(assign_one_to_one(shifted, self._table), shifted, -LIMIT)
-        if word.is_empty:
-            labels = cluster_scores(shifted, self._apart)
-        else:
-            labels = cluster_scores(shifted, (self._apart | word.apart) & ~word.together, word.together)
-        return ColumnGroups(
-            labels=labels, scored=scored, inside=self._inside, given=word.names, decisions=tuple(decisions)
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Scored:
-    """Pairs of some columns with others."""
-
-    scorer: PairScorer
-    background: Background
-    profiles: ColumnProfiles
-    """Of all columns."""
-    first: Ints
-    """(K,) place of each column among the profiles."""
-    second: Ints
-    """(L,) likewise."""
-    before: Floats
-    """(K, L) what the scores are before they compete, decisions taken as given."""
-    logit: Floats
-    """(K, L) logarithm of the odds that both mean the same, all said."""
-    decided: Flags | None
-    """(K, L) whether a person's word says so; None without any."""
-    explain: Explain | None = None
-
-    def describe(self, pairs: Sequence[tuple[int, int]]) -> list[ColumnPair]:
-        """Return pairs, given the places of their columns here; what contributed is found for all of them at once."""
-        if not pairs:
-            return []
-        (rows, row_P), (columns, column_P) = (np.unique(each, return_inverse=True) for each in np.array(pairs).T)
-        ours, theirs = self.first[rows], self.second[columns]
-        parts = self.scorer.score(self.profiles.take(ours), self.profiles.take(theirs), self.background)
-        found = []
-        for (first, second), row, column in zip(pairs, row_P, column_P, strict=True):
-            reasons: tuple[Reason, ...] = ()
-            if self.explain is not None:
-                explained = self.explain(int(ours[row]), int(theirs[column]))
-                reasons = (*self._explain_rest(first, second), *explained)
-            pair = ColumnPair(
-                first=_refer(self.profiles, int(ours[row])),
-                second=_refer(self.profiles, int(theirs[column])),
-                score=float(1 / (1 + np.exp(-self.logit[first, second]))),
-                headers=float(parts.headers[row, column]),
-                values=float(parts.values[row, column]),
-                reasons=reasons,
-            )
-            found.append(pair)
-        return found
-
-    def describe_blocks(self, pairs: Sequence[tuple[int, int]]) -> list[ColumnPair]:
-        """Return pairs that have little in common, some at a time."""
-        blocks = (pairs[start : start + DESCRIBED] for start in range(0, len(pairs), DESCRIBED))
-        return [pair for block in blocks for pair in self.describe(block)]
-
-    def _explain_rest(self, first: int, second: int) -> list[Reason]:
-        """Return what a person's word and the rivals of two columns say."""
-        speaks: Literal["for", "against"] = "for" if self.logit[first, second] > 0 else "against"
-        if self.decided is not None and self.decided[first, second]:
-            return [Reason(speaks=speaks, text="it was decided so")]
-        moved = float(self.logit[first, second] - self.before[first, second])
-        tables = np.asarray(self.profiles.tables)
-        beside = np.flatnonzero(tables[self.second] == tables[self.second[second]])
-        above = np.flatnonzero(tables[self.first] == tables[self.first[first]])
-        rivals = [(float(self.logit[first, at]), int(self.second[at])) for at in beside if at != second]
-        rivals += [(float(self.logit[at, second]), int(self.first[at])) for at in above if at != first]
-        best, rival = max(rivals, default=(-np.inf, 0))
-        if best > self.logit[first, second]:
-            return [Reason(speaks="against", text=f"{_refer(self.profiles, rival)} is a likelier partner")]
-        unrivalled = moved > 1 and speaks == "for"
-        return [Reason(speaks="for", text="no other column of either table comes near")] if unrivalled else []
-
-
-def _refer(profiles: ColumnProfiles, column: int) -> ColumnRef:
-    return ColumnRef(profiles.tables[column], profiles.headers[column])
-
-
-def _score(
-    scorer: PairScorer,
-    profiles: ColumnProfiles,
-    background: Background,
-    word: _Word,
-    first: Ints,
-    second: Ints,
-    *,
-    total: Floats,
-    compete: Callable[[Floats], Floats],
-) -> _Scored:
-    """Return how likely each pair of some columns with others is to mean the same, decisions taken as given.
-
-    Columns that were decided to be the same count as one: what speaks for one of them speaks for all. A pair that was
-    decided on competes with the others as such: that takes a rival away from them, or gives them one.
-    """
-    if word.is_empty:  # nothing is copied: thousands of columns take gigabytes
-        before, decided = total, None
-    else:
-        every = len(first) == len(second) == len(profiles)
-        same, apart = (each if every else each[np.ix_(first, second)] for each in (word.together, word.apart))
-        before, decided = word.average(total, first, second), same | apart
-        np.copyto(before, -LIMIT, where=apart)
-        np.copyto(before, LIMIT, where=same)
-    logit = compete(before)
-    np.clip(logit, -LIMIT, LIMIT, out=logit)
-    if decided is not None:
-        np.copyto(logit, before, where=decided)
-    return _Scored(
-        scorer=scorer,
-        background=background,
-        profiles=profiles,
-        first=first,
-        second=second,
-        before=before,
-        logit=logit,
-        decided=decided,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Word:
-    """What was decided of K columns, and what follows from it."""
-
-    group: Ints
-    """(K,) columns of one group are the same."""
-    different: Ints
-    """(N, 2) groups that are decided not to be the same."""
-    alone: Ints
-    """Columns that are the same as no other."""
-    names: Mapping[int, str]
-    """Unified names, by the column that was given one."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is said of any pair."""
-        return not len(self.different) and not len(self.alone) and len(np.unique(self.group)) == len(self.group)
-
-    @cached_property
-    def together(self) -> Flags:
-        """(K, K) whether two columns are in one group."""
-        together: Flags = self.group[:, None] == self.group[None, :]
-        np.fill_diagonal(together, False)
-        return together
-
-    @cached_property
-    def apart(self) -> Flags:
-        """(K, K) whether their groups are decided not to be the same."""
-        apart = np.zeros((len(self.group), len(self.group)), np.bool_)
-        for first, second in self.different.tolist():
-            apart[np.ix_(self.group == first, self.group == second)] = True
-            apart[np.ix_(self.group == second, self.group == first)] = True
-        apart[self.alone], apart[:, self.alone] = True, True
-        apart[self.alone, self.alone] = False
-        return apart
-
-    @classmethod
-    def read(cls, decisions: Sequence[Decision], profiles: ColumnProfiles) -> _Word:
-        """Return what decisions say; a column that is not there, and a contradiction, are errors."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import connected_components
-
-        columns = list(zip(profiles.tables, profiles.headers, strict=True))
-        place = {column: k for k, column in enumerate(columns)}
-        links: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
-        names: dict[int, str] = {}
-        alone: list[int] = []
-        for each in decisions:
-            for column in (each.first, each.second) if each.second.table else (each.first,):
-                if _name(column) not in place:
-                    known = [header for table, header in columns if table == column.table]
-                    if not known:
-                        raise TableError(f"A decision names the table '{column.table}', which is not matched here.")
-                    find_headers(known, [column.header], column.table)
-            ours = place[_name(each.first)]
-            if each.second.table:
-                links[each.same].append((ours, place[_name(each.second)]))
-            elif each.same:  # the last name that a column was given; those of one name are one
-                names = {k: name for k, name in names.items() if k != ours} | {ours: each.second.header}
-            else:
-                alone.append(ours)
-        named = {name: k for k, name in names.items()}
-        links[True] += [(k, named[name]) for k, name in names.items()]
-        size = (len(columns), len(columns))
-        same, other = (np.array(links[answer], np.int64).reshape(-1, 2) for answer in (True, False))
-        graph = csr_array((np.ones(len(same)), (same[:, 0], same[:, 1])), shape=size)
-        group = connected_components(graph, directed=False)[1].astype(np.int64)
-        for first, second in group[other].tolist():
-            if first == second:
-                both = " and ".join(str(_refer(profiles, k)) for k in np.flatnonzero(group == first).tolist())
-                raise ConfigError(f"Decisions contradict each other: {both} are the same, and not the same.")
-        for k in alone:
-            if others := [each for each in np.flatnonzero(group == group[k]).tolist() if each != k]:
-                both = f"{_refer(profiles, k)} stands alone, and is {_refer(profiles, others[0])}"
-                raise ConfigError(f"Decisions contradict each other: {both}.")
-        return cls(group=group, different=group[other], alone=np.array(alone, np.int64), names=names)
-
-    def average(self, score: Floats, first: Ints, second: Ints) -> Floats:
-        """Return the mean score of all pairs of a group of the first with a group of the second, for each pair."""
-        score = score.copy()
-        for axis, columns in enumerate((first, second)):
-            numbers, counts = np.unique(self.group[columns], return_counts=True)
-            lines = np.moveaxis(score, axis, 0)
-            for number in numbers[counts > 1]:
-                own = self.group[columns] == number
-                lines[own] = lines[own].mean(axis=0, dtype=np.float32)
-        return score
+    groups = matcher.group(decisions)
+    pairs, nearest = groups.list_pairs(_make_explainer(scorer, profiles, tables))
+    return Matches(clusters=groups.clusters, pairs=pairs, nearest=nearest, decisions=tuple(decisions))
 
 
 def _make_explainer(scorer: PairScorer, profiles: ColumnProfiles, tables: Mapping[str, Table] | None) -> Explain | None:
@@ -689,159 +386,3 @@ def _make_explainer(scorer: PairScorer, profiles: ColumnProfiles, tables: Mappin
     from navi.verbs.explain import Explainer
 
     return Explainer(scorer, profiles, tables).explain
-
-
-def _are_family(profiles: ColumnProfiles) -> Flags:
-    """Return which pairs are members of one list, as `cast.0` and `cast.1`, or `star1` and `star2`: (K, K)."""
-    stem = np.unique([find_stem(header) for header in profiles.headers], return_inverse=True)[1]
-    useful = np.array([not is_useless(header) for header in profiles.headers])
-    family: Flags = (stem[:, None] == stem[None, :]) & np.outer(useful, useful)
-    return family
-
-
-def assign_one_to_one(score: Floats, group: Ints) -> Flags:
-    """Return which members of different groups the best one-to-one assignment of each two groups joins: (K, K)."""
-    from scipy.optimize import linear_sum_assignment
-
-    joined = np.zeros(score.shape, np.bool_)
-    members = [np.flatnonzero(group == number) for number in np.unique(group)]
-    for place, ours in enumerate(members):
-        for theirs in members[place + 1 :]:
-            rows, columns = linear_sum_assignment(score[np.ix_(ours, theirs)], maximize=True)
-            joined[ours[rows], theirs[columns]] = True
-    return joined | joined.T
-
-
-def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | None = None) -> Ints:
-    """Return the cluster of each member: the two with the best average score merge until none is left above 0: (K,).
-
-    `score` (K, K) is symmetric, above 0 where two members belong together. Members that `apart` (K, K) names never meet
-    in a cluster; those of a group that `together` names are in one from the beginning. The number of clusters is what
-    the scores make it.
-    """
-    from scipy.cluster.hierarchy import fcluster, linkage
-
-    joined = score > 0
-    if apart is not None:
-        np.greater(joined, apart, out=joined)
-    if together is not None:
-        joined |= together
-    labels: Ints = np.arange(len(score))
-    for members in _find_components(joined):
-        if len(members) > 1:
-            top = max(float(np.abs(score[k, members]).max()) for k in members) + 1.0
-            far = top + top * len(members) ** 2  # so far that no average comes above 0
-            lines = []
-            for place, k in enumerate(members[:-1], 1):  # the upper triangle, line by line: large squares are slow
-                line = np.subtract(top, score[k, members[place:]], dtype=np.float64)
-                if apart is not None:
-                    line[apart[k, members[place:]]] = far
-                if together is not None:
-                    line[together[k, members[place:]]] = 0.0
-                lines.append(line)
-            tree = linkage(np.concatenate(lines), "average")
-            labels[members] = members[fcluster(tree, np.nextafter(top, 0.0), "distance") - 1]
-    return labels
-
-
-def _find_components(joined: Flags) -> Iterator[Ints]:
-    """Yield the members of each connected component of a dense graph, for which scipy's sparse ones are slow."""
-    is_left = np.ones(len(joined), np.bool_)
-    while is_left.any():
-        reached = np.zeros(len(joined), np.bool_)
-        front = np.array([is_left.argmax()])
-        while len(front):
-            reached[front] = True
-            front = np.flatnonzero(joined[front].any(axis=0) & ~reached)
-        is_left &= ~reached
-        yield np.flatnonzero(reached)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnGroups:
-    """Columns in clusters, before every pair of them is written down."""
-
-    labels: Ints
-    """(K,) the cluster of each column."""
-    scored: _Scored
-    inside: Flags
-    """(K, K) whether two columns are of one table."""
-    given: Mapping[int, str]
-    """Names that some columns were given."""
-    decisions: tuple[Decision, ...]
-
-    @cached_property
-    def members(self) -> list[list[int]]:
-        """The places of each cluster's columns; those of most columns first."""
-        columns = self.columns
-        order = np.argsort(self.labels, kind="stable")
-        starts = np.flatnonzero(np.diff(self.labels[order], prepend=-1))
-        groups = [sorted(group.tolist(), key=columns.__getitem__) for group in np.split(order, starts[1:])]
-        return sorted(groups, key=lambda group: (-len(group), [columns[k] for k in group]))
-
-    @cached_property
-    def columns(self) -> list[ColumnRef]:
-        """All columns."""
-        return [_refer(self.scored.profiles, k) for k in range(len(self.labels))]
-
-    def weigh(self, group: Sequence[int]) -> NDArray[np.float64]:
-        """Return (K, K): how likely the pairs of some columns are; NaN for two of one table."""
-        inner = np.ix_(group, group)
-        return np.where(self.inside[inner], np.nan, (1 / (1 + np.exp(-self.scored.logit[inner]))).astype(np.float64))
-
-    def find_nearest(self, column: int) -> int | None:
-        """Return the likeliest partner of a column, where one is near."""
-        outside = np.where(self.inside[column], -np.inf, self.scored.logit[column])
-        best = int(outside.argmax())
-        return best if outside[best] > np.log(NEAR / (1 - NEAR)) else None
-
-    @cached_property
-    def clusters(self) -> tuple[ColumnCluster, ...]:
-        """The clusters, with their names."""
-        place = {k: number for number, group in enumerate(self.members) for k in group}
-        chosen = {place[k]: name for k, name in self.given.items()}
-        names = name_clusters([[self.columns[k].header for k in group] for group in self.members], chosen)
-        found = []
-        for name, group in zip(names, self.members, strict=True):
-            pairs = self.weigh(sorted(group))[np.triu_indices(len(group), 1)]
-            pairs = pairs[~np.isnan(pairs)]
-            score = float(pairs.mean()) if len(pairs) else 1.0
-            found.append(ColumnCluster(name=name, columns=tuple(self.columns[k] for k in group), score=score))
-        return tuple(found)
-
-    def describe(self, explain: Explain | None = None) -> Matches:
-        """Return the clusters with every pair of their columns."""
-        scored, pairs = replace(self.scored, explain=explain), []
-        near: dict[frozenset[int], tuple[int, int]] = {}
-        for group in map(sorted, self.members):
-            inner = ((first, second) for place, first in enumerate(group) for second in group[place + 1 :])
-            pairs += scored.describe([pair for pair in inner if not self.inside[pair]])
-            if len(group) == 1 and (best := self.find_nearest(group[0])) is not None:
-                near.setdefault(frozenset((group[0], best)), (group[0], best))
-        nearest = scored.describe_blocks(list(near.values()))
-        lists = [sorted(each, key=lambda pair: (-pair.score, pair.first, pair.second)) for each in (pairs, nearest)]
-        return Matches(clusters=self.clusters, pairs=tuple(lists[0]), nearest=tuple(lists[1]), decisions=self.decisions)
-
-
-def name_clusters(clusters: Sequence[Sequence[str]], given: Mapping[int, str] | None = None) -> list[str]:
-    """Return a name for each cluster from its columns' headers, the attribute that most of them have, no name twice.
-
-    `given` are the names of some, by their place.
-
-    >>> name_clusters([["Title", "movie_title", "title"], ["title", "name"], ["col_1"]])
-    ['title', 'name', 'column']
-    """
-    given = given or {}
-    taken: Counter[str] = Counter(given.values())
-    names = []
-    for place, headers in enumerate(clusters):
-        if place in given:
-            names.append(given[place])
-            continue
-        counts = Counter(canonicalise(header) for header in headers if not is_useless(header))
-        ranked = sorted(counts, key=lambda name: (-counts[name], len(name), name)) or ["column"]
-        free = next((name for name in ranked if not taken[name]), None)
-        name = free or f"{ranked[0]} {taken[ranked[0]] + 1}"
-        taken[name if free else ranked[0]] += 1
-        names.append(name)
-    return names

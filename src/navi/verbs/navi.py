@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from navi.training import Domain
+    from navi.verbs.column_groups import Decision
     from navi.verbs.impute import Fills
     from navi.verbs.link import Links
-    from navi.verbs.match import Decision, Matches, SchemaMatches
+    from navi.verbs.match import Matches, SchemaMatches
     from navi.verbs.name import Names
     from navi.verbs.search import Neighbours
     from navi.verbs.unify import Duplicates, Unified, UnifySpec

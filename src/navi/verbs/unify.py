@@ -34,7 +34,8 @@ from navi.verbs.cell_formats import (
     read_cells,
     read_header,
 )
-from navi.verbs.match import ColumnRef, Matches
+from navi.verbs.column_groups import ColumnRef
+from navi.verbs.match import Matches
 from navi.verbs.result import TabularResult
 
 TABLE_COLUMN, ROW_COLUMN, UNREAD_COLUMN = "_table", "_row", "_unread"

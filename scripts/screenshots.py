@@ -42,6 +42,16 @@ def open_browser(profile: str) -> webdriver.Chrome:
     return driver
 
 
+def wait(driver: webdriver.Chrome) -> None:
+    """Wait until a page, and the map on it, are as they stay."""
+    while driver.execute_script(
+        "return document.readyState !== 'complete' || !!document.querySelector('progress')"
+        " || (document.querySelector('canvas') && !document.querySelector('canvas').dataset.drawn)"
+        " || !!document.querySelector('#method')?.textContent.includes('at work')"
+    ):
+        time.sleep(0.5)
+
+
 def main() -> None:
     """Start a studio on the demo's tables, and take a picture of each page."""
     with tempfile.TemporaryDirectory() as folder:
@@ -54,18 +64,15 @@ def main() -> None:
         driver = open_browser(f"{folder}/profile")
         try:
             driver.get(found[0])
-            for name, path in {"": "/columns", **PAGES}.items():
+            wait(driver)
+            for name, path in PAGES.items():
                 driver.get(found[1] + path)
-                while driver.execute_script(
-                    "return document.readyState !== 'complete' || !!document.querySelector('progress')"
-                ):
-                    time.sleep(0.5)
-                if name:
-                    taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
-                    picture = Image.open(io.BytesIO(base64.b64decode(taken))).convert("RGB")
-                    file = FIGURES / f"studio_{name}.png"
-                    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
-                    print(f"{file.name}: {file.stat().st_size / 1024:.0f} KiB")
+                wait(driver)
+                taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
+                picture = Image.open(io.BytesIO(base64.b64decode(taken))).convert("RGB")
+                file = FIGURES / f"studio_{name}.png"
+                picture.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
+                print(f"{file.name}: {file.stat().st_size / 1024:.0f} KiB")
         finally:
             driver.quit()
             studio.terminate()

@@ -130,14 +130,17 @@ def test_the_files_that_come_out_are_those_of_the_command_line(review, folder, r
     review.rename([find(review, "amber/year")], "released")
     review.isolate(find(review, "cedar/category"))
     with open_client(review) as client:
-        names = ("all.parquet", "all.csv", "decisions.csv", "report.html")
+        names = ("all.parquet", "all.csv", "decisions.csv", "report.html", "spec.toml", "mapping.json")
         found = {name: client.get(f"/files/{name}").content for name in names}
-    given = ("--decisions", folder.parent / "decisions.csv", "--report", tmp_path, "--overwrite")
+    decided = ("--decisions", folder.parent / "decisions.csv", "--model", reference_dir, "--device", "cpu", "-q")
+    given = (*decided, "--report", tmp_path, "--write-spec", tmp_path / "spec.toml", "--overwrite")
     for name in ("all.parquet", "all.csv"):
         out = tmp_path / name
-        navi_command("unify", folder, "-o", out, "--model", reference_dir, *given, "--device", "cpu", "-q")
+        navi_command("unify", folder, "-o", out, *given)
         assert found[name] == out.read_bytes()
-    assert found["report.html"] == (tmp_path / "report.html").read_bytes()
+    navi_command("match", folder, "--mapping", tmp_path / "mapping.json", *decided)
+    for name in ("report.html", "spec.toml", "mapping.json"):
+        assert found[name] == (tmp_path / name).read_bytes()
     assert b"birch/releaseYear" in found["report.html"]
     assert found["decisions.csv"] == (folder.parent / "decisions.csv").read_bytes()
     assert b"released" in found["all.csv"].splitlines()[0]

@@ -221,7 +221,7 @@ def test_a_map_of_twenty_thousand_points_is_drawn_within_a_frame(browser, tmp_pa
     assert statistics.median(times) < 16
 
 
-def test_two_hundred_tables_open_within_two_seconds_and_decide_within_a_third_of_one(
+def test_two_hundred_tables_open_within_two_seconds_and_a_decision_moves_the_others_within_one(
     browser, open_studio, tmp_path, write_tables
 ):
     headers = [f"{first} {second}" for first in ("night", "film", "price", "star", "house") for second in "abcdefghij"]
@@ -234,21 +234,26 @@ def test_two_hundred_tables_open_within_two_seconds_and_decide_within_a_third_of
     }
     studio = open_studio(write_tables(tmp_path / "feeds", tables))
     assert "5,000 columns in 200 tables" in browser.text("main")
-    opening, deciding = [], []
+    opening, deciding, settling = [], [], []
     for _ in range(3):
         browser.open(f"{studio.address}/columns")
         opening.append(browser.run("return performance.getEntriesByType('navigation')[0].loadEventEnd"))
-    for _ in range(5):
+    for _ in range(6):
         browser.wait("return !document.querySelector('[data-again]') && document.querySelector('[data-card-key=a]')")
-        deciding.append(
-            browser.run(
-                """const before = document.querySelector(".message"), begun = performance.now();
-                document.querySelector("[data-card-key=a]").click();
-                while (document.querySelector(".message") === before) await new Promise((go) => setTimeout(go, 5));
-                return performance.now() - begun"""
-            )
+        decided, settled = browser.run(
+            """const before = document.querySelector(".message"), begun = performance.now();
+            const wait = async (done) => { while (!done()) await new Promise((go) => setTimeout(go, 5)); };
+            document.querySelector("[data-card-key=a]").click();
+            await wait(() => document.querySelector(".message") !== before);
+            const decided = performance.now() - begun;
+            await wait(() => !document.querySelector("[data-again]"));
+            return [decided, performance.now() - begun]"""
         )
-    print(f"first view {min(opening):.0f} ms, a decision {statistics.median(deciding):.0f} ms of {deciding}")
+        deciding.append(decided)
+        settling.append(settled)
+    print(f"first view {min(opening):.0f} ms")
+    print(f"a decision {statistics.median(deciding):.0f} ms, what follows from it {statistics.median(settling):.0f} ms")
     skip_if_busy()
     assert min(opening) < 2_000
     assert min(deciding) < 300
+    assert min(settling) < 1_000

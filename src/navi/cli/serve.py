@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import webbrowser
 from pathlib import Path
+from threading import Thread
 from typing import Annotated
 
 import typer
@@ -41,7 +43,7 @@ def studio(
 ) -> None:
     """Decide in the browser which columns are one; decisions count at once, here and for `navi unify`."""
     try:
-        from navi.server import Access, listen, serve_application
+        from navi.server import Access, LateApplication, listen, serve_application
     except ModuleNotFoundError as error:
         raise MissingExtraError("navi studio", "studio") from error
     from navi.files import check_target, lock
@@ -61,14 +63,21 @@ def studio(
         screen.results.file.flush()
         if browser:
             webbrowser.open(link)
-        from navi.server import Review, make_studio
+        application = LateApplication()
 
-        review = Review(
-            paths, decisions, labels=labels, model=model, device=device, threshold=threshold, patience=PATIENCE
-        )
-        serve_application(make_studio(review, access), opened, patience=5)
-    if review.tasks.is_busy:
-        os._exit(0)  # what a page waited for would be waited for here, too, for minutes
+        def load() -> None:
+            from navi.server import Review, make_studio
+
+            review = Review(
+                paths, decisions, labels=labels, model=model, device=device, threshold=threshold, patience=PATIENCE
+            )
+            application.app = make_studio(review, access)
+            review.load()
+
+        Thread(target=load, name="navi-review", daemon=True).start()
+        serve_application(application, opened, patience=5)
+    sys.stdout.flush()
+    os._exit(0)  # threads that still compute would be waited for, for minutes
 
 
 @verb(

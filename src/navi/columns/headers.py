@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from navi.corpus import canonicalise
 
@@ -18,6 +19,7 @@ _WORDS = re.compile(r"[^\W_]+")
 _ES = ("ses", "xes", "zes", "ches", "shes")
 
 
+@lru_cache(1 << 16)
 def is_useless(header: str) -> bool:
     """Return whether a header says nothing of its column: `col_3`, `Unnamed: 7`, `x`, `A`, `12`, an empty one.
 

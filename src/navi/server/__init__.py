@@ -3,7 +3,7 @@
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
-from navi.server.application import Access, listen, serve_application
+from navi.server.application import Access, LateApplication, listen, serve_application
 
 if TYPE_CHECKING:
     from navi.server.reconcile import Reconciler
@@ -11,7 +11,17 @@ if TYPE_CHECKING:
     from navi.server.service import Limits, make_service
     from navi.server.studio import make_studio
 
-__all__ = ["Access", "Limits", "Reconciler", "Review", "listen", "make_service", "make_studio", "serve_application"]
+__all__ = [
+    "Access",
+    "LateApplication",
+    "Limits",
+    "Reconciler",
+    "Review",
+    "listen",
+    "make_service",
+    "make_studio",
+    "serve_application",
+]
 _LATER = {
     "Limits": "service",
     "Reconciler": "reconcile",

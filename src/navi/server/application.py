@@ -14,7 +14,7 @@ import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request, cookie_parser
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from navi.errors import ConfigError, escape_controls
@@ -112,6 +112,17 @@ def find_token(headers: Headers, cookie: str) -> str | None:
     return cookie_parser(headers.get("cookie", "")).get(cookie)
 
 
+async def read_bytes(request: Request, limit: int) -> bytes:
+    """Return the body of a request; an error where it is longer than allowed."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit:
+            raise HTTPException(413, f"The body has more than {limit} bytes. Send less at a time.")
+        parts.append(part)
+    return b"".join(parts)
+
+
 def answer_error(code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error as every door gives it."""
     return Response(write_json({"error": escape_controls(text)}), code, headers, media_type=JSON)
@@ -127,6 +138,21 @@ async def answer_failure(request: Request, error: Exception) -> Response:
     """Return that something went wrong here; what it was is logged, and not told to others."""
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return answer_error(500, "Something went wrong here; the log says what.")
+
+
+class LateApplication:
+    """Asks to wait until there is an application: what that needs is imported while the server answers already."""
+
+    app: ASGIApp = HTMLResponse(
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="1">'
+        "<title>NAVI</title><style>:root { color-scheme: light dark; font: 1rem system-ui; margin: 4rem; }</style>"
+        '<main><h1>One moment</h1><p>Starting …</p><progress aria-label="At work"></progress></main>'
+    )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have a request answered."""
+        if scope["type"] == "http":
+            await self.app(scope, receive, send)
 
 
 def listen(host: str, port: int) -> tuple[socket.socket, str]:
@@ -152,7 +178,6 @@ def serve_application(app: ASGIApp, opened: socket.socket, *, patience: float) -
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=round(patience),
-        lifespan="on",
     )
     # The server raises the signal again when it is done; by then there is nothing left to stop.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}

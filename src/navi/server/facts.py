@@ -113,7 +113,7 @@ class PointMap:
 
     def start(self, of: str, limit: int) -> dict[str, Any] | str | None:
         """Return the points; None while they are being placed, and a text if that failed."""
-        tasks, key = self._review.tasks, ("map", of, limit if of == "rows" else 0)
+        tasks, key = self._review.tasks, ("map", of, limit)
         read = self._read_columns if of == "columns" else lambda progress: self._read_rows(limit, progress)
         found: dict[str, Any] | str | None = tasks.start(key, read)
         if not isinstance(found, dict):
@@ -154,8 +154,8 @@ class PointMap:
             number = math.ceil(min(1.0, limit / max(total, 1)) * table.num_rows)
             places = np.linspace(0, table.num_rows - 1, number).astype(np.int64)
             frame = table.text.take(places)
-            progress(len(text), min(limit, total))
             vectors.append(self._review.navi.embed_rows(frame))
+            progress(len(places), min(limit, total))
             for number, row in zip(table.row_number[places].tolist(), frame.to_pylist(), strict=True):
                 cells = [f"{header}: {cell[:MAX_CELL]}" for header, cell in row.items() if cell]
                 text.append(_write(f"{name}:{number}", cells[:CELLS_SHOWN]))

@@ -131,17 +131,11 @@ class Tasks:
         return str(error) if isinstance(error := future.exception(), NaviError) else future.result()
 
     def _run(self, key: Hashable, run: Callable[[Progress], T]) -> T:
-        def report(done: int, total: int) -> None:
-            self.done, self.total = done, total
+        def report(just_done: int, total: int) -> None:
+            self.done, self.total = min(self.done + just_done, total), total
 
-        self.running = key
-        report(0, 0)
+        self.running, self.done, self.total = key, 0, 0
         return run(report)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a task runs or waits."""
-        return any(not future.done() for future in self._futures.values())
 
     def forget(self, key: Hashable) -> None:
         """Have a task run again when it is started again."""

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pyarrow.compute as pc
@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from navi.errors import TableError
 from navi.report.cards import show_cards
-from navi.server.application import is_loopback
+from navi.server.application import is_loopback, read_bytes
 from navi.server.bodies import JSON, write_json
 from navi.tables import Table
 
@@ -141,7 +141,10 @@ def list_routes(reconciler: Reconciler) -> list[Route]:
     table = reconciler.table
 
     async def reconcile(request: Request) -> Response:
-        asked = await _read_parameters(request)
+        asked = {
+            **request.query_params,
+            **dict(parse_qsl((await read_bytes(request, MAX_BODY)).decode("utf-8", "replace"))),
+        }
         if "queries" in asked:
             queries = _parse(asked["queries"])
             if not isinstance(queries, dict) or not all(isinstance(each, dict) for each in queries.values()):
@@ -186,17 +189,6 @@ def list_routes(reconciler: Reconciler) -> list[Route]:
         Route(f"{PATH}/suggest/{{kind}}", suggest),
         Route(f"{PATH}/preview", preview),
     ]
-
-
-async def _read_parameters(request: Request) -> dict[str, str]:
-    """Return the parameters of an address, or of a form, which long queries come in."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY:
-            raise HTTPException(413, f"A request has at most {MAX_BODY >> 20} MiB.")
-    form = {key: values[-1] for key, values in parse_qs(body.decode("utf-8", "replace")).items()}
-    return {**request.query_params, **form}
 
 
 def _parse(text: str) -> Any:

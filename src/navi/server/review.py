@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -152,6 +153,7 @@ class Review:
             self.facts = {name: describe_columns(table) for name, table in self.tables.items()}
             self.explainer = Explainer(scorer, self.profiles, self.tables)
             self._match()
+            gc.freeze()  # what is there by now stays: no decision waits for the collector to look through it
             self.is_ready = True
         except (NaviError, OSError) as error:
             self.failure = str(error)
@@ -215,29 +217,31 @@ class Review:
         joined = join_columns(groups.decisions)
         cards = []
         for cluster, group in zip(groups.clusters, groups.members, strict=True):
-            weights = np.nan_to_num(groups.weigh(group), nan=-1.0)
-            compared = weights >= 0
-            means = np.where(compared, weights, 0).sum(axis=1) / np.maximum(compared.sum(axis=1), 1)
+            weights = groups.weigh(group)
+            compared = (~np.isnan(weights)).sum(axis=1)
+            means = (np.nansum(weights, axis=1) / np.maximum(compared, 1)).tolist()
+            partners = np.nan_to_num(weights, nan=-1.0).argmax(axis=1).tolist()
             members = tuple(
                 Member(
                     place=place,
                     column=column,
                     facts=self.facts[column.table][column.header],
-                    probability=float(means[k]) if compared[k].any() else None,
+                    probability=mean if number else None,
                     decided=column in decided,
-                    partner=group[int(weights[k].argmax())] if compared[k].any() else None,
+                    partner=group[partner] if number else None,
                 )
-                for k, (place, column) in enumerate(zip(group, cluster.columns, strict=True))
+                for place, column, mean, number, partner in zip(
+                    group, cluster.columns, means, compared.tolist(), partners, strict=True
+                )
             )
-            near = None
-            if len(group) == 1 and (other := groups.find_nearest(group[0])) is not None:
+            alone, near = len(group) == 1, None
+            if alone and (other := groups.find_nearest(group[0])) is not None:
                 near = (str(self.columns[other]), float(groups.weigh([group[0], other])[0, 1]), other)
-            alone = len(group) == 1 and cluster.columns[0] in decided
-            one = len(group) > 1 and len({joined.get(column, column) for column in cluster.columns}) == 1
-            card = Card(
-                name=cluster.name, members=members, probability=cluster.score, accepted=one or alone, nearest=near
+            heads = {joined.get(column, column) for column in cluster.columns}
+            accepted = cluster.columns[0] in decided if alone else len(heads) == 1
+            cards.append(
+                Card(name=cluster.name, members=members, probability=cluster.score, accepted=accepted, nearest=near)
             )
-            cards.append(card)
         return cards
 
     def _rank_questions(self, cards: Iterable[Card]) -> list[tuple[float, int, int, float]]:

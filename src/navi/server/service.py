@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from navi.errors import ConfigError, NaviError, TableError
-from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error
+from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error, read_bytes
 from navi.server.bodies import ARROW, JSON, read_body, write_body, write_json
 from navi.server.jobs import Job, JobQueue, QueueFullError
 from navi.server.reconcile import Reconciler, list_routes
@@ -266,7 +266,9 @@ class Service:
     async def _run(self, request: Request, verb: Verb) -> Response:
         options = verb.read_options(request.query_params)
         kind = choose_kind(request.headers.get("accept", ""))
-        body = await self._read_bytes(request)
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise HTTPException(415, "The body is encoded. Send it as it is.")
+        body = await read_bytes(request, self.limits.body_bytes)
         if verb.name == "search" and self.index is not None and not body:
             like, index = _read_like(options), self.index
             job = Job(run=lambda _: [index.search(like, options["k"])[0].to_arrow()], payload=None, size=1)
@@ -288,17 +290,6 @@ class Service:
     def _embed(self, options: Options, requests: Sequence[Tables]) -> list[pa.Table]:
         self.batches.observe(len(requests))
         return embed_requests(self.navi, options, requests)
-
-    async def _read_bytes(self, request: Request) -> bytes:
-        limit, parts, size = self.limits.body_bytes, [], 0
-        if request.headers.get("content-encoding", "identity") != "identity":
-            raise HTTPException(415, "The body is encoded. Send it as it is.")
-        async for part in request.stream():
-            size += len(part)
-            if size > limit:
-                raise HTTPException(413, f"The body has more than {limit} bytes. Send fewer rows at a time.")
-            parts.append(part)
-        return b"".join(parts)
 
     def _read_tables(self, body: bytes, kind: str, verb: Verb) -> Tables:
         frames, limits = read_body(body, kind), self.limits

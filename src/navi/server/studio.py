@@ -6,14 +6,11 @@ import asyncio
 import json
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-import pyarrow as pa
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -25,12 +22,12 @@ from starlette.staticfiles import StaticFiles
 from navi.errors import ConfigError, NaviError
 from navi.report import write_html
 from navi.report.cards import make_pages
-from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error
+from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error, read_bytes
 from navi.server.bodies import JSON, write_json
 from navi.server.decisions import ANSWERS, LABEL_FIELDS, make_key
 from navi.server.facts import COLOURS, LIMITS, PointMap
 from navi.server.review import Card, Review
-from navi.tables import Table, write_table
+from navi.tables import write_table
 from navi.verbs.impute import Fills
 from navi.verbs.link import RowPair
 
@@ -75,15 +72,15 @@ class Studio:
                 await asyncio.to_thread(self.review.settle)
             content = await asyncio.to_thread(self._describe, describe, request)
             message = self.message
-            if self.review.is_settled:  # else the page asks again, and says it again
+            if not content["again"]:  # else the page asks again, and says it again
                 self.message = ""
             return show(template, request, review=self.review, message=message, **content)
 
         return answer
 
     def _describe(self, describe: Callable[[Request], dict[str, Any]], request: Request) -> dict[str, Any]:
-        with self.review.lock:
-            return describe(request)
+        with self.review.lock:  # cards that are not yet what the decisions make them are asked for again
+            return {"again": not self.review.is_settled, **describe(request)}
 
     async def let_in(self, request: Request) -> Response:
         """Take the token of the address into a cookie, so that no later address has it."""
@@ -191,28 +188,6 @@ class Studio:
             "name": name, "found": found, "columns": columns, "asked": "table" in query, "key": ("fill", name), **rest,
         }  # fmt: skip
 
-    async def download_filled(self, request: Request) -> Response:
-        """Return a table with its empty cells filled, in the columns and from the probability asked for."""
-        review, query = self.review, request.query_params
-        if not review.is_ready or query.get("table") not in review.tables:
-            raise HTTPException(404, "There is no such table.")
-        table, confidence = review.tables[query["table"]], read_share(query.get("confidence", ""))
-        try:
-            content = await asyncio.to_thread(self._write_filled, table, confidence, query.getlist("column"))
-        except NaviError as error:
-            return answer_error(422, str(error))
-        headers = {"content-disposition": "attachment; filename=filled.csv"}
-        return Response(content, headers=headers, media_type="application/octet-stream")
-
-    def _write_filled(self, table: Table, confidence: float, columns: list[str]) -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "filled.csv"
-            filled: Any = self.review.navi.impute(
-                table.to_arrow(), confidence=confidence, columns=columns or None
-            ).filled
-            write_table(filled, file)
-            return file.read_bytes()
-
     def describe_rows(self, request: Request) -> dict[str, Any]:
         """Return the pair of rows of two tables that is worth most to label."""
         review, query = self.review, request.query_params
@@ -236,7 +211,6 @@ class Studio:
             "labels": review.labels.file,
             "num_labels": len(review.labels.answers),
             "num_open": len(is_open),
-            "page_query": urlencode(query.multi_items()),
         }
 
     def act(self, do: Callable[[dict[str, str]], str], usual: str) -> Handler:
@@ -281,11 +255,7 @@ class Studio:
         return int(text)
 
     async def _read_form(self, request: Request) -> dict[str, str]:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > MAX_FORM:
-                raise HTTPException(413, "The form is too large.")
+        body = await read_bytes(request, MAX_FORM)
         if not self.review.is_ready:
             raise HTTPException(409, "The tables are still being matched.")
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
@@ -335,16 +305,22 @@ class Studio:
     async def download(self, request: Request) -> Response:
         """Return a file as the command line would write it."""
         name = request.path_params["name"]
-        if name not in FILES or not self.review.is_ready:
+        if not self.review.is_ready or name not in (*FILES, "filled.csv"):
             raise HTTPException(404, "There is no such file.")
         await asyncio.to_thread(self.review.settle)
-        content = await asyncio.to_thread(self._write, name)
+        try:
+            content = await asyncio.to_thread(self._write, name, request)
+        except NaviError as error:
+            return answer_error(422, str(error))
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(content, headers=headers, media_type="application/octet-stream")
 
-    def _write(self, name: str) -> bytes:
-        with self.review.lock, tempfile.TemporaryDirectory() as folder:
-            file, review = Path(folder) / name, self.review
+    def _write(self, name: str, request: Request) -> bytes:
+        review, table = self.review, None
+        if name == "filled.csv":
+            table = self._fill(request)
+        with review.lock, tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / name
             if name == "mapping.json":
                 return json.dumps(review.matches.as_mapping(), ensure_ascii=False, indent=1).encode()
             if name == "decisions.csv":
@@ -354,9 +330,16 @@ class Studio:
             elif name == "report.html":
                 write_html(review.unified.to_page(), folder)
             else:
-                table: pa.Table = review.unified.table
-                write_table(table, file)
+                write_table(review.unified.table if table is None else table, file)
             return file.read_bytes()
+
+    def _fill(self, request: Request) -> Any:
+        """Return a table with its empty cells filled, in the columns and from the probability asked for."""
+        query, tables = request.query_params, self.review.tables
+        if query.get("table") not in tables:
+            raise HTTPException(404, "There is no such table.")
+        columns, confidence = query.getlist("column") or None, read_share(query.get("confidence", ""))
+        return self.review.navi.impute(tables[query["table"]].to_arrow(), confidence=confidence, columns=columns).filled
 
 
 def _go_back(request: Request, usual: str) -> Response:
@@ -379,13 +362,8 @@ def read_share(text: str) -> float:
 
 
 def make_studio(review: Review, access: Access) -> Starlette:
-    """Return the application of `navi studio`; the review is loaded when it starts."""
+    """Return the application of `navi studio`; until the review is loaded, its pages say how far that is."""
     studio = Studio(review, access)
-
-    @asynccontextmanager
-    async def live(app: Starlette) -> AsyncIterator[None]:
-        Thread(target=review.load, name="navi-review", daemon=True).start()
-        yield
 
     async def go_home(request: Request) -> Response:
         return RedirectResponse("/columns", 303)
@@ -404,7 +382,6 @@ def make_studio(review: Review, access: Access) -> Starlette:
             Route("/rows", studio.page("rows.html", studio.describe_rows)),
             Route("/label", studio.act(studio.label, "/rows"), methods=["POST"]),
             Route("/gaps", studio.page("gaps.html", studio.describe_gaps)),
-            Route("/files/filled.csv", studio.download_filled),
             Route("/why", studio.why),
             Route("/decide", studio.act(studio.decide, "/columns"), methods=["POST"]),
             Route("/files/{name}", studio.download),
@@ -412,5 +389,4 @@ def make_studio(review: Review, access: Access) -> Starlette:
         ],
         middleware=[Middleware(Gate, access=access, open_paths=("/open",))],
         exception_handlers={HTTPException: answer_http_error, Exception: answer_failure},
-        lifespan=live,
     )

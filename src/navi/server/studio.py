@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -19,6 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from navi import files
 from navi.errors import ConfigError, NaviError
 from navi.report import write_html
 from navi.report.cards import make_pages
@@ -321,11 +321,11 @@ class Studio:
             table = self._fill(request)
         with review.lock, tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / name
-            if name == "mapping.json":
-                return json.dumps(review.matches.as_mapping(), ensure_ascii=False, indent=1).encode()
             if name == "decisions.csv":
                 return review.file.file.read_bytes() if review.file.file.exists() else b""
-            if name == "spec.toml":
+            if name == "mapping.json":
+                files.write_json(file, review.matches.as_mapping())
+            elif name == "spec.toml":
                 review.unified.spec.save(file)
             elif name == "report.html":
                 write_html(review.unified.to_page(), folder)

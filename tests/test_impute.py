@@ -343,6 +343,15 @@ def test_the_command_refuses_what_it_cannot_do(impute_file, films, tmp_path, mon
     assert list(tmp_path.iterdir()) == []
 
 
+def test_members_of_a_list_in_a_file_are_no_gaps(navi, tmp_path):
+    rows = [{"title": f"film {n}", "cast": ["Ann", "Bob"][: n % 3], "genre": "drama" if n else None} for n in range(12)]
+    (tmp_path / "films.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = navi.impute(str(tmp_path / "films.jsonl"))
+    reasons = {cell["column"]: cell["reason"] for cell in found.cells.to_pylist()}
+    assert reasons["cast.0"] == reasons["cast.1"] == "column holds nested or binary cells"
+    assert reasons["genre"].startswith("filled")
+
+
 def test_a_few_cells_that_agree_do_not_make_a_column_constant(navi):
     rows = [{"title": f"film {n}", "glass": "gorilla" if n in (3, 9) else None, "wlan": "yes"} for n in range(40)]
     found = navi.impute(rows, columns=["glass"])

@@ -32,6 +32,7 @@ TABLE = "table"
 """Name of a frame that was given none."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _SIGNED_NUMBER = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?%?")
+_MEMBER = re.compile(r"\.(\d+)(?=\.|$)")
 Ints = NDArray[np.int64]
 Row = list[tuple[str, Any]]
 
@@ -120,6 +121,20 @@ def order_headers(declared: Iterable[str], found: Iterable[str]) -> list[str]:
             members.setdefault(".".join(parts[:end]), []).append(header)
     in_order = (header for each in declared for header in members.get(each, [each]))
     return list(dict.fromkeys([*in_order, *found]))
+
+
+def find_members(headers: Iterable[str]) -> dict[str, int]:
+    """Return the headers that are members of lists, each with its number, the highest where lists are nested.
+
+    >>> find_members(["title", "cast.0.name", "cast.1.name", "sales.2015"])
+    {'cast.0.name': 0, 'cast.1.name': 1}
+    """
+    parts = {
+        header: [(header[: each.start()], int(each[1])) for each in _MEMBER.finditer(header)] for header in headers
+    }
+    lists = {prefix for each in parts.values() for prefix, number in each if number == 0}
+    numbers = {header: [number for prefix, number in each if prefix in lists] for header, each in parts.items()}
+    return {header: max(each) for header, each in numbers.items() if each}
 
 
 def find_headers(known: Sequence[str], columns: Iterable[str], table: str) -> frozenset[str]:

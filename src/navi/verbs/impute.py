@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from navi.corpus import Encoded, load_attributes
 from navi.errors import ConfigError
 from navi.report.cards import show_cards
-from navi.tables import TABLE, ReadReport, Table, find_headers, read_table
+from navi.tables import TABLE, ReadReport, Table, find_headers, find_members, read_table
 from navi.tables.chunk import clean_header, name_columns
 from navi.verbs.candidate_values import CandidateFinder, Candidates, Gaps
 from navi.verbs.result import CARDS_SHOWN, TabularResult
@@ -141,8 +141,11 @@ class EmptyCells:
         self._headers = self._frame.headers
         self._asked = frozenset(self._headers if columns is None else find_headers(self._headers, columns, table.name))
         present = self._find_present()
+        # A list that is short in a row lacks nothing; frames with types of their own have it in one column.
+        members = find_members(self._headers) if table.origin is None and table.typed is None else {}
+        asked = self._asked - members.keys()
         self._parsers = [
-            self._frame.make_parser(column) if header in self._asked and not present[column].all() else None
+            self._frame.make_parser(column) if header in asked and not present[column].all() else None
             for column, header in enumerate(self._headers)
         ]
         held: NDArray[np.bool_] = np.asarray(present.any(axis=1))

@@ -20,7 +20,7 @@ from navi.errors import ConfigError, TableError
 from navi.files import write_file
 from navi.report import Page, ReportColumn, ReportTable, Section, Tiles
 from navi.settings import override
-from navi.tables import ReadConfig, Table, read_tables, to_arrow
+from navi.tables import ReadConfig, Table, find_members, read_tables, to_arrow
 from navi.verbs.cell_formats import (
     ARROW_TYPES,
     DATE_TYPES,
@@ -57,8 +57,6 @@ DUPLICATES_TITLE = """\
 # have, the one of the table that comes first in `prefer`. The others stand in `_conflicts`, the rows in `_merged`.
 """
 Part = TypeVar("Part", "UnifiedColumn", "SourceColumn")
-MEMBER = re.compile(r"\.(\d+)(?=\.|$)")
-"""The number of a member of a list in a flat header."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,13 +276,8 @@ def plan_unify(
 
 def leave_out_members(table: Table, limit: int) -> Table:
     """Return a table with the first members of each list alone, `cast.0`, `cast.1` …, as matching compares them."""
-    members = {header: list(MEMBER.finditer(header)) for header in table.headers}
-    lists = {header[: each.start()] for header, found in members.items() for each in found if int(each[1]) == 0}
-    kept = [
-        header
-        for header, found in members.items()
-        if not any(int(each[1]) >= limit and header[: each.start()] in lists for each in found)
-    ]
+    members = find_members(table.headers)
+    kept = [header for header in table.headers if members.get(header, 0) < limit]
     return table if len(kept) == len(table.headers) else table.select(kept)
 
 

@@ -11,15 +11,19 @@ import json
 import shutil
 from pathlib import Path
 
-from safetensors.torch import load_file
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
-from navi.backbones import BASE_FOLDER, BASE_MODEL, MINILM, find_backbone
+from navi.backbones import BASE_FOLDER, BASE_MODEL, MANIFEST_FILE, MINILM, find_backbone
 from navi.corpus import PrepareConfig
-from navi.files import write_folder
+from navi.files import digest_file, write_folder, write_json
 from navi.model import load_backbone
-from navi.model.backbone import pack_weights, write_manifest
+from navi.model.backbone import SCALE
 from navi.training import PretrainConfig, TrainingResult
 
+MAX_BYTES = 15_000_000
+"""Size of a file of packed weights, about, from which the next one is begun."""
 FACTS = {
     "tables": 10_825,
     "steps": 11_571,
@@ -65,6 +69,40 @@ def main() -> None:
     print(f"{BASE_MODEL} in {options.out}: {sum(sizes.values()):,} bytes")
     for name, size in sizes.items():
         print(f"  {name}: {size:,}")
+
+
+def quantize_rows(matrix_ND: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a matrix in int8, and the scale of each row that the largest of its numbers asks for."""
+    scale_N = matrix_ND.float().abs().amax(dim=1).clamp(min=1e-12) / 127
+    return (matrix_ND.float() / scale_N.unsqueeze(1)).round().to(torch.int8), scale_N
+
+
+def pack_weights(weights: dict[str, Tensor], folder: Path) -> None:
+    """Write weights into files of a folder: words in int8 with a scale a row, all else in float16.
+
+    With the layers in int8 too the files are 28 MB instead of 44, but a row's vector has a cosine of 0.9989 to what it
+    was, on average, and 0.994 at worst.
+    """
+    parts: list[dict[str, Tensor]] = [{}]
+    num_bytes = 0
+    for name, tensor in weights.items():
+        stored = {name: tensor.half().clone()}
+        if name.endswith("word_embeddings.weight"):
+            stored = dict(zip((name, name + SCALE), quantize_rows(tensor), strict=True))
+        size = sum(each.nbytes for each in stored.values())
+        if parts[-1] and num_bytes + size > MAX_BYTES:
+            parts.append({})
+            num_bytes = 0
+        parts[-1].update(stored)
+        num_bytes += size
+    for number, part in enumerate(parts, start=1):
+        save_file(part, folder / f"weights-{number}.safetensors", metadata={"format": "pt"})
+
+
+def write_manifest(folder: Path) -> None:
+    """List the digests of all files of a folder in it."""
+    files = sorted(file for file in folder.iterdir() if file.name != MANIFEST_FILE)
+    write_json(folder / MANIFEST_FILE, {"sha256": {file.name: digest_file(file) for file in files}})
 
 
 def make_record(folder: Path) -> TrainingResult:

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import random
+import runpy
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -401,3 +402,9 @@ def reference_navi(reference_dir: Path) -> Navi:
     from navi.verbs import Navi
 
     return Navi.from_pretrained(reference_dir, device="cpu")
+
+
+@pytest.fixture(scope="session")
+def pack_base() -> dict[str, Any]:
+    """What the script that packs the base model defines."""
+    return runpy.run_path(str(Path(__file__).parent.parent / "scripts" / "pack_base.py"))

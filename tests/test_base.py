@@ -13,7 +13,7 @@ from navi.backbones import BASE_FOLDER, find_licence, load_tokenizer
 from navi.corpus import PrepareConfig, prepare
 from navi.errors import ModelError
 from navi.model import is_new, load_backbone
-from navi.model.backbone import pack_weights, unpack_weights, write_manifest
+from navi.model.backbone import unpack_weights
 from navi.training import PretrainConfig, TrainingResult, make_preset
 
 ROWS = [{"title": "Alien", "year": "1979"}, {"title": "Heat", "year": "1995"}, {"title": "Alien", "year": None}]
@@ -48,10 +48,10 @@ def test_no_argument_and_the_name_give_the_same_model(base):
     assert base.domain.values.num_rows == 0
 
 
-def test_packed_words_are_rounded_and_all_else_is_kept(tmp_path):
+def test_packed_words_are_rounded_and_all_else_is_kept(pack_base, tmp_path):
     weights = {"embeddings.word_embeddings.weight": torch.randn(50, 8), "a.weight": torch.randn(8, 8).half()}
-    pack_weights(weights, tmp_path)
-    write_manifest(tmp_path)
+    pack_base["pack_weights"](weights, tmp_path)
+    pack_base["write_manifest"](tmp_path)
     found = unpack_weights(tmp_path)
     assert found["a.weight"].equal(weights["a.weight"].float())
     words = weights["embeddings.word_embeddings.weight"]

@@ -113,7 +113,7 @@ def test_a_batch_is_the_masked_copy_then_the_plain_copy(make_arrays, special, se
     assert packed.token_span.tolist() == [*masked_span, *(layout.token_span + num_spans)]
     assert all(torch.equal(getattr(batch.targets, name), getattr(targets, name)) for name in ("position", "token"))
     assert (batch.num_tokens, batch.row_ids.tolist()) == (count, rows.tolist())
-    assert batch.row_twin.tolist() == list(range(len(rows), 2 * len(rows)))
+    assert batch.plain_row.tolist() == list(range(len(rows), 2 * len(rows)))
     # Slots lead to the segments' attributes, each packed once, or to the unknown one; values to their rows.
     attributes = [attribute for *_, attribute, _ in walk_segments(arrays, rows)]
     plain = [packed.attribute_ids.tolist().index(attribute) + FIRST_SLOT for attribute in attributes]
@@ -184,7 +184,7 @@ def test_the_batches_of_a_seed_are_those_of_earlier_versions(make_arrays, specia
     tensors, found = list_tensors(batch), hashlib.sha256()
     for name in [f"{group}.{name}" for group in names for name in names[group].split()]:
         found.update(tensors[name].numpy().tobytes())
-    for name in ("row_ids", "row_table", "row_twin"):
+    for name in ("row_ids", "row_table", "plain_row"):
         found.update(tensors[name].numpy().tobytes())
     assert found.hexdigest()[:16] == digest
 

@@ -88,15 +88,15 @@ def list_words(batch, row):
 
 def test_the_bag_of_words_loss_is_the_cross_entropy_over_the_distinct_tokens_of_a_rows_values(batch):
     """−Σ_r 1/|W_r| Σ_w log softmax(z_r)[w]; its gradient is softmax(z_r), less 1/|W_r| at each word."""
-    logits = torch.randn(len(batch.row_twin), 200, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    logits = torch.randn(len(batch.plain_row), 200, generator=torch.Generator().manual_seed(0)).requires_grad_()
     expected, gradient = 0.0, logits.detach().softmax(dim=1)
-    for place, row in enumerate(batch.row_twin.tolist()):
+    for place, row in enumerate(batch.plain_row.tolist()):
         if words := list_words(batch, row):
             expected -= float(logits.detach().log_softmax(dim=1)[place, words].mean())
             gradient[place, words] -= 1 / len(words)
         else:
             gradient[place] = 0
-    found = bag_of_words_loss(logits, batch.rows, batch.row_twin)
+    found = bag_of_words_loss(logits, batch.rows, batch.plain_row)
     found.backward()
     assert float(found.detach()) == pytest.approx(expected, rel=1e-5)
     torch.testing.assert_close(logits.grad, gradient, atol=1e-6, rtol=1e-5)
@@ -109,11 +109,11 @@ def model(tiny_backbone):
 
 def test_telling_words_teaches_the_encoder_and_not_the_head(model, batch):
     output = model(batch.rows)
-    first = batch.rows.starts[batch.row_twin]
+    first = batch.rows.starts[batch.plain_row]
     torch.testing.assert_close(
         model.predict_tokens(output, first, train_head=False), model.predict_tokens(output, first)
     )
-    bag_of_words_loss(model.predict_tokens(output, first, train_head=False), batch.rows, batch.row_twin).backward()
+    bag_of_words_loss(model.predict_tokens(output, first, train_head=False), batch.rows, batch.plain_row).backward()
     own = [parameter.grad for name, parameter in model.head.named_parameters() if "decoder" not in name]
     assert own == [None] * len(own)
     assert model.layers[0].intermediate.dense.weight.grad.abs().max() > 0
@@ -146,7 +146,7 @@ def test_alignment_is_the_mean_over_tables_and_the_total_adds_it_with_its_weight
     found = compute_losses(model, output, batch, config, measure_step([batch]))
     torch.testing.assert_close([found.low, found.high], [low, high], **CLOSE)
     torch.testing.assert_close(found.loss, found.masked + 0.3 * (low + high) + 0.5 * found.bag_of_words, **CLOSE)
-    told = bag_of_words_loss(model.head(output.cls[batch.row_twin]), batch.rows, batch.row_twin) / len(ROWS)
+    told = bag_of_words_loss(model.head(output.cls[batch.plain_row]), batch.rows, batch.plain_row) / len(ROWS)
     torch.testing.assert_close(found.bag_of_words, told.detach(), **CLOSE)  # of the plain copy
     assert min(float(found.low), float(found.high), float(found.bag_of_words)) > 0
     nothing = MaskingConfig(header_share=0.0, value_share=0.0, token_share=0.0)

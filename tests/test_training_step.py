@@ -31,7 +31,7 @@ from navi.training.step import (
     Stepper,
     make_optimizer,
     scale_rate,
-    share_rows,
+    shard_rows,
     split_rows,
     take_step,
 )
@@ -89,7 +89,7 @@ def test_a_limit_of_steps_cuts_the_run(arrays):
 def test_a_step_is_shared_and_split_between_tables_where_it_can_be(tables, count, max_tokens):
     row_table, row_tokens = np.array(tables, np.int32), np.arange(len(tables)) + 5
     rows = np.arange(len(tables))
-    shares = share_rows(rows, row_table, row_tokens, count)
+    shares = shard_rows(rows, row_table, row_tokens, count)
     assert len(shares) == count
     assert sorted(np.concatenate(shares)) == rows.tolist()
     if len(set(tables)) >= count:
@@ -228,7 +228,7 @@ def test_cold_parameters_have_their_own_rate_and_only_matrices_decay(tiny_backbo
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
     for name, parameter in model.named_parameters():
         group = found[id(parameter)]
-        assert group["highest_rate"] == (1e-3 if is_new(name, model.config) else 1e-5), name
+        assert group["max_lr"] == (1e-3 if is_new(name, model.config) else 1e-5), name
         decays = not ("LayerNorm" in name or "norm" in name or name.endswith(("bias", "unknown_attribute", "scale")))
         assert group["weight_decay"] == (0.1 if decays else 0.0), name
     take_step(optimizer, 0.25, torch.tensor(True))

@@ -16,7 +16,6 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from navi.cli import app
-from navi.model.backbone import pack_weights, write_manifest
 
 ASKED = {
     "corpus": "inspect corpus --json",
@@ -34,15 +33,15 @@ LONGEST = 20
 
 
 @pytest.fixture(scope="module")
-def stage(workshop, tmp_path_factory):
+def stage(workshop, pack_base, tmp_path_factory):
     """The workshop with a model packed like the one that comes along."""
     folder = shutil.copytree(workshop, tmp_path_factory.mktemp("damage") / "stage")
     weights = load_file(folder / "model" / "model.safetensors")
     (folder / "packed").mkdir()
-    pack_weights(weights, folder / "packed")
+    pack_base["pack_weights"](weights, folder / "packed")
     for name in ("config.json", "tokenizer.json"):
         shutil.copy(folder / "model" / name, folder / "packed")
-    write_manifest(folder / "packed")
+    pack_base["write_manifest"](folder / "packed")
     return folder
 
 

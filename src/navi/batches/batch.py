@@ -126,7 +126,7 @@ class Batch(TensorGroup):
     alignment: Alignment | None  # what to align in the plain copy
     row_ids: Tensor  # (R,) the rows of one copy, as the corpus numbers them; -1 for filling
     row_table: Tensor  # (R,) their tables; -1 for filling
-    row_twin: Tensor  # (R,) where the other copy of each row stands among all rows; the row itself, if there is none
+    plain_row: Tensor  # (R,) where the plain copy of each row stands among all rows; the row itself, if there is none
     num_tokens: int  # tokens of one copy
 
     @property

@@ -180,7 +180,7 @@ class BatchBuilder:
             alignment=self._align(layout, in_batch, slots, capacity) if self.align else None,
             row_ids=rows,
             row_table=torch.where(rows >= 0, table_R, -1),
-            row_twin=count_up(len(rows), rows) + (len(copies) - 1) * (len(layout.starts) - 1),
+            plain_row=count_up(len(rows), rows) + (len(copies) - 1) * (len(layout.starts) - 1),
             num_tokens=layout.num_tokens,
         )
 

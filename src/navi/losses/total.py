@@ -80,7 +80,7 @@ def find_read_tokens(batch: Batch, config: AlignmentConfig) -> Tensor:
 
 def _find_plain_firsts(batch: Batch) -> Tensor:
     """Return (R,) the [CLS] of each row's plain copy."""
-    return batch.rows.starts.index_select(0, batch.row_twin).clamp(max=batch.rows.num_tokens - 1)
+    return batch.rows.starts.index_select(0, batch.plain_row).clamp(max=batch.rows.num_tokens - 1)
 
 
 def masked_segment_loss(logits_MV: Tensor, token_M: Tensor) -> tuple[Tensor, Tensor]:
@@ -105,12 +105,12 @@ def bag_of_words_loss(logits_RV: Tensor, rows: Rows, place_R: Tensor) -> Tensor:
     have no loss. The head that made the logits should not learn from it: it would learn how frequent tokens are.
     """
     with torch.no_grad():
-        (num_told, num_words), device = logits_RV.shape, place_R.device
-        told_N = torch.full((rows.num_rows + 1,), num_told, device=device)
-        told_N[place_R] = torch.arange(num_told, device=device)
-        marked = torch.zeros((num_told + 1, num_words), device=device)
-        marked.view(-1).index_fill_(0, told_N[rows.find_value_rows()] * num_words + rows.token_ids, 1.0)
-        target_RV = marked[:num_told] / marked[:num_told].sum(dim=1, keepdim=True).clamp(min=1.0)
+        (num_rows, num_words), device = logits_RV.shape, place_R.device
+        row_N = torch.full((rows.num_rows + 1,), num_rows, device=device)
+        row_N[place_R] = torch.arange(num_rows, device=device)
+        marked = torch.zeros((num_rows + 1, num_words), device=device)
+        marked.view(-1).index_fill_(0, row_N[rows.find_value_rows()] * num_words + rows.token_ids, 1.0)
+        target_RV = marked[:num_rows] / marked[:num_rows].sum(dim=1, keepdim=True).clamp(min=1.0)
     return F.cross_entropy(logits_RV.float(), target_RV, reduction="sum")
 
 
@@ -132,8 +132,8 @@ def compute_losses(
         values_HD = output.values.index_select(0, alignment.high_segment)
         high = high_entropy_loss(high_HD, values_HD, alignment, config) / size.num_tables
     if config.row_weight > 0 and batch.has_plain:
-        told_RV = model.predict_tokens(output, _find_plain_firsts(batch), train_head=False)
-        words = bag_of_words_loss(told_RV, batch.rows, batch.row_twin) / size.num_rows
+        logits_RV = model.predict_tokens(output, _find_plain_firsts(batch), train_head=False)
+        words = bag_of_words_loss(logits_RV, batch.rows, batch.plain_row) / size.num_rows
     is_header_M, is_value_M = targets.kind == REGIME_HEADER, targets.kind == REGIME_VALUE
     return Losses(
         loss=masked + config.weight * (low + high) + config.row_weight * words,

@@ -51,7 +51,7 @@ ATTRIBUTES_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
-class Lane:
+class Replica:
     """What one device needs to encode the batches of a call."""
 
     model: NaviModel
@@ -183,22 +183,22 @@ class Runner:
         builder = BatchBuilder(arrays, self.special, align=False)
         slots = builder.number_attributes(rows)
         on_host = on_host or mask is not None or not builder.is_worth_moving(int(lengths.sum()))
-        idle: SimpleQueue[Lane] = SimpleQueue()
+        idle: SimpleQueue[Replica] = SimpleQueue()
         for model in models:
             table = embed_attributes(model, arrays, slots.ids.numpy())
             own = (builder, slots) if on_host else (builder.to(model.device), send(slots, model.device))
-            idle.put(Lane(model, table, *own))
+            idle.put(Replica(model, table, *own))
 
         def encode(places: Ints) -> list[tuple[Ints, Fetch]]:
-            lane = idle.get()
-            device = lane.model.device
+            replica = idle.get()
+            device = replica.model.device
             try:
                 with torch.inference_mode(), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-                    layout = lane.builder.lay_out(rows[places], int(lengths[places].sum()))
+                    layout = replica.builder.lay_out(rows[places], int(lengths[places].sum()))
                     layout = layout if mask is None else mask(layout)
-                    packed = lane.builder.pack_layout(layout, lane.slots)
-                    packed = packed if lane.builder.device.type == device.type else send(packed, device)
-                    return [(places, fetch_later(take(lane.model, packed, lane.attribute_table, layout), device))]
+                    packed = replica.builder.pack_layout(layout, replica.slots)
+                    packed = packed if replica.builder.device.type == device.type else send(packed, device)
+                    return [(places, fetch_later(take(replica.model, packed, replica.attribute_table, layout), device))]
             except torch.OutOfMemoryError as error:
                 if len(places) == 1:
                     raise ModelError(
@@ -208,7 +208,7 @@ class Runner:
                 logger.warning("Out of memory with %d rows; trying again with half as many.", len(places))
                 self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
             finally:
-                idle.put(lane)
+                idle.put(replica)
             torch.cuda.empty_cache()
             return [batch for half in np.array_split(places, 2) for batch in encode(half)]
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 # Shape suffixes: K columns of a step, N texts, D hidden size.
 
-TOKENS_AT_ONCE = 4096
-"""Tokens that are read at once before training: on a CPU a second or so."""
 HELD_OUT_SHARE, MAX_HELD_OUT, MAX_RIVALS = 0.125, 32, 256
 """Share of the columns, and how many at most, that are measured and not learned; columns they are compared with."""
 
@@ -87,7 +85,7 @@ class StepViews:
     def _embed(self, texts: NDArray[np.int64], model: NaviModel, device: torch.device) -> NDArray[np.float32]:
         """Return the vectors of some texts: (N, D)."""
         was_training = model.training
-        runner = Runner(model, self._special, devices=[device], precision="float32", tokens_per_batch=TOKENS_AT_ONCE)
+        runner = Runner(model, self._special, devices=[device], precision="float32", tokens_per_batch=4096)
         found = runner.embed_texts(self.views.texts, texts)
         model.train(was_training)  # a runner has no dropout
         return found

@@ -35,10 +35,10 @@ DIGESTED = (WEIGHTS_FILE, "config.json", TOKENIZER_FILE, VALUES_FILE, COLUMNS_FI
 """Files of a model directory whose digests its record has."""
 MAX_DISTINCT = 2000
 """Attributes with more distinct training values than this are open: their values are not listed."""
-MAX_VALUES, MAX_COLUMNS = 100_000, 1500
-"""Values, the most frequent, and columns, the fullest, that a model directory knows, at most."""
+MAX_COLUMNS = 1500
+"""Columns, the fullest, that naming compares others with, at most."""
 MAX_BYTES = {VALUES_FILE: 5 << 20, COLUMNS_FILE: 10 << 20}
-"""About how large these files get, whatever the corpus: what comes first in each stays."""
+"""About how large these files get, whatever the corpus: the most frequent values stay, and the fullest columns."""
 TERM_BYTES, COLUMN_BYTES = 12, 1024
 """What a term of a bag takes in a column's profile, and what the rest of it does beside the vectors."""
 CARD = """---
@@ -194,12 +194,6 @@ def count_fitting(sizes: NDArray[np.int64], limit: int) -> int:
     return int(np.searchsorted(np.cumsum(sizes), limit, side="right"))
 
 
-def _measure_texts(*texts: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return the bytes that each line of some columns of texts takes, with what Arrow adds."""
-    found: NDArray[np.int64] = np.sum([pc.binary_length(each).to_numpy() + 8 for each in texts], axis=0, dtype=np.int64)
-    return found
-
-
 def forget_values(profiles: ColumnProfiles) -> ColumnProfiles:
     """Return the profiles with nothing in them that was read from values: headers and what a model makes of them."""
     empty = csr_array(next(iter(profiles.bags.values())).shape)
@@ -250,19 +244,14 @@ def survey_domain(corpus: Corpus) -> Domain:
     distinct = np.bincount(found["attribute"].to_numpy(), minlength=len(corpus.attributes))
     found = found.filter(pa.array(distinct[found["attribute"].to_numpy()] <= MAX_DISTINCT))
     found = found.sort_by([("count_sum", "descending"), ("attribute", "ascending"), ("value", "ascending")])
-    found = found.slice(0, MAX_VALUES)
-    attribute, value = (
-        texts.take(found[name].combine_chunks())
-        for name, texts in (("attribute", corpus.attributes), ("value", corpus.values))
-    )
-    found = found.slice(0, count_fitting(_measure_texts(attribute, value) + 8, MAX_BYTES[VALUES_FILE]))
-    found = found.sort_by([("attribute", "ascending"), ("count_sum", "descending"), ("value", "ascending")])
-    listed = {
-        "attribute": corpus.attributes.take(found["attribute"].combine_chunks()),
-        "value": corpus.values.take(found["value"].combine_chunks()),
-        "count": found["count_sum"],
+    texts = {
+        name: known.take(found[name].combine_chunks())
+        for name, known in (("attribute", corpus.attributes), ("value", corpus.values))
     }
-    return Domain(values=pa.table(listed))
+    sizes = 24 + sum(pc.binary_length(each).to_numpy() for each in texts.values())
+    attribute = found["attribute"].to_numpy()[: count_fitting(sizes, MAX_BYTES[VALUES_FILE])]
+    values = pa.table({**texts, "count": found["count_sum"]})
+    return Domain(values=values.take(np.argsort(attribute, kind="stable")))
 
 
 def _tabulate(result: TrainingResult) -> str:

@@ -78,7 +78,7 @@ class Processes:
         parts = [part[:size] for part, size in zip(found, sizes, strict=True)]
         return torch.cat([*parts[: self.rank], mine, *parts[self.rank + 1 :]])
 
-    def find_most(self, *numbers: int) -> list[int]:
+    def max(self, *numbers: int) -> list[int]:
         """Return the largest that any process has of each number."""
         if self.count == 1:
             return list(numbers)
@@ -89,7 +89,7 @@ class Processes:
 
     def wait(self) -> None:
         """Wait until every process has come here."""
-        self.find_most(0)
+        self.max(0)
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:

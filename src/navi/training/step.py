@@ -119,7 +119,7 @@ class Stepper:
             views = self.views.draw(step, processes.rank, processes.count)
         parts, beside, capacity = [rows], None, None
         if processes.count > 1:
-            parts, beside = [share_rows(rows, tables, self._row_tokens, processes.count)[processes.rank]], rows
+            parts, beside = [shard_rows(rows, tables, self._row_tokens, processes.count)[processes.rank]], rows
         elif max_tokens is not None:
             parts = split_rows(rows, tables, self._row_tokens, max_tokens)
         elif self.recorder is not None:
@@ -306,7 +306,7 @@ class HalfCopy:
         torch._foreach_add_([whole.grad for whole, _ in used], [gradient.float() for _, gradient in used])
 
 
-def share_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, count: int) -> list[Ints]:
+def shard_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, count: int) -> list[Ints]:
     """Return what each of `count` processes takes of a step: whole tables, of about as many tokens each.
 
     A table is cut only where there are fewer than processes; a process without a row has none to take.
@@ -364,7 +364,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig, is_new: Callable[[s
         {
             "params": members,
             "weight_decay": config.weight_decay if decays else 0.0,
-            "highest_rate": config.new_learning_rate if new else config.learning_rate,
+            "max_lr": config.new_learning_rate if new else config.learning_rate,
         }
         for (new, decays), members in groups.items()
     ]
@@ -389,7 +389,7 @@ def take_step(optimizer: AdamW, scale: float, finite: Tensor) -> None:
     The fused kernels read `found_inf` on the device, as they do for gradient scalers: a GPU need not wait for the host.
     """
     for group in optimizer.param_groups:
-        group["lr"] = group["highest_rate"] * scale
+        group["lr"] = group["max_lr"] * scale
     optimizer.found_inf = (~finite).float()  # type: ignore[attr-defined]
     optimizer.step()
 

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 Progress = Callable[[StepReport], None]
-MEASURED_SECONDS, MEASURED_SHARE, MEASURED_STEPS = 10.0, 0.05, 3
-"""Seconds, or share of a run's minutes if that is less, and steps, after which it is said what these minutes allow."""
+MEASURED_SHARE = 0.05
+"""Share of a run's minutes after which it is measured, each time again, how many steps these allow."""
 MAX_NAMED = 20
 """Rows of a table that a message names, at most."""
 
@@ -144,7 +144,7 @@ class Trainer:
             self.log = TrainingLog(self.out, self.processes, self.state)
         self._saved_at = self.log.throughput.seconds
         self._warm: tuple[int, float] | None = None
-        self._measure_at = 0.0
+        self._measured_at = 0.0
         if is_last:
             self._report(f"Taken as it was after step {self.state.step} of {self.plan.num_steps}.")
             self.plan.num_steps = self.state.step
@@ -164,7 +164,7 @@ class Trainer:
         with self.signals.hold():
             if self.processes.is_main:
                 remove_checkpoints(self.out)
-                self._put_up()
+                self._upload()
             self.processes.wait()
         return result
 
@@ -214,13 +214,12 @@ class Trainer:
         minutes, seconds, step = self.config.training.minutes, self.log.throughput.seconds, self.state.step
         if minutes is None or not (self.processes.is_main and self._may_agree()):
             return
-        self._warm = self._warm or (step, seconds)  # the first step is slower than all others
+        if self._warm is None:  # the first step is slower than all others
+            self._warm, self._measured_at = (step, seconds), seconds
+        if seconds < self._measured_at + MEASURED_SHARE * 60 * minutes:
+            return
+        self._measured_at = seconds
         taken, spent = step - self._warm[0], seconds - self._warm[1]
-        if taken < MEASURED_STEPS or spent < min(MEASURED_SECONDS, MEASURED_SHARE * 60 * minutes):
-            return
-        if seconds < self._measure_at:
-            return
-        self._measure_at = seconds + MEASURED_SHARE * 60 * minutes
         left = max(0, int((60 * minutes - seconds) * taken / spent))
         self.plan.num_steps = min(self.plan.most_steps, step + left)
         is_new, self.state.num_steps = self.state.num_steps is None, self.plan.num_steps
@@ -329,9 +328,9 @@ class Trainer:
             with writing(self.out):
                 self.log.save(self.state)
                 save_checkpoint(self.out, stepper.model, stepper.optimizer, self.state, self.identity, keep=keep)
-            self._put_up()
+            self._upload()
 
-    def _put_up(self) -> None:
+    def _upload(self) -> None:
         if is_remote(self.address):
             put_folder(self.out, self.address, (STATE, RECORD_FILE), fixed=CHECKPOINTS)
 
@@ -343,7 +342,7 @@ class Trainer:
     def _stop_if_asked(self) -> None:
         """Stop if a signal asked for it; several processes agree on that, and on how many steps there are."""
         if self.processes.count > 1 and self._may_agree():
-            number, num_steps = self.processes.find_most(
+            number, num_steps = self.processes.max(
                 self.signals.came, self.plan.num_steps if self.processes.is_main else 0
             )
             self.plan.num_steps = num_steps

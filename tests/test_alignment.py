@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navi.batches import FIRST_SLOT, BatchBuilder
-from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW
+from navi.batches import FIRST_SLOT, BatchBuilder, SpecialTokens
+from navi.corpus import prepare
+from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, gather_ranges
 from navi.errors import ConfigError
 from navi.losses import AlignmentConfig, high_entropy_loss, info_nce, low_entropy_loss
 
@@ -66,26 +67,25 @@ class World:
         return set(self.arrays.column_attribute[chosen].tolist())
 
     def low_terms(self, config):
-        """Yield (cell, positive, negatives) of every term of the low loss."""
+        """Yield (cell, its attribute, those that compete) of every term of the low loss."""
         for cell in self.cells:
             if cell["role"] == ROLE_LOW:
                 rivals = [cell["table"]] if config.low_negatives == "table" else self.tables
                 attributes = set.union(*(self.low_attributes(table) for table in rivals)) - {cell["attribute"]}
-                negatives = [self.attributes[attribute] for attribute in sorted(attributes)]
-                yield cell, self.attributes[cell["attribute"]], negatives
+                yield cell, cell["attribute"], sorted(attributes)
 
     def high_terms(self, config):
-        """Yield (cell, positive, negatives) of every term of the high loss."""
+        """Yield (cell, its place, those of the cells whose values compete) of every term of the high loss."""
         for cell in self.cells:
             if cell["role"] == ROLE_HIGH:
                 negatives = [
-                    self.values[other["place"]]
+                    other["place"]
                     for other in self.cells
                     if (other["table"], other["header"]) == (cell["table"], cell["header"])
                     and other["row"] != cell["row"]
                     and (config.same_value_negatives or other["value"] != cell["value"])
                 ]
-                yield cell, self.values[cell["place"]], negatives
+                yield cell, cell["place"], negatives
 
 
 def walk_cells(arrays, rows):
@@ -118,39 +118,51 @@ def contrast(query, positive, negatives, temperature):
     return -math.log(own / (own + sum(math.exp(cosine(query, other) / temperature) for other in negatives)))
 
 
-def sum_slowly(world, terms, temperature):
+def sum_slowly(world, terms, targets, temperature):
     """Return Σ_t of the mean of a table's terms."""
     by_table = {table: [] for table in world.tables}
     for cell, positive, negatives in terms:
-        loss = contrast(world.sigma[cell["place"]], positive, negatives, temperature)
+        loss = contrast(world.sigma[cell["place"]], targets[positive], targets[negatives], temperature)
         by_table[cell["table"]].append(loss)
     return sum(sum(losses) / len(losses) for losses in by_table.values() if losses)
 
 
+def share_out(sigma, candidates, temperature):
+    """Return p(x) of each candidate x, for similarities that are inner products."""
+    weights = torch.exp(candidates @ sigma / temperature)
+    return weights / weights.sum()
+
+
 def descend(sigma, positive, negatives, temperature):
     """The closed form of the lemma: -∇ℓ = ((1 - p⁺) x⁺ - Σ p⁻ x⁻) / τ, for similarities that are inner products."""
-    weights = [math.exp(float(sigma @ x) / temperature) for x in (positive, *negatives)]
-    probabilities = [weight / sum(weights) for weight in weights]
-    pulled = (1 - probabilities[0]) * positive
-    for probability, negative in zip(probabilities[1:], negatives, strict=True):
-        pulled = pulled - probability * negative
-    return pulled / temperature
+    candidates = torch.stack([positive, *negatives])
+    shares = share_out(sigma, candidates, temperature)
+    return (positive - shares @ candidates) / temperature
 
 
-def expect_gradient(world, terms, temperature, sigma):
-    """The closed forms of the theorems, carried through σ/|σ|, for every cell, averaged over its table's terms."""
+def carry(force, vector):
+    """Carry a force on a direction through x / |x| to the vector itself."""
+    unit = vector / vector.norm()
+    return (force - (force @ unit) * unit) / vector.norm()
+
+
+def expect_gradients(terms, targets, temperature, sigma):
+    """The closed forms of the theorems for every cell, and of what it is drawn to and driven from, as table means.
+
+    Of a target x it is ∇ℓ = (p(x) − [x = x⁺]) σ / τ.
+    """
     terms = list(terms)
-    gradient = torch.zeros_like(sigma)
+    gradient, of_targets = torch.zeros_like(sigma), torch.zeros_like(targets)
     for cell, positive, negatives in terms:
-        norm = sigma[cell["place"]].norm()
-        unit = sigma[cell["place"]] / norm
-        force = descend(
-            unit, positive / positive.norm(), [negative / negative.norm() for negative in negatives], temperature
-        )
-        tangent = force - (force @ unit) * unit
-        of_table = sum(other["table"] == cell["table"] for other, _, _ in terms)
-        gradient[cell["place"]] = -tangent / norm / of_table
-    return gradient
+        place, chosen = cell["place"], [positive, *negatives]
+        unit, units = F.normalize(sigma[place], dim=0), F.normalize(targets[chosen], dim=1)
+        weight = 1 / sum(other["table"] == cell["table"] for other, _, _ in terms)
+        gradient[place] = carry(-descend(unit, units[0], units[1:], temperature), sigma[place]) * weight
+        shares = share_out(unit, units, temperature)
+        for number, target in enumerate(chosen):
+            pull = (shares[number] - float(number == 0)) * unit / temperature
+            of_targets[target] += carry(pull, targets[target]) * weight
+    return gradient, of_targets
 
 
 @pytest.fixture(scope="module")
@@ -182,16 +194,20 @@ def test_losses_and_gradients_are_the_papers_formulas_and_theorems_cell_by_cell(
 ):
     world = World(make_arrays(seed=seed, **shape), special, np.arange(shape["num_rows"]), seed)
     sigma = length * F.normalize(world.sigma, dim=1)
-    for align, terms, temperature in (
-        (world.align_low, world.low_terms, config.temperature_low),
-        (world.align_high, world.high_terms, config.temperature_high),
+    for align, terms, targets, temperature in (
+        (world.align_low, world.low_terms, world.attributes, config.temperature_low),
+        (world.align_high, world.high_terms, world.values, config.temperature_high),
     ):
         own = sigma.clone().requires_grad_()
+        targets.requires_grad_()
         loss = align(config, own)
         loss.backward()
-        expected = sum_slowly(world, terms(config), temperature)
+        targets.requires_grad_(requires_grad=False)
+        expected = sum_slowly(world, terms(config), targets, temperature)
         assert float(loss.detach()) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-        torch.testing.assert_close(own.grad, expect_gradient(world, terms(config), temperature, sigma), **EXACT)
+        gradient, of_targets = expect_gradients(terms(config), targets, temperature, sigma)
+        torch.testing.assert_close(own.grad, gradient, **EXACT)
+        torch.testing.assert_close(targets.grad, of_targets, **EXACT)
 
 
 @settings(max_examples=30)
@@ -202,7 +218,7 @@ def test_the_gradient_of_info_nce_on_inner_products_is_the_lemma(num_negatives, 
     sigma, candidates = F.normalize(drawn[:1], dim=1).requires_grad_(), F.normalize(drawn[1:], dim=1)
     everyone = torch.ones(1, num_negatives + 1, dtype=torch.bool)
     info_nce(sigma @ candidates.T / temperature, torch.tensor([0]), everyone).sum().backward()
-    expected = -descend(sigma.detach()[0], candidates[0], list(candidates[1:]), temperature)
+    expected = -descend(sigma.detach()[0], candidates[0], candidates[1:], temperature)
     torch.testing.assert_close(sigma.grad[0], expected, **EXACT)
 
 
@@ -228,3 +244,20 @@ def test_autocast_does_not_round_the_similarities(world):
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
         AlignmentConfig(**settings)
+
+
+def test_the_entropy_of_a_column_decides_which_loss_its_cells_have(film_tables, prepare_config, tmp_path):
+    """From tables to terms: constant and repeated columns to their attribute, all different ones to their values."""
+    corpus = prepare([film_tables], tmp_path / "corpus", prepare_config)
+    arrays, rows = corpus.arrays, corpus.rows_of("train")
+    batch = BatchBuilder(arrays, SpecialTokens.of(corpus.tokenizer)).build(rows, epoch=0)
+    alignment, num_cells = batch.alignment, batch.rows.num_segments // 2
+    cells = gather_ranges(arrays.row_offsets, rows)[1]
+    header_C = np.array(corpus.headers.to_pylist())[arrays.column_header[arrays.cell_column[cells]]]
+    attributes = np.array(corpus.attributes.to_pylist())
+    low, high = header_C[alignment.low_segment - num_cells], header_C[alignment.high_segment - num_cells]
+    for found, expected in ((low, {"genre", "colour", "cast.0.name"}), (high, {"title", "Movie_Title"})):
+        assert sorted(found) == sorted(header_C[np.isin(header_C, list(expected))])
+    slots = alignment.anchor_slot[alignment.low_anchor]
+    anchors = attributes[batch.rows.attribute_ids[slots - FIRST_SLOT]]
+    assert dict(zip(low, anchors, strict=True)) == {"genre": "genre", "colour": "colour", "cast.0.name": "cast name"}

@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from navi.corpus import PrepareConfig
 from navi.errors import ConfigError
 from navi.training import (
     ABLATIONS,
@@ -45,13 +46,17 @@ def test_the_paper_preset_has_the_papers_settings():
     paper = make_preset("paper")
     masking, alignment, training = paper.masking, paper.alignment, paper.training
     assert (masking.header_share, masking.value_share, masking.unknown_attribute_rate) == (0.4, 0.4, 0.0)
+    assert (masking.whole_spans, masking.token_share, masking.mask_rate, masking.random_rate) == (True, 0.15, 0.8, 0.1)
     assert (alignment.row_weight, paper.views.weight, paper.views.keep_weight) == (0.0, 0.0, 0.0)
     assert (paper.model.attribute_gate, paper.model.local_head_share) == (False, 0.0)
-    assert (paper.model.header_attribute, paper.model.row_words) == (False, False)
+    assert (paper.model.header_attribute, paper.model.row_words, paper.model.shared_words) == (False, False, False)
+    assert (paper.model.attribute_embedding, alignment.random_routing, paper.backbone) == (True, False, "minilm")
     assert (paper.sampler.rows_per_batch, paper.sampler.tables_per_batch) == (32, 4)
     assert (training.learning_rate, training.new_learning_rate, training.epochs) == (3e-5, 3e-5, 2)
+    assert training.weight_decay == 0.01
     assert (alignment.low_negatives, alignment.same_value_negatives) == ("table", True)
     assert (alignment.weight, alignment.temperature_low, alignment.temperature_high) == (0.0125, 0.1, 0.02)
+    assert (PrepareConfig().theta_low, PrepareConfig().theta_high) == (0.05, 0.95)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -15,24 +15,22 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
 from navi.backbones import find_licence
-from navi.batches import REGIME_HEADER, REGIME_VALUE, BatchBuilder, SamplerConfig, SpecialTokens
+from navi.batches import REGIME_HEADER, REGIME_VALUE, BatchBuilder, SamplerConfig, SpecialTokens, shard_rows, split_rows
 from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import ModelError, TrainingError
 from navi.losses import AlignmentConfig, compute_losses, measure_step
 from navi.model import is_new, load_backbone
 from navi.training import Domain, PretrainConfig, TrainingConfig, make_preset
-from navi.training.column_views import StepViews
 from navi.training.export import MAX_BYTES, survey_columns, survey_domain
 from navi.training.processes import Processes
 from navi.training.step import (
     SUMS,
     HalfCopy,
     Stepper,
+    StepViews,
     make_optimizer,
     scale_rate,
-    shard_rows,
-    split_rows,
     take_step,
 )
 from navi.training.trainer import RunPlan, Trainer

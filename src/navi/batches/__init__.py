@@ -27,6 +27,8 @@ from navi.batches.sampler import (
     measure_capacity,
     plan_epoch,
     prefetch,
+    shard_rows,
+    split_rows,
 )
 
 __all__ = [
@@ -54,4 +56,6 @@ __all__ = [
     "pack_texts",
     "plan_epoch",
     "prefetch",
+    "shard_rows",
+    "split_rows",
 ]

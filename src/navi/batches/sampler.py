@@ -1,4 +1,4 @@
-"""Which rows make which batch of an epoch, how large these batches get, and making them ahead."""
+"""Which rows make which batch of an epoch and which part of it, how large batches get, and making them ahead."""
 
 from __future__ import annotations
 
@@ -76,6 +76,55 @@ def plan_epoch(rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, 
     order = np.argsort(np.concatenate(places), kind="stable")
     most = config.tables_per_batch
     return [np.concatenate([strata[i] for i in order[first : first + most]]) for first in range(0, len(order), most)]
+
+
+def shard_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, count: int) -> list[Ints]:
+    """Return what each of `count` processes takes of a step: whole tables, of about as many tokens each.
+
+    A table is cut only where there are fewer than processes; a process without a row has none to take.
+    """
+    pieces = _split_by_table(rows, row_table)
+    while len(pieces) < min(count, len(rows)):
+        longest = max(range(len(pieces)), key=lambda place: len(pieces[place]))
+        pieces[longest : longest + 1] = np.array_split(pieces[longest], 2)
+    shares: list[list[Ints]] = [[] for _ in range(count)]
+    taken = [0] * count
+    for piece in sorted(pieces, key=lambda piece: -int(row_tokens[piece].sum())):
+        least = taken.index(min(taken))
+        shares[least].append(piece)
+        taken[least] += int(row_tokens[piece].sum())
+    return [np.concatenate(share) if share else rows[:0] for share in shares]
+
+
+def split_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, max_tokens: int) -> list[Ints]:
+    """Cut a step into parts of at most `max_tokens` tokens, between tables where it can be, else between rows.
+
+    A row longer than that is a part of its own. `row_table` and `row_tokens` are those of the whole corpus.
+    """
+    if row_tokens[rows].sum() <= max_tokens:
+        return [rows]
+    tables = _split_by_table(rows, row_table)
+    fitting = [part for table in tables for part in _join(np.split(table, len(table)), row_tokens, max_tokens)]
+    return _join(fitting, row_tokens, max_tokens)
+
+
+def _join(pieces: Sequence[Ints], row_tokens: Ints, max_tokens: int) -> list[Ints]:
+    """Join neighbouring pieces while they hold no more than `max_tokens` tokens; a larger one stands alone."""
+    groups: list[list[Ints]] = []
+    left = 0
+    for piece in pieces:
+        num_tokens = int(row_tokens[piece].sum())
+        if num_tokens > left or not groups:
+            groups.append([])
+            left = max_tokens
+        groups[-1].append(piece)
+        left -= num_tokens
+    return [np.concatenate(group) for group in groups]
+
+
+def _split_by_table(rows: Ints, row_table: NDArray[np.int32]) -> list[Ints]:
+    by_table = rows[np.argsort(row_table[rows], kind="stable")]
+    return np.split(by_table, np.flatnonzero(np.diff(row_table[by_table])) + 1)
 
 
 def prefetch(

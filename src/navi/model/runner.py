@@ -73,25 +73,21 @@ class Runner:
         tokens_per_batch: int | None = None,
     ) -> None:
         """Without devices, the best there is; with several, the model is copied and batches are shared out."""
-        places = [torch.device(device) for device in devices or ["cuda" if torch.cuda.is_available() else "cpu"]]
-        self.device = places[0]
+        self.devices = [torch.device(device) for device in devices or ["cuda" if torch.cuda.is_available() else "cpu"]]
+        """The devices that rows are shared out among."""
+        self.device = self.devices[0]
         self.precision = precision or ("bfloat16" if self.device.type == "cuda" else "float32")
         if self.precision not in PRECISIONS:
             raise ConfigError(f"Unknown precision '{self.precision}'. Expected one of {', '.join(PRECISIONS)}.")
         self.model = model
         self.special = special
-        self._models = [model, *(copy.deepcopy(model) for _ in places[1:])]
-        for each, place in zip(self._models, places, strict=True):
-            each.to(place, PRECISIONS[self.precision]).eval()
+        self._models = [model, *(copy.deepcopy(model) for _ in self.devices[1:])]
+        for each, device in zip(self._models, self.devices, strict=True):
+            each.to(device, PRECISIONS[self.precision]).eval()
             if self.precision == "int8":
                 _quantize(each, special)
         kind = "int8" if self.precision == "int8" else "cuda" if self.device.type == "cuda" else "cpu"
         self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH[kind]
-
-    @property
-    def devices(self) -> list[torch.device]:
-        """The devices that rows are shared out among."""
-        return [model.device for model in self._models]
 
     def embed(
         self,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,7 +21,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from navi.batches import Batch, BatchBuilder, BatchCapacity, choose_capacities, measure_capacity
+from navi.batches import (
+    Batch,
+    BatchBuilder,
+    BatchCapacity,
+    SpecialTokens,
+    choose_capacities,
+    measure_capacity,
+    pack_texts,
+    shard_rows,
+    split_rows,
+)
+from navi.columns.texts import CLEAN, CLEAN_HEADER, FIRST_VIEW, make_views
+from navi.corpus.tokens import TextTokenizer
 from navi.losses import (
     StepSize,
     ViewsBatch,
@@ -29,11 +42,15 @@ from navi.losses import (
     find_read_tokens,
     measure_step,
 )
-from navi.model import NaviModel, is_new
-from navi.randomness import make_key
-from navi.training.column_views import StepViews
+from navi.model import NaviModel, Runner, is_new
+from navi.randomness import fold, make_key, permute, uniform
 from navi.training.config import PretrainConfig, TrainingConfig
 from navi.training.processes import Processes, choose_device
+
+if TYPE_CHECKING:
+    from navi.corpus import Corpus
+
+# Shape suffixes: K columns that a step reads as texts, N texts, D hidden size.
 
 Ints = NDArray[np.int64]
 
@@ -47,6 +64,8 @@ MEASURED_STEPS = 512
 """Steps that capacities are chosen by, at most; one that fits none of them is made on the host."""
 WARM_UP = 2
 """Batches of a capacity that run as they are before it is recorded."""
+HELD_OUT_SHARE, MAX_HELD_OUT, MAX_RIVALS = 0.125, 32, 256
+"""Share of the columns, and how many at most, that are measured and not learned; columns they are compared with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +243,72 @@ class Stepper:
         return make_key(self.config.training.seed, step, place)
 
 
+class StepViews:
+    """Draws columns and rows, two views of each, and a text as it is: a pure function of the seed and the step.
+
+    Some columns are never drawn: validation asks whether these are found again.
+    """
+
+    def __init__(self, corpus: Corpus, model: NaviModel, config: PretrainConfig, device: torch.device) -> None:
+        self._seed, self._num_columns = config.training.seed, config.views.columns_per_step
+        tokenizer, num_views = TextTokenizer(corpus.tokenizer), config.views.num_views
+        self.views = make_views(corpus, tokenizer, corpus.rows_of("train"), num_views, self._seed)
+        num_columns = self.views.num_columns
+        num_held_out = min(MAX_HELD_OUT, int(HELD_OUT_SHARE * num_columns))
+        self.held_out = permute(make_key(self._seed, -1), num_columns)[:num_held_out]
+        """The columns that are measured and not learned."""
+        self._special = SpecialTokens.of(corpus.tokenizer)
+        self._steps_between = max(1, config.views.rows_between // config.sampler.rows_per_batch)
+        clean = (np.arange(len(self.views))[:, None] * self.views.num_texts + np.array([CLEAN, CLEAN_HEADER])).ravel()
+        vectors = self._embed(clean, model, device)
+        self._targets = vectors.astype(np.float16).reshape(len(self.views), 2, -1)
+
+    def is_due(self, step: int) -> bool:
+        """Return whether a step has texts of columns."""
+        return step % self._steps_between == 0
+
+    def draw(self, step: int, rank: int = 0, count: int = 1) -> ViewsBatch:
+        """Return the texts of one step, or what one of so many processes reads of them."""
+        key, num_texts = make_key(self._seed, step, 0), self.views.num_texts
+        drawn = self.views.choose(self._num_columns + len(self.held_out), key)
+        drawn = drawn[~np.isin(drawn, self.held_out)][: self._num_columns]
+        chosen = np.array_split(drawn, count)[rank]
+        draws = uniform(fold(make_key(key, -1), chosen)) * (num_views := num_texts - FIRST_VIEW)
+        first = draws.astype(np.int64)
+        second = (first + 1 + (draws % 1 * (num_views - 1)).astype(np.int64)) % num_views
+        kept = np.where(first % 2 == 0, CLEAN, CLEAN_HEADER)
+        texts = [chosen * num_texts + place for place in (FIRST_VIEW + first, FIRST_VIEW + second, kept)]
+        return ViewsBatch(
+            texts=pack_texts(self.views.texts.offsets, self.views.texts.tokens, np.concatenate(texts), self._special),
+            meaning=torch.from_numpy(self.views.meanings[drawn]),
+            target=torch.from_numpy(self._targets[chosen, kept]),
+        )
+
+    def measure_columns(self, model: NaviModel, device: torch.device) -> dict[str, float]:
+        """Return how often a perturbed view of a held-out column is most like that column among many; nothing of few.
+
+        A column of the same attribute is as good: nobody knows whether it means something else.
+        """
+        if len(self.held_out) == 0:
+            return {}
+        others = np.setdiff1d(np.arange(self.views.num_columns), self.held_out)[:MAX_RIVALS]
+        columns = np.concatenate([self.held_out, others])
+        queries = (self.held_out[:, None] * self.views.num_texts + np.arange(FIRST_VIEW, self.views.num_texts)).ravel()
+        candidate_KD = self._embed(columns * self.views.num_texts + CLEAN, model, device)
+        candidate_KD /= np.linalg.norm(candidate_KD, axis=1, keepdims=True)
+        nearest = columns[(self._embed(queries, model, device) @ candidate_KD.T).argmax(axis=1)]
+        meanings = self.views.meanings
+        return {"column_accuracy": float((meanings[nearest] == meanings[queries // self.views.num_texts]).mean())}
+
+    def _embed(self, texts: NDArray[np.int64], model: NaviModel, device: torch.device) -> NDArray[np.float32]:
+        """Return the vectors of some texts: (N, D)."""
+        was_training = model.training
+        runner = Runner(model, self._special, devices=[device], precision="float32", tokens_per_batch=4096)
+        found = runner.embed_texts(self.views.texts, texts)
+        model.train(was_training)  # a runner has no dropout
+        return found
+
+
 class Recorder:
     """Makes batches on the device and runs `learn` on them: the first of a capacity as they are, then as replays.
 
@@ -304,55 +389,6 @@ class HalfCopy:
             if whole.grad is None:
                 whole.grad = torch.zeros_like(whole)
         torch._foreach_add_([whole.grad for whole, _ in used], [gradient.float() for _, gradient in used])
-
-
-def shard_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, count: int) -> list[Ints]:
-    """Return what each of `count` processes takes of a step: whole tables, of about as many tokens each.
-
-    A table is cut only where there are fewer than processes; a process without a row has none to take.
-    """
-    pieces = _split_by_table(rows, row_table)
-    while len(pieces) < min(count, len(rows)):
-        longest = max(range(len(pieces)), key=lambda place: len(pieces[place]))
-        pieces[longest : longest + 1] = np.array_split(pieces[longest], 2)
-    shares: list[list[Ints]] = [[] for _ in range(count)]
-    taken = [0] * count
-    for piece in sorted(pieces, key=lambda piece: -int(row_tokens[piece].sum())):
-        least = taken.index(min(taken))
-        shares[least].append(piece)
-        taken[least] += int(row_tokens[piece].sum())
-    return [np.concatenate(share) if share else rows[:0] for share in shares]
-
-
-def split_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, max_tokens: int) -> list[Ints]:
-    """Cut a step into parts of at most `max_tokens` tokens, between tables where it can be, else between rows.
-
-    A row longer than that is a part of its own. `row_table` and `row_tokens` are those of the whole corpus.
-    """
-    if row_tokens[rows].sum() <= max_tokens:
-        return [rows]
-    tables = _split_by_table(rows, row_table)
-    fitting = [part for table in tables for part in _join(np.split(table, len(table)), row_tokens, max_tokens)]
-    return _join(fitting, row_tokens, max_tokens)
-
-
-def _join(pieces: Sequence[Ints], row_tokens: Ints, max_tokens: int) -> list[Ints]:
-    """Join neighbouring pieces while they hold no more than `max_tokens` tokens; a larger one stands alone."""
-    groups: list[list[Ints]] = []
-    left = 0
-    for piece in pieces:
-        num_tokens = int(row_tokens[piece].sum())
-        if num_tokens > left or not groups:
-            groups.append([])
-            left = max_tokens
-        groups[-1].append(piece)
-        left -= num_tokens
-    return [np.concatenate(group) for group in groups]
-
-
-def _split_by_table(rows: Ints, row_table: NDArray[np.int32]) -> list[Ints]:
-    by_table = rows[np.argsort(row_table[rows], kind="stable")]
-    return np.split(by_table, np.flatnonzero(np.diff(row_table[by_table])) + 1)
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig, is_new: Callable[[str], bool]) -> AdamW:

@@ -34,12 +34,11 @@ from navi.training.checkpoint import (
     save_checkpoint,
     writing,
 )
-from navi.training.column_views import StepViews
 from navi.training.config import MAX_EPOCHS, PretrainConfig
 from navi.training.export import TrainingResult, export_run
 from navi.training.log import StepReport, TrainingLog
 from navi.training.processes import Processes, Stopped, StopSignals
-from navi.training.step import Ints, StepBatches, Stepper, is_out_of_memory, release_memory, scale_rate
+from navi.training.step import Ints, StepBatches, Stepper, StepViews, is_out_of_memory, release_memory, scale_rate
 from navi.training.validation import Validation
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import BertConfig
 
 from navi.backbones import WEIGHTS_FILE, load_tokenizer
-from navi.batches import prefetch
+from navi.batches import prefetch, split_rows
 from navi.errors import ConfigError, ModelError, TrainingError
 from navi.files import read_json, write_folder, write_json
 from navi.model.backbone import check_shape
@@ -24,7 +24,7 @@ from navi.randomness import make_key
 from navi.training.checkpoint import writing
 from navi.training.config import PretrainConfig
 from navi.training.log import MetricsLog, SkippedSteps, StepReport, Throughput
-from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, split_rows, take_step
+from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, take_step
 from navi.training.trainer import Progress, RunPlan
 from navi.training.validation import VALIDATION_EPOCH, choose_rows
 from navi_paper.baselines.base import CONFIG_FILE, Baseline, Batch, read_record

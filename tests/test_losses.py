@@ -160,8 +160,9 @@ def test_the_parts_of_a_step_add_up_to_the_whole_when_tables_stay_whole(model, b
     config = AlignmentConfig(weight=0.5, low_negatives=negatives)
     whole = builder.build(ROWS, epoch=0)
     tables = arrays.row_table[ROWS]
-    groups = [(0,), (1, 2), (3,)] if negatives == "table" else [(0, 1, 2, 3)]
-    parts = [builder.build(ROWS[np.isin(tables, group)], epoch=0) for group in groups]
+    # Anchors of other tables compete in a part that knows what it is a part of.
+    beside = ROWS if negatives == "batch" else None
+    parts = [builder.build(ROWS[np.isin(tables, group)], epoch=0, beside=beside) for group in ((0,), (1, 2), (3,))]
     expected, gradient = backward(model, [whole], config)
     found, summed = backward(model, parts, config)
     torch.testing.assert_close(found, expected, **CLOSE)

@@ -233,11 +233,17 @@ def test_cold_parameters_have_their_own_rate_and_only_matrices_decay(tiny_backbo
     assert {group["lr"] for group in optimizer.param_groups} == {0.25e-5, 0.25e-3}
 
 
-@given(st.integers(1, 500), st.floats(0, 1), st.data())
-def test_the_rate_is_never_beyond_its_bounds(num_steps, share, data):
-    step = data.draw(st.integers(0, num_steps - 1))
-    assert 0.0 < scale_rate(step, num_steps, share) <= 1.0
-    assert scale_rate(num_steps, num_steps, share) == 0.0
+@given(st.integers(1, 300), st.floats(0, 1))
+def test_the_rate_rises_in_the_set_share_of_the_steps_and_falls_to_zero_after_them(num_steps, share):
+    rates = np.array([scale_rate(step, num_steps, share) for step in range(num_steps + 1)])
+    highest = int(rates.argmax())
+    assert rates[highest] == 1.0
+    assert rates[-1] == 0.0 < rates[:-1].min()
+    assert abs(highest - share * num_steps) <= 1.5
+    for slope in (np.diff(rates[: highest + 1]), np.diff(rates[highest + 1 :])):  # in straight lines
+        assert np.ptp(slope) < 1e-9 if len(slope) else True
+    assert (np.diff(rates[: highest + 1]) > 0).all()
+    assert (np.diff(rates[highest:]) <= 0).all()
 
 
 def test_a_step_that_is_not_finite_leaves_weights_and_optimiser_alone():

@@ -416,7 +416,6 @@ def test_preparing_needs_no_torch(shop, prepare_config, tmp_path):
 def test_a_corpus_is_the_same_whatever_part_of_it_is_in_memory(film_tables, prepare_config, tmp_path, monkeypatch):
     whole = prepare([film_tables], tmp_path / "whole", prepare_config)
     monkeypatch.setattr("navi.corpus.hashing.MEMORY_HASHES", 8)
-    monkeypatch.setattr("navi.corpus.encode.MERGED_CELLS", 20)
     monkeypatch.setattr("navi.corpus.roles.COUNTED", 16)
     config = replace(prepare_config, read=replace(prepare_config.read, chunk_rows=7))
     parts = prepare([film_tables], tmp_path / "parts", config)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 CELLS_AT_ONCE = 1 << 16
 """Cells of chunks that are tokenised together, or of one chunk: many small tables go through the tokenizer as one."""
-MERGED_CELLS = 1 << 17
-"""Cells of chunks that are numbered together."""
 _URL = r"(?i)^\s*([a-z][a-z0-9+.-]*://|www\.|mailto:)"
 
 _EMPTY = Chunk(
@@ -204,8 +202,8 @@ def find_text(values: pa.StringArray) -> NDArray[np.bool_]:
 class Merger:
     """Takes encoded chunks, table after table, and numbers what they hold in order of first use.
 
-    Memory: 12 bytes for each distinct value and segment, which lie in a scratch folder if there is one, what the store
-    keeps, and the chunks of `MERGED_CELLS`, which are taken in together.
+    Memory: 12 bytes for each distinct value and segment, which lie in a scratch folder if there is one, and what the
+    store keeps.
     """
 
     def __init__(
@@ -217,7 +215,6 @@ class Merger:
         self._headers: dict[str, int] = {}
         self._attributes: dict[str, int] = {}
         self._values, self._segments = HashIndex(scratch), HashIndex(scratch)
-        self._waiting: list[tuple[int, EncodedChunk, NDArray[np.int8], Ints]] = []
 
     def begin_table(self, name: str) -> None:
         """Start a table; the chunks that follow are its rows, in order."""
@@ -226,38 +223,19 @@ class Merger:
     def add(self, chunk: EncodedChunk, row_split: NDArray[np.int8], rows: Ints | None = None) -> None:
         """Take in a chunk of the current table, or only some of its rows."""
         rows = np.arange(chunk.num_rows) if rows is None else rows
-        self._waiting.append((len(self._tables) - 1, chunk, row_split, rows))
-        if sum(len(waiting.row_segments) for _, waiting, *_ in self._waiting) > MERGED_CELLS:
-            self._take_in()
-
-    def _take_in(self) -> None:
-        """Take in the chunks that wait."""
-        if not self._waiting:
-            return
-        hashes = [self._hash_segments(table, chunk) for table, chunk, *_ in self._waiting]
-        self._values.expect(np.concatenate([chunk.value_hash for _, chunk, *_ in self._waiting]))
-        self._segments.expect(np.concatenate(hashes))
-        for waiting, segment_hash in zip(self._waiting, hashes, strict=True):
-            self._add(*waiting, segment_hash)
-        self._waiting = []
-
-    def _add(
-        self, table: int, chunk: EncodedChunk, row_split: NDArray[np.int8], rows: Ints, segment_hash: Hashes
-    ) -> None:
         lengths, places = gather_ranges(chunk.row_offsets, rows)
         cells = chunk.row_segments[places]
         used = np.flatnonzero(np.bincount(cells, minlength=len(chunk.segment_header)))
         numbers = np.zeros(len(chunk.segment_header), np.int32)
-        numbers[used] = self._number_segments(table, chunk, used, segment_hash)
+        numbers[used] = self._number_segments(chunk, used)
         self._store.append_lists("row_segments", "row_offsets", lengths, numbers[cells])
-        self._store.append("row_table", np.full(len(rows), table, np.int32))
+        self._store.append("row_table", np.full(len(rows), len(self._tables) - 1, np.int32))
         self._store.append("row_split", row_split[rows])
         self._store.append("row_number", chunk.row_number[rows])
         self._store.append("row_hash", chunk.row_hash[rows])
 
     def finish(self) -> Encoded:
         """Return all that was taken in."""
-        self._take_in()
         # What they hold is written; where there is much of it, the summary needs the memory.
         del self._values, self._segments
         for part, texts in (("header", list(self._headers)), ("attribute", list(self._attributes))):
@@ -270,19 +248,17 @@ class Merger:
             self._store.append(name, array)
         return Encoded.from_arrays(self._tables, named | columns)
 
-    def _find_attributes(self, table: int, headers: tuple[str, ...]) -> list[str]:
-        name = self._tables[table] if self._tables else ""
-        return [self._mapping.attribute_of(name, header) for header in headers]
-
-    def _hash_segments(self, table: int, chunk: EncodedChunk) -> Hashes:
-        column_hash = mix(hash_texts(self._find_attributes(table, chunk.headers)), hash_texts(chunk.headers))
-        return mix(column_hash[chunk.segment_header], chunk.value_hash[chunk.segment_value])
-
-    def _number_segments(self, table: int, chunk: EncodedChunk, used: Ints, segment_hash: Hashes) -> NDArray[np.int32]:
+    def _number_segments(self, chunk: EncodedChunk, used: Ints) -> NDArray[np.int32]:
         header, value = chunk.segment_header[used], chunk.segment_value[used]
+        table = self._tables[-1] if self._tables else ""
+        attributes = [self._mapping.attribute_of(table, header) for header in chunk.headers]
+        column_hash = mix(hash_texts(attributes), hash_texts(chunk.headers))
+        header_number, attribute_number = np.zeros((2, len(chunk.headers)), np.int32)
+        for place in np.unique(header):
+            header_number[place] = self._headers.setdefault(chunk.headers[place], len(self._headers))
+            attribute_number[place] = self._attributes.setdefault(attributes[place], len(self._attributes))
         value_number = self._number_values(chunk, value)
-        header_number, attribute_number = self._number_headers(table, chunk.headers, np.unique(header))
-        numbers, new = self._segments.add(segment_hash[used])
+        numbers, new = self._segments.add(mix(column_hash[header], chunk.value_hash[value]))
         self._store.append("segment_attribute", attribute_number[header[new]])
         self._store.append("segment_header", header_number[header[new]])
         self._store.append("segment_value", value_number[value[new]])
@@ -300,14 +276,3 @@ class Merger:
         self._store.append("value_cut", tokens.cut[used[new]])
         self._store.append_texts("value_text", chunk.values.take(pa.array(used[new])))
         return numbers
-
-    def _number_headers(
-        self, table: int, headers: tuple[str, ...], used: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return header number and attribute number for each of the chunk's headers."""
-        header_number, attribute_number = np.zeros((2, len(headers)), np.int32)
-        attributes = self._find_attributes(table, headers)
-        for place in used:
-            header_number[place] = self._headers.setdefault(headers[place], len(self._headers))
-            attribute_number[place] = self._attributes.setdefault(attributes[place], len(self._attributes))
-        return header_number, attribute_number

@@ -13,8 +13,8 @@ import pytest
 from navi import Navi
 from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.errors import ConfigError, CorpusError, MissingExtraError, StorageError
-from navi.files import is_there, list_folder, open_binary, write_file
-from navi.storage import list_remote, put, remove_remote
+from navi.files import is_there, list_folder, open_binary, remove_file, write_file
+from navi.storage import list_remote, put
 from navi.tables import find_sources, read_table
 from navi.training import pretrain
 from navi.verbs import embed_files
@@ -120,7 +120,7 @@ def test_shards_at_an_address_are_those_of_a_folder_and_a_stopped_run_goes_on(
             assert pq.read_table(there).equals(pq.read_table(file))
     found = VectorIndex.build(out, tmp_path / "index").search_like(navi, [{"title": "night king"}], k=3)
     assert found[0].num_rows == 3
-    remove_remote(out / shards[1].name)
+    remove_file(out / shards[1].name)
     with pytest.raises(ConfigError, match=f"The shard s3://films/rows/{shards[1].name} is damaged or not there"):
         VectorIndex.build(out, tmp_path / "again")
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from navi.errors import ConfigError, NaviError, StorageError
-from navi.storage import fetch, has_remote, is_remote, list_remote, open_remote, put, remove_remote, show_address
+from navi.storage import connect, fetch, is_remote, list_remote, put, show_address
 
 try:
     import fcntl
@@ -161,17 +161,29 @@ def _expand(path: Path) -> list[Path]:
 
 def open_binary(file: Path) -> IO[bytes]:
     """Open a file to read, wherever it is."""
-    return open_remote(file) if is_remote(file) else file.open("rb")
+    if not is_remote(file):
+        return file.open("rb")
+    with connect(file) as (store, place):
+        opened: IO[bytes] = store.open(place, "rb")
+        return opened
 
 
 def is_there(path: Path) -> bool:
     """Return whether there is a file or a folder, wherever it is."""
-    return has_remote(path) if is_remote(path) else os.path.lexists(path)
+    if not is_remote(path):
+        return os.path.lexists(path)
+    with connect(path) as (store, place):
+        store.invalidate_cache()
+        return bool(store.exists(place))
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file, wherever it is."""
-    remove_remote(path) if is_remote(path) else path.unlink(missing_ok=True)
+    """Remove a file, wherever it is, if it is there."""
+    if not is_remote(path):
+        path.unlink(missing_ok=True)
+    elif is_there(path):
+        with connect(path) as (store, place):
+            store.rm_file(place)
 
 
 def list_folder(folder: Path) -> dict[str, Path]:
@@ -245,7 +257,7 @@ def put_folder(folder: Path, target: Path, last: Sequence[str] = (), fixed: str 
     rank = {name: place for place, name in enumerate(last)}
     for path in sorted(there.keys() - kept, key=lambda path: -rank.get(path.name, -1)):
         if path not in here or path.name in last:
-            remove_remote(path)
+            remove_file(path)
     for path in sorted(here.keys() - kept, key=lambda path: rank.get(path.name, -1)):
         put(here[path], path)
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import Any
 
 from navi.errors import MissingExtraError, StorageError
 
@@ -38,7 +38,7 @@ def show_address(path: str | PurePath) -> str:
 
 def list_remote(path: Path) -> dict[Path, dict[str, Any]]:
     """Return the files at an address, below it, or that match it as a pattern, with size and what tells versions."""
-    with _connect(path) as (store, place):
+    with connect(path) as (store, place):
         store.invalidate_cache()
         if any(sign in place for sign in "*?["):
             found = store.glob(place, detail=True)
@@ -60,42 +60,20 @@ def _tell_version(facts: dict[str, Any]) -> str:
     return str(next(filter(None, known), ""))
 
 
-def has_remote(path: Path) -> bool:
-    """Return whether there is a file or a folder at an address."""
-    with _connect(path) as (store, place):
-        store.invalidate_cache()
-        return bool(store.exists(place))
-
-
-def open_remote(path: Path) -> IO[bytes]:
-    """Open a file at an address to read pieces of it."""
-    with _connect(path) as (store, place):
-        opened: IO[bytes] = store.open(place, "rb")
-        return opened
-
-
 def fetch(path: Path, target: Path) -> None:
     """Copy the file at an address to a local file."""
-    with _connect(path) as (store, place):
+    with connect(path) as (store, place):
         store.get_file(place, str(target))
 
 
 def put(file: Path, path: Path) -> None:
     """Copy a local file to an address; stores show it when it is whole."""
-    with _connect(path) as (store, place):
+    with connect(path) as (store, place):
         store.put_file(str(file), place)
 
 
-def remove_remote(path: Path) -> None:
-    """Remove the file at an address, if it is there."""
-    with _connect(path) as (store, place):
-        store.invalidate_cache()
-        if store.exists(place):
-            store.rm_file(place)
-
-
 @contextmanager
-def _connect(path: Path) -> Iterator[tuple[Any, str]]:
+def connect(path: Path) -> Iterator[tuple[Any, str]]:
     """Give the store of an address, and the place in it; what goes wrong there is one line."""
     from fsspec.core import url_to_fs
 

@@ -1,11 +1,10 @@
 """Tables as segments: attributes, tokens, roles, splits, and the corpus that holds them on disk."""
 
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLE_MID, ROLES, SPLITS, ColumnSummary, Encoded, SegmentArrays
-from navi.corpus.attributes import AttributeMapping, canonicalise, load_attributes
 from navi.corpus.corpus import Corpus, InspectedColumn, InspectedTable, Inspection, inspect_corpus
 from navi.corpus.encode import RowEncoder
 from navi.corpus.prepare import ProgressEvent, inspect_paths, prepare
-from navi.corpus.prepareconfig import PrepareConfig
+from navi.corpus.prepareconfig import AttributeMapping, PrepareConfig, canonicalise, load_attributes
 
 __all__ = [
     "ROLES",

@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from navi.corpus.arrays import ArrayStore, Encoded, gather_ranges
-from navi.corpus.attributes import load_attributes
 from navi.corpus.hashing import Hashes, HashIndex, hash_rows, hash_texts, mix
-from navi.corpus.prepareconfig import PrepareConfig
+from navi.corpus.prepareconfig import PrepareConfig, load_attributes
 from navi.corpus.roles import summarise_columns
 from navi.corpus.tokens import TextTokenizer, TokenLists
 from navi.tables import Chunk

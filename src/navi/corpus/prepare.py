@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from navi.backbones import load_tokenizer
 from navi.cluster import check_engine, run_jobs
 from navi.corpus.arrays import SPLITS, TEST, TRAIN, UNSEEN, VALIDATION, VALIDATION_TABLES, Encoded, FolderStore
-from navi.corpus.attributes import load_attributes
 from navi.corpus.corpus import (
     ARRAYS_FOLDER,
     FORMAT_VERSION,
@@ -43,7 +42,7 @@ from navi.corpus.corpus import (
 )
 from navi.corpus.encode import EncodedChunk, Merger, RowEncoder
 from navi.corpus.hashing import Hashes, hash_text, hash_texts, mix
-from navi.corpus.prepareconfig import PrepareConfig
+from navi.corpus.prepareconfig import PrepareConfig, load_attributes
 from navi.errors import ConfigError, CorpusError, MissingExtraError, TableError
 from navi.files import (
     digest_file,

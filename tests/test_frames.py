@@ -179,13 +179,12 @@ def test_frames_of_all_kinds_read_alike(make, chunk_rows):
 
 @pytest.mark.parametrize("kind", ["polars", "duckdb"])
 def test_lazy_frames_and_relations_are_streamed_in_order_and_never_collected(kind, monkeypatch):
-    monkeypatch.setattr("navi.tables.table.STREAMED_ROWS", 2048)
     monkeypatch.setattr("navi.tables.table._collect", lambda frame: pytest.fail("collected"))
     rows = [{"title": f"film {n}", 'a "score"': n / 4} for n in range(5000)]
     frame = (
         pl.LazyFrame(rows) if kind == "polars" else pytest.importorskip("duckdb").from_arrow(pa.Table.from_pylist(rows))
     )
-    numbers, chunks = stream_tables(frame)
+    numbers, chunks = stream_tables(frame, ReadConfig(chunk_rows=2048))
     found = [chunk for _, chunk in chunks]
     assert numbers["table"].tolist() == list(range(1, 5001))
     assert len(found) >= 3

@@ -350,9 +350,12 @@ def remove_leftovers(folder: Path) -> None:
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """Give a folder for what is needed for a time only; the next one to ask removes what a killed process left."""
-    parent = Path(tempfile.gettempdir())
+def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Give a locked folder for what is needed for a time only; the next one to ask removes what a killed process left.
+
+    It lies where the system has such folders, or in the parent given.
+    """
+    parent = Path(tempfile.gettempdir()) if parent is None else parent
     remove_leftovers(parent)
     aside, descriptor = _make_aside(parent)
     try:
@@ -364,16 +367,11 @@ def scratch_folder() -> Iterator[Path]:
 
 @contextmanager
 def _writing(target: Path) -> Iterator[Path]:
-    """Give a locked folder beside a target, and remove it afterwards; errors name the target."""
+    """Give a scratch folder beside a target; errors name the target."""
     aside = None
     try:
-        remove_leftovers(target.parent)
-        aside, descriptor = _make_aside(target.parent)
-        try:
+        with scratch_folder(target.parent) as aside:
             yield aside
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-            os.close(descriptor)
     except OSError as error:
         # Inputs are read in the block, too: what went wrong with them is not the target's.
         ours = aside is None or error.filename is None or str(error.filename).startswith(str(aside))

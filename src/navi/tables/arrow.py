@@ -25,6 +25,7 @@ from navi.tables.readreport import (
     BINARY_CELL,
     CUT_OFF,
     DAMAGED,
+    DEFAULT,
     MAX_COLUMNS,
     WRONG_ENCODING,
     ReadConfig,
@@ -41,7 +42,6 @@ NOT_COLUMNAR = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError,
 """What comes of Python's values that make no Arrow column."""
 _ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)
 """What comes of a damaged file."""
-_BATCH_ROWS = 8192
 _ARROW_MAGIC = b"ARROW1"
 _ZEROS = r"(\.[0-9]*[1-9])0+$|\.0+$"
 _MAX_WHOLE = 2.0**53  # beyond it, floats are no longer exact
@@ -63,7 +63,7 @@ def read_parquet(stream: ByteStream, config: ReadConfig, report: ReadReport, kep
             for group in range(file.num_row_groups):
                 left = file.metadata.row_group(group).num_rows
                 try:
-                    for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group]):
+                    for batch in file.iter_batches(config.chunk_rows, row_groups=[group]):
                         left -= batch.num_rows
                         yield batch
                 except _ERRORS as error:
@@ -91,7 +91,9 @@ def read_arrow(stream: ByteStream, config: ReadConfig, report: ReadReport, kept:
             try:
                 for number, batch in enumerate(batches, 1):
                     # A column of nulls takes no bytes, however long it says it is; unsound ones crash what counts them.
-                    sound = all(map(_is_sound, batch.columns)) and batch.num_rows <= max(_BATCH_ROWS, 64 * batch.nbytes)
+                    sound = all(map(_is_sound, batch.columns)) and batch.num_rows <= max(
+                        DEFAULT.chunk_rows, 64 * batch.nbytes
+                    )
                     yield batch if sound else (batch.num_rows, f"batch {number} contradicts itself")
                 if is_file and not file:
                     yield 0, "the file ends too early"

@@ -31,8 +31,8 @@ from navi.tables.readreport import (
     ReadReport,
 )
 from navi.tables.rows import read_rows
+from navi.tables.textreader import HEAD_SIZE
 
-_BLOCK_SIZE = 1 << 16
 _MAX_COLUMNS, _MAX_ROWS = 1 << 14, 1 << 20  # Excel's own limits
 MAX_CONTENT, MAX_RATIO = 1 << 26, 100  # lower than other files': XML takes long, and packs to a twentieth or so
 _ERRORS = (
@@ -112,10 +112,10 @@ class Workbook:
         """Return whether a sheet may have cells; a damaged one is found out when it is read."""
         try:
             with self._archive.open(part) as content:
-                head = content.read(_BLOCK_SIZE)
+                head = content.read(HEAD_SIZE)
         except _ERRORS:
             return True
-        return len(head) == _BLOCK_SIZE or re.search(rb"<(?:\w+:)?c[\s>]", head) is not None
+        return len(head) == HEAD_SIZE or re.search(rb"<(?:\w+:)?c[\s>]", head) is not None
 
     def _parse(self, part: str, *wanted: str) -> Iterator[tuple[str, dict[str, str], str]]:
         """Yield the elements that are wanted, as they begin or, with a slash before the name, as they end.
@@ -161,7 +161,7 @@ class Workbook:
         with self._archive.open(part) as content:
             is_end = False
             while not is_end:
-                block = content.read(_BLOCK_SIZE)
+                block = content.read(HEAD_SIZE)
                 is_end = not block
                 try:
                     parser.Parse(block, is_end)

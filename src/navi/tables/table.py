@@ -39,10 +39,6 @@ Row = list[tuple[str, Any]]
 # Shape suffixes: R rows, those without any cell among them.
 
 
-STREAMED_ROWS = 8192
-"""Rows of a lazy frame or a relation that are fetched at a time."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """One table, whatever it came from: its cells as flat text in chunks, and what reading it lost."""
@@ -317,21 +313,21 @@ def read_frame(frame: Any, report: ReadReport | None = None, config: ReadConfig 
     """
     report = ReadReport() if report is None else report
     report.source, report.strict = "frame", config.strict
-    if (stream := _open_stream(frame)) is not None:
+    if (stream := _open_stream(frame, config.chunk_rows)) is not None:
         return read_columns(*stream, config, report)
     return _read_cells(_to_cells(_collect(frame), report), config, report)
 
 
-def _open_stream(frame: Any) -> tuple[Iterator[pa.RecordBatch], pa.Schema] | None:
+def _open_stream(frame: Any, num_rows: int) -> tuple[Iterator[pa.RecordBatch], pa.Schema] | None:
     """Return the batches of a lazy Polars frame or a DuckDB relation, as they are fetched, and its schema."""
     import narwhals as nw
 
     if nw.dependencies.is_duckdb_relation(frame):
-        reader = frame.to_arrow_reader(STREAMED_ROWS)
+        reader = frame.to_arrow_reader(num_rows)
         return reader, reader.schema
     if not nw.dependencies.is_polars_lazyframe(frame) or nw.Object in nw.from_native(frame).collect_schema().dtypes():
         return None
-    parts = frame.collect_batches(chunk_size=STREAMED_ROWS, maintain_order=True)
+    parts = frame.collect_batches(chunk_size=num_rows, maintain_order=True)
     batches = (batch for part in parts for batch in part.to_arrow().combine_chunks().to_batches())
     return batches, frame.head(0).collect().to_arrow().schema
 

@@ -27,14 +27,15 @@ NAMES = {
     "low-entropy segments": "figure-5-low",
     "high-entropy segments": "figure-5-high",
 }
-COLOURS = ("#b8bcc2", "#2f6fb7", "#d9772b", "#3c9a5f", "#b5445b", "#7a5aa8", "#8c6d46", "#c46fa8", "#6b7480")
+COLOURS = ("#c3c7cc", "#2f6fb7", "#d9772b", "#3c9a5f", "#b5445b", "#7a5aa8", "#8c6d46", "#c46fa8", "#1f9aa8")
+COLOURS += ("#a8a11c", "#4a5058")
 WIDTH = 620
 
 
 def draw(chart: Chart) -> bytes:
     """Return a chart as PNG, its colours those of a light page."""
     spec = json.dumps(draw_chart(chart) | {"width": WIDTH, "title": {"text": chart.caption, "fontSize": 11}})
-    spec = re.sub(r"var\(--c(\d+)\)", lambda found: COLOURS[int(found[1]) % len(COLOURS)], spec)
+    spec = re.sub(r"var\(--c(\d+)\)", lambda found: COLOURS[int(found[1])], spec)
     spec = re.sub(r"var\(--\w+\)", "#444444", spec)
     picture: bytes = vl_convert.vegalite_to_png(spec, scale=1.3)
     return picture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -44,8 +44,6 @@ RECORD_FILE = "training.json"
 SCHEDULE = ("epochs", "max_steps", "learning_rate", "new_learning_rate", "weight_decay", "warmup_share", "clip_norm")
 MATTERING = (*SCHEDULE, "seed", "precision", "validate_rows")
 """Settings of `TrainingConfig` that change what a baseline learns."""
-RATES = (2e-4, 5e-4, 1e-3)
-"""Learning rates that baselines choose from."""
 MAX_TOKENS = {"cuda": 131072, "cpu": 16384}
 """A step of more tokens is taken in parts: bounds memory."""
 
@@ -224,23 +222,6 @@ class BaselineTrainer:
         }
         self.metrics.write("train", self.step, self.latest)
         self._losses.clear()
-
-
-def measure_rates(
-    name: str, corpus: Corpus, folder: Path, config: PretrainConfig, known: Mapping[str, float]
-) -> dict[str, float]:
-    """Return the validation loss after two epochs at each learning rate of `RATES` that is not known already.
-
-    Each has a run of its own in a folder. New parameters learn 2.5 times as fast, as NAVI's do by default.
-    """
-    losses = dict(known)
-    for rate in RATES:
-        if f"{rate:g}" not in losses:
-            short = set_rate(config, rate)
-            short = replace(short, training=replace(short.training, epochs=2))
-            done = train_baseline(name, corpus, folder / f"{name}-{rate:g}", short)
-            losses[f"{rate:g}"] = read_json(done / RECORD_FILE, ModelError, "Train it again.")["losses"][-1]
-    return losses
 
 
 def set_rate(config: PretrainConfig, rate: float) -> PretrainConfig:

@@ -136,21 +136,19 @@ def find_widest(concepts: list[str], headers: list[str]) -> str:
 
 
 def _load(averages: Averages, corpus: str, task: str, models: tuple[str, ...]) -> dict[str, Arrays]:
-    """Return what the first seed of each of these models kept, of those that kept something."""
+    """Return what each of these models kept, of its first seed that kept something."""
     found: dict[str, Arrays] = {}
     for model in models:
-        for record in averages.list_records(corpus, task, model)[:1]:
+        for record in averages.list_records(corpus, task, model):
             arrays = averages.results.load_arrays(record.cell)
             if arrays is not None:
-                found[model] = arrays
+                found.setdefault(model, arrays)
     return found
 
 
 def _load_points(averages: Averages, corpus: str, task: str, key: str, limit: int) -> dict[str, Arrays]:
-    """Return some of the points that BERT and NAVI kept, the same for each; the paper's NAVI if there is no other."""
-    found = {model: each for model, each in _load(averages, corpus, task, (BERT, NAVI, PAPER)).items() if key in each}
-    if NAVI in found:
-        found.pop(PAPER, None)
+    """Return some of the points that BERT, the paper's NAVI and ours kept, the same for each."""
+    found = {model: each for model, each in _load(averages, corpus, task, (BERT, PAPER, NAVI)).items() if key in each}
     for model, arrays in found.items():
         count = len(arrays[key])
         if count > limit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
@@ -69,7 +69,7 @@ def _write_lead(averages: Averages) -> str:
     if PAPER in averages.models:
         lead += " NAVI (paper) does as the paper says (`--preset paper`), NAVI is the default."
     if len(averages.seeds) > 1:
-        lead += f" Figures are means over {len(averages.seeds)} seeds, with their deviation behind ±."
+        lead += f" Figures are means over up to {len(averages.seeds)} seeds, with their deviation behind ±, if any."
     if quoted:
         lead += (
             "\n\nColumns called “paper” quote the paper. It has larger corpora of the same names and a larger "
@@ -239,7 +239,7 @@ def list_claims(averages: Averages, corpus: str, navi: str) -> list[Comparison]:
                 claim = f"{section.title}: ahead of {name_model(other).removesuffix(' (paper)')}"
                 name = f"{shown.task} {shown.group or shown.name}"
                 found.append(cell and replace(cell, claim=claim, measure=name))
-    found.append(_compare_quartiles(averages, corpus, navi))
+    found += [*_compare_losses(averages, corpus, navi), _compare_quartiles(averages, corpus, navi)]
     return [each for each in found if each is not None]
 
 
@@ -253,6 +253,21 @@ def _read(averages: Averages, corpus: str, shown: MeasureColumn, model: str) -> 
         for each in (records[:1] if owner == ANY else records)
         if name in each.measures
     ]
+
+
+def _compare_losses(averages: Averages, corpus: str, navi: str) -> Iterator[Comparison | None]:
+    """Yield Table 2's second claim, where the paper's model loses least of all by a changed schema."""
+    for layout, shown in ((table, column) for table in SECTIONS["robustness"].tables for column in table.columns):
+        quoted = {model: find_published(layout.paper, corpus, model, shown.paper) for model in layout.models}
+        changes = {model: each.change for model, each in quoted.items() if each is not None and each.change is not None}
+        if shown.loss is None or max(changes, key=lambda model: changes[model], default="") != PAPER:
+            continue
+        ours = [each.measures for each in averages.list_records(corpus, shown.task, navi)]
+        for other in (model for model in changes if model != PAPER):
+            theirs = [each.measures for each in averages.list_records(corpus, shown.task, other)]
+            claim = f"{SECTIONS['robustness'].title}: loses less than {name_model(other)}"
+            cell = compare(theirs, ours, shown.loss)
+            yield cell and replace(cell, claim=claim, measure=f"{shown.task} {shown.group}")
 
 
 def _compare_quartiles(averages: Averages, corpus: str, navi: str) -> Comparison | None:

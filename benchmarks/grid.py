@@ -332,7 +332,7 @@ def classify(arguments: argparse.Namespace) -> None:
 
 
 def classify_pipelines(arguments: argparse.Namespace) -> None:
-    """Measure raw features and TableVectorizer; they need no model and are kept beside the frozen backbone's figures."""
+    """Measure raw features and TableVectorizer, which need no model; the frozen backbone's figures have them."""
 
     def run(_: TableEncoder, data: EvaluationData, *, task: Task) -> TaskResult:
         pool = find_pool(data)

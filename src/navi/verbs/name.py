@@ -187,11 +187,23 @@ class _Namer:
             for place, probability in self._rank(score[row], spelled, top):
                 if place < score.shape[1]:
                     column = int(nearest[row, place])
+                    header, like = (
+                        self._headers.headers[place],
+                        f"{self._known.tables[column]}.{self._known.headers[column]}",
+                    )
                     evidence = {"values": values[row, column], "model": model[row, column], "taken": taken[column]}
-                    candidates.append(self._propose_known(place, probability, column, evidence))
                 else:
-                    header, likelihood = spelled[place - score.shape[1]]
-                    candidates.append(_propose_free(header, probability, likelihood))
+                    (header, likelihood), like = spelled[place - score.shape[1]], None
+                    evidence = {"model": LIKELIHOOD_WEIGHT * likelihood}
+                candidates.append(
+                    NameCandidate(
+                        header=header,
+                        probability=probability,
+                        source="free" if like is None else "known",
+                        like=like,
+                        evidence={name: float(points) for name, points in evidence.items()},
+                    )
+                )
             found[number] = ColumnNames(column=self._profiles.headers[number], candidates=tuple(candidates))
         return found
 
@@ -218,22 +230,6 @@ class _Namer:
         logits = np.concatenate([score, free]) * STEEPNESS
         odds = np.exp(logits - logits.max(initial=-np.inf))
         return [(place, float(odds[place] / odds.sum())) for place in np.argsort(-odds, kind="stable")[:top].tolist()]
-
-    def _propose_known(
-        self, place: int, probability: float, column: int, evidence: Mapping[str, float]
-    ) -> NameCandidate:
-        return NameCandidate(
-            header=self._headers.headers[place],
-            probability=probability,
-            source="known",
-            like=f"{self._known.tables[column]}.{self._known.headers[column]}",
-            evidence={name: float(points) for name, points in evidence.items()},
-        )
-
-
-def _propose_free(header: str, probability: float, likelihood: float) -> NameCandidate:
-    evidence = {"model": LIKELIHOOD_WEIGHT * likelihood}
-    return NameCandidate(header=header, probability=probability, source="free", like=None, evidence=evidence)
 
 
 @dataclass(frozen=True, kw_only=True)

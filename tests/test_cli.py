@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import webbrowser
@@ -59,10 +60,23 @@ def test_verbs_and_choices_are_completed_by_the_shell():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(("prepair",), "No such command 'prepair'"), (("inspect", "films", "--foo"), "No such option: --foo")],
+    [
+        (("prepair",), "No such command 'prepair'. Did you mean 'prepare', "),
+        (("inspect", "films", "--foo"), "No such option: --foo"),
+        (("unify", "films"), "Missing option '--out' / '-o'. See `navi unify --help`."),
+        (("link", "a.csv", "-k", "many"), "Invalid value for '-k': "),
+        (("embed", "films", "-o", "v.parquet", "--kind", "words"), "'words' is not one of 'rows', 'segments'"),
+    ],
 )
-def test_what_is_mistyped_is_a_users_mistake(arguments, message, navi_command):
-    assert message in navi_command(*arguments, code=2).stderr
+def test_what_is_mistyped_is_one_line(arguments, message, navi_command):
+    said = navi_command(*arguments, code=2).stderr
+    assert said.startswith("navi: ")
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_a_verb_without_arguments_shows_its_help(navi_command):
+    assert "Usage: navi match" in navi_command("match", code=2).output
 
 
 class StoppedError(TrainingError):
@@ -180,6 +194,14 @@ def test_a_terminal_that_is_not_utf_8_gets_question_marks(tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
     assert b"??: 2 rows" in done.stdout
+
+
+def test_our_own_signs_are_spelled_where_a_terminal_cannot_show_them(tmp_path):
+    (tmp_path / "long.csv").write_text(f"title,text\nAlien,{'very ' * 40}\nHeat,short\n")
+    environment = {"PYTHONIOENCODING": "ascii", "COLUMNS": "80", "PYTHONPATH": os.pathsep.join(sys.path)}
+    shown = run_python("-m", "navi", "inspect", str(tmp_path), "--backbone", "minilm", **environment).stdout
+    assert re.search(r"very [very ]*\.", shown)
+    assert "?" not in shown
 
 
 def test_the_page_is_written_beside_its_content_as_markdown_and_opened_if_asked(

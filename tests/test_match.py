@@ -437,12 +437,27 @@ def test_the_command_explains_ranks_and_takes_decisions(reference_dir, files, tm
 def test_a_file_that_cannot_be_read_is_left_out_and_said(reference_dir, files, tmp_path, navi_command):
     folder = shutil.copytree(files, tmp_path / "films")
     (folder / "broken.parquet").write_bytes(b"PAR1 and no more")
+    (folder / "empty.csv").touch()
+    (folder / "notes.docx").touch()
     result = navi_command("match", "--model", reference_dir, folder)
     assert "4 columns: 4 in 2 clusters, 0 alone." in result.stdout
     assert f"Left out: Cannot read {folder / 'broken.parquet'}" in " ".join(result.stderr.split())
+    assert f"Left out: empty ({folder / 'empty.csv'}: " in result.stderr
+    assert f"Left out: {folder / 'notes.docx'}: unknown suffix '.docx'" in result.stderr
     for name in ("left.csv", "right.jsonl"):
         (folder / name).unlink()
     assert "broken.parquet" in navi_command("match", "--model", reference_dir, folder, code=2).stderr
+
+
+def test_the_target_of_a_folder_is_not_matched_with_itself_and_the_hint_repeats_the_command(
+    reference_dir, files, navi_command
+):
+    arguments = ("match", "--model", reference_dir, files, "--to", files / "left.csv", "--top", 2)
+    shown = navi_command(*arguments).stdout
+    assert "right/" in shown
+    assert "left/" not in shown
+    assert f"navi {' '.join(map(str, arguments))} --explain" in shown
+    assert "--explain" not in navi_command(*arguments, "--explain").stdout
 
 
 @pytest.mark.parametrize(

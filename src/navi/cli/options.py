@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 INT8_ROWS = 200
 """Rows from which opening a model in int8, some three seconds, pays."""
+FILES_SHOWN = 10
+"""Files that are named of those left out."""
 NUM_PLACES = 3
 """Places shown of each reason; the manifest has them all."""
 
@@ -156,7 +158,9 @@ class Inputs:
     def note_lost(self, screen: Screen) -> None:
         """Say by the way which files, rows and cells were lost: an answer does not show what it lacks."""
         note_lost(screen, self.tables.values())
-        screen.note(*(f"Left out: {reason}" for reason in self.left_out))
+        screen.note(*(f"Left out: {reason}" for reason in self.left_out[:FILES_SHOWN]))
+        if (more := len(self.left_out) - FILES_SHOWN) > 0:
+            screen.note(f"Left out: {count_things(more, 'file')} more; `navi inspect` lists them all.")
 
 
 def note_lost(screen: Screen, tables: Iterable[Table]) -> None:

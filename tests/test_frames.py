@@ -40,11 +40,18 @@ ROWS = [{"title": "king", "cast": [{"name": "love"}]}, {"year": "1999"}]
         ({"title": "king", "cast": [{"name": "love"}]}, ["table"]),
         ({}, ["table"]),
         ([ROWS, pa.table({"a": [1]})], ["table 1", "table 2"]),
+        ([pd.DataFrame({"name": ["a"]}), pd.DataFrame({"name": ["b"]})], ["table 1", "table 2"]),
+        ([read_table(ROWS), read_table(ROWS)], ["table", "table (2)"]),
         (ROWS, ["table"]),
     ],
 )
 def test_a_mapping_or_list_of_frames_holds_tables_and_any_other_is_one(frames, names):
     assert list(name_frames(frames)) == names
+
+
+def test_a_mapping_of_frames_and_something_else_is_an_error():
+    with pytest.raises(TableError, match=r"Cannot read 'b' as a table beside the others"):
+        read_tables({"a": pd.DataFrame(ROWS), "b": 5})
 
 
 def test_a_table_is_read_once_and_stays_what_it_is():

@@ -155,8 +155,11 @@ def check_target(target: Path, inputs: Iterable[Path] = (), *, overwrite: bool) 
 
 def _expand(path: Path) -> list[Path]:
     """Return what a path or a pattern stands for."""
-    is_pattern = not path.exists() and glob.has_magic(str(path))
-    return list(Path(path.anchor).glob(str(path.relative_to(path.anchor)))) if is_pattern else [path]
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path]
+    with suppress(ValueError):  # whoever reads it says what is wrong with a pattern
+        return list(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    return []
 
 
 def open_binary(file: Path) -> IO[bytes]:

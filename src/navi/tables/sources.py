@@ -168,7 +168,10 @@ def _expand(path: Path) -> Iterator[tuple[Path, str | None]]:
     elif path.exists():
         yield path, None if _split_name(path)[1] in FORMATS else f"unknown suffix {path.suffix!r}"
     elif glob.has_magic(str(path)):
-        matches = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+        try:
+            matches = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+        except ValueError as error:
+            raise TableError(f"Cannot read {path}: {error}.") from error
         if not matches:
             raise TableError(f"Cannot read {path}: the pattern matches no file.")
         for match in matches:

@@ -272,8 +272,17 @@ def name_frames(frames: Any) -> dict[str, Any]:
         return {frames.name: frames}
     if isinstance(frames, Mapping) and frames and all(map(_is_frame, frames.values())):
         return {str(name): frame for name, frame in frames.items()}
+    if isinstance(frames, Mapping) and any(hasattr(frame, "columns") for frame in frames.values()):
+        wrong = next(name for name, frame in frames.items() if not _is_frame(frame))
+        raise TableError(
+            f"Cannot read '{wrong}' as a table beside the others: expected a frame or rows that are there."
+        )
     if isinstance(frames, list | tuple) and frames and all(map(_is_frame, frames)):
-        return {getattr(frame, "name", f"{TABLE} {number}"): frame for number, frame in enumerate(frames, 1)}
+        named: dict[str, Any] = {}
+        for number, frame in enumerate(frames, 1):
+            name = frame.name if isinstance(frame, Table) else f"{TABLE} {number}"
+            named[name if name not in named else f"{name} ({number})"] = frame
+        return named
     return {TABLE: frames}
 
 

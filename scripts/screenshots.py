@@ -26,7 +26,7 @@ PAGES = {
     "rows": "/rows?left=cinefolio&right=kinothek",
     "map": "/map",
 }
-WIDTH, HEIGHT, COLOURS = 1280, 800, 96
+WIDTH, HEIGHT = 1280, 800
 
 
 def open_browser(profile: str) -> webdriver.Chrome:
@@ -69,9 +69,8 @@ def main() -> None:
                 driver.get(found[1] + path)
                 wait(driver)
                 taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
-                picture = Image.open(io.BytesIO(base64.b64decode(taken))).convert("RGB")
                 file = FIGURES / f"studio_{name}.png"
-                picture.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
+                Image.open(io.BytesIO(base64.b64decode(taken))).convert("RGB").save(file, optimize=True)
                 print(f"{file.name}: {file.stat().st_size / 1024:.0f} KiB")
         finally:
             driver.quit()

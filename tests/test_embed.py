@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from navi import Navi
+from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, ModelError, TableError
 from navi.tables import read_chunks
 from navi.verbs import EmbedConfig, embed_files
@@ -70,7 +71,7 @@ def test_a_row_without_cells_has_zeros_and_keeps_its_place(navi):
     np.testing.assert_allclose(found[[0, 3]], navi.embed_rows(ROWS[:2]), **CLOSE)
 
 
-@pytest.mark.parametrize("pooling", ["row", "cls", "mean", "values"])
+@pytest.mark.parametrize("pooling", ["row", "cls", "mean", "values", "text"])
 def test_pandas_polars_arrow_and_dictionaries_give_the_same(navi, pooling):
     rows = [{"title": "king", "year": 1999, "genre": None}, {"title": "dark city", "year": 2001, "genre": "drama"}]
     expected = navi.embed_rows(rows, pooling=pooling)
@@ -166,8 +167,19 @@ def test_half_precision_and_torch_come_out_where_asked(navi):
 
 
 def test_the_poolings_differ(navi):
-    found = [navi.embed_rows(ROWS, pooling=pooling) for pooling in ("row", "cls", "mean", "values")]
+    found = [navi.embed_rows(ROWS, pooling=pooling) for pooling in ("row", "cls", "mean", "values", "text")]
     assert not any(np.allclose(one, other, atol=1e-2) for one, other in itertools.combinations(found, 2))
+
+
+def test_a_row_as_a_text_is_the_sentence_of_its_cells_in_any_order_of_columns(navi):
+    row, other = {"title": "the king", "year": "1999"}, {"year": "1999", "title": "the king"}
+    found = navi.embed_rows([row, other, {}, {"title": "dark city " * 200}], pooling="text")
+    sentences = ["title: the king, year: 1999", "year: 1999, title: the king"]
+    read = navi.runner.embed_texts(TextTokenizer(navi.tokenizer).tokenise(sentences, 64))
+    assert min(np.abs(found[0] - each).max() for each in read) < 1e-4
+    np.testing.assert_allclose(found[0], found[1], **CLOSE)
+    assert (found[2] == 0).all()
+    assert np.isfinite(found[3]).all()
 
 
 def test_columns_restrict_what_is_read(navi):
@@ -212,7 +224,7 @@ def test_a_progress_bar_is_drawn_on_stderr_only_when_asked_for(navi, capsys):
         ("tokens_per_batch", -5, "tokens_per_batch must be at least 1, got -5"),
         ("dtype", "int8", "dtype must be one of float32, float16, got 'int8'"),
         ("output", "list", "output must be one of numpy, torch, got 'list'"),
-        ("pooling", "max", "pooling must be one of row, cls, mean, values, got 'max'"),
+        ("pooling", "max", "pooling must be one of row, cls, mean, values, text, got 'max'"),
     ],
 )
 def test_settings_out_of_range_are_refused(navi, setting, value, message):

@@ -148,13 +148,15 @@ class Runner:
         return embedded
 
     @torch.inference_mode()
-    def embed_texts(self, texts: TokenLists, chosen: Ints | None = None) -> Floats:
+    def embed_texts(self, texts: TokenLists, chosen: Ints | None = None, *, progress: Progress | None = None) -> Floats:
         """Return (N, D): the mean state of each text, or of those chosen, read as a sentence."""
         chosen = np.arange(len(texts.lengths)) if chosen is None else chosen
         vectors = np.zeros((len(chosen), self.model.config.hidden_size), np.float32)
         for group in group_by_length(texts.lengths[chosen], self.tokens_per_batch):
             packed = pack_texts(texts.offsets, texts.tokens, chosen[group], self.special)
             vectors[group] = self.model.embed_texts(send(packed, self.device)).float().cpu().numpy()
+            if progress is not None:
+                progress(len(group), len(chosen))
         return vectors
 
     def _encode(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches import prefetch
+from navi.columns.texts import join_cells
 from navi.corpus import ROLES, Encoded
 from navi.errors import ConfigError
 from navi.model.runner import Floats, Progress
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 Vectors = NDArray[np.float32] | NDArray[np.float16] | Tensor
 """Embeddings as they come out, one a line."""
-POOLINGS = {"row": "rows", "cls": "cls", "mean": "means", "values": "value_means"}
-"""How a row becomes one vector, and what the runner calls that."""
+POOLINGS = {"row": "rows", "cls": "cls", "mean": "means", "values": "value_means", "text": "texts"}
+"""How a row becomes one vector, and what the runner calls that; texts are read as texts."""
 DTYPES = ("float32", "float16")
 OUTPUTS = ("numpy", "torch")
 FIRST_ROWS, BLOCK_ROWS = 2048, 16384
@@ -52,7 +53,7 @@ class EmbedConfig:
     """Arrays that come out: numpy or torch."""
     pooling: str = "row"
     """What stands for a row: `row`, the model's own embedding of it; `cls`, the state of [CLS]; `mean`, that of its
-    headers and values; or `values` alone."""
+    headers and values; `values` alone; or `text`, the row read as a sentence, `header: value, header: value`."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "tokens_per_batch"):
@@ -116,6 +117,10 @@ def embed_encoded(
 ) -> Floats:
     """Return a vector for each encoded row, (R, D), or for the segment or header of each cell, (S, D)."""
     part = POOLINGS[config.pooling] if kind == "rows" else kind
+    if part == "texts":
+        comma = navi.tokenizer.token_to_id(",")
+        texts = join_cells(encoded.arrays, navi.special.colon, navi.special.sep if comma is None else comma)
+        return navi.runner.embed_texts(texts, progress=progress)
     return navi.runner.embed(
         encoded.arrays,
         parts=(part,),

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -336,7 +337,7 @@ def test_rows_of_a_lazy_frame_go_through_the_model_in_blocks(navi, monkeypatch):
     expected, sizes = navi.embed_rows(rows), []
     embed = navi.runner.embed
     monkeypatch.setattr("navi.verbs.embed.BLOCK_ROWS", 20)
-    monkeypatch.setattr("navi.tables.table.STREAMED_ROWS", 10)
+    monkeypatch.setattr(Navi, "read_config", replace(navi.read_config, chunk_rows=10))
     monkeypatch.setattr(
         navi.runner, "embed", lambda arrays, **given: sizes.append(arrays.num_rows) or embed(arrays, **given)
     )

@@ -44,6 +44,7 @@ _HIDDEN = {"task": "generative", "measure": "test_header_blind_token"}
 _B3 = {"task": "clustering", "measure": "test_headers_b3_f1"}
 _UNSEEN = {"task": "clustering", "measure": "unseen_headers_b3_f1"}
 _ROWS = {"task": "classification_lr", "measure": "rows_f1"}
+_TREES = {"task": "classification_xgboost", "measure": "rows_f1"}
 _TABLES = {"task": "classification_lr", "measure": "tables_f1"}
 _QUARTILES = {"task": "reconstruction", "measure": "test_value_q1", "other_measure": "test_value_q3"}
 _PIPELINES = {"task": "features_lr", "measure": "navi_fe_f1", "other_measure": "table_vectorizer_f1"}
@@ -71,7 +72,7 @@ PARTS = (
     Line(claim="alignment: B³ of headers", other="{own}-without_alignment", **_B3),
     Line(claim="alignment: rows, LR", other="{own}-without_alignment", **_ROWS),
     Line(claim="routing by entropy, not at random: values", other="{own}-random_routing", **_VALUES),
-    Line(claim="routing by entropy, not at random: rows, LR", other="{own}-random_routing", **_ROWS),
+    Line(claim="routing by entropy, not at random: rows, XGBoost", other="{own}-random_routing", **_TREES),
     Line(claim="views of columns (ours): B³ of headers", other="{own}-without_views", **_B3),
     Line(claim="views of columns (ours): rows of tables held out, LR", other="{own}-without_views", **_TABLES),
 )

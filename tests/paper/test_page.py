@@ -66,7 +66,8 @@ def test_the_published_tables_are_those_of_the_published_results(page):
 
 def test_all_figures_of_a_model_and_seed_are_of_the_same_weights():
     weights = {}
-    for record in Results.open(PUBLISHED):
+    without_model = ("frozen", "features_lr")  # raw features and TableVectorizer
+    for record in (each for each in Results.open(PUBLISHED) if (each.model, each.task) != without_model):
         weights.setdefault((record.corpus, record.model, record.seed), set()).add(record.about["weights"])
     assert [cell for cell, found in weights.items() if len(found) > 1] == []
 

@@ -16,46 +16,41 @@ import re
 import string
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import numpy as np
-import torch
-from torch import nn
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
 from navi.columns.perturb import perturb_values
 from navi.tables import read_tables
-from navi.verbs.row_comparison import CELL_FEATURES, ROW_FEATURES, Alignment, ComparedRows
-from navi.verbs.row_scorer import RIVAL_FEATURES, RowScorer, measure_rivals, weigh
+from navi.verbs.link import assign_rows
+from navi.verbs.row_comparison import Alignment, ComparedRows, Comparison
+from navi.verbs.row_scorer import ColumnWorth, RowScorer, adapt, describe_pairs, measure_rivals
 
 STACKED, STACKED_ROWS = 24, 2400
 """Tables that are stacked to a large one, and its rows at most."""
-MAX_ROWS, MAX_COLUMNS, LEAST_ROWS, K = 220, 12, 24, 8
-HIDDEN, RIVAL_HIDDEN, EPOCHS, DECAY = 32, 24, 20, 1e-3
-FITS = 3
-"""Fits whose mean is taken."""
-SHIFT, STRETCH = 1.5, 0.3
-"""Spread of what is added to the scores of two sources, and of the logarithm of what they are multiplied by, before
-rivals are compared: in tables of another kind scores lie elsewhere, so that a score counts for less than its rivals."""
-OTHERS_SHARE = 0.1
-"""Share of the pairs about different things that networks are fitted to, each for several."""
+MAX_ROWS, MAX_COLUMNS, LEAST_ROWS, K = 300, 12, 24, 10
+OTHERS_SHARE, RIDGE = 0.15, 1e-3
+"""Share of the pairs about different things that are fitted to, each for several, and how strongly weights are drawn to 0."""
 
 Row = dict[str, str]
 
 
 @dataclass
 class Lot:
-    """Features of the candidate pairs of two fabricated sources, and which are about the same thing."""
+    """The candidate pairs of two fabricated sources, and which are about the same thing."""
 
     rows: ComparedRows
     pairs: np.ndarray  # (P, 2)
-    whole: np.ndarray  # (P, G)
-    cells: np.ndarray  # (P, C, E)
-    both: np.ndarray  # (P, C)
+    compared: Comparison
+    worth: ColumnWorth
     same: np.ndarray  # (P,)
-    missed: int
+    total: int
+    """Pairs about the same thing, candidates or not."""
     kept_out: bool
 
 
@@ -256,12 +251,11 @@ def fabricate(
         sources.append(written)
     held = [{header for row in source for header in row} for source in sources]
     common = [header for header in headers if header in held[0] and header in held[1] and random.random() < 0.9]
-    alignments = [Alignment(name=h, headers={"a": (h,), "b": (h,)}, probability=random.uniform(0.6, 1)) for h in common]
+    alignments = [Alignment(name=h, headers={"a": (h,), "b": (h,)}) for h in common]
     lonely = [[h for h in headers if h in held[side] and h not in common] for side in (0, 1)]
     if lonely[0] and lonely[1] and random.random() < 0.2:
         first, second = random.choice(lonely[0]), random.choice(lonely[1])
-        wrong = {"a": (first,), "b": (second,)}
-        alignments.append(Alignment(name=first, headers=wrong, probability=random.uniform(0.5, 0.9)))
+        alignments.append(Alignment(name=first, headers={"a": (first,), "b": (second,)}))
     return sources[0], sources[1], [*sides[0], *sides[1]], alignments
 
 
@@ -286,134 +280,70 @@ def make_lot(rows: list[Row], random: Random, kept_out: bool, limit: int = MAX_R
     pairs = compared.find_candidates(K)
     if not len(pairs):
         return None
-    whole = compared.compare_rows(pairs)
-    compared.weigh_columns(pairs, whole)
-    cells = np.zeros((len(pairs), MAX_COLUMNS + 1, len(CELL_FEATURES)), np.float16)
-    both = np.zeros((len(pairs), MAX_COLUMNS + 1), bool)
-    for number, column in enumerate(compared.columns):
-        cells[:, number], both[:, number] = column.compare(*pairs.T)
     about = np.array(thing)
-    same = about[pairs[:, 0]] == about[pairs[:, 1]]
     counts = [Counter(thing[: len(first)]), Counter(thing[len(first) :])]
-    total = sum(counts[0][each] * counts[1][each] for each in counts[0])
-    return Lot(replace(compared, columns=()), pairs, whole, cells, both, same, total - int(same.sum()), kept_out)
+    found = compared.compare(pairs)
+    return Lot(
+        rows=compared,
+        pairs=pairs,
+        compared=found,
+        worth=ColumnWorth.find(compared, pairs, found),
+        same=about[pairs[:, 0]] == about[pairs[:, 1]],
+        total=sum(counts[0][each] * counts[1][each] for each in counts[0]),
+        kept_out=kept_out,
+    )
 
 
-def make_network(num_features: int, hidden: int = HIDDEN) -> nn.Sequential:
-    """Return a network of one hidden layer."""
-    return nn.Sequential(nn.Linear(num_features, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+def fit_weights(designs: Sequence[np.ndarray], lots: Sequence[Lot]) -> np.ndarray:
+    """Return the weights of features, the bias last; large lots count for more, but not in proportion."""
+    random, features, same, counts = np.random.default_rng(0), [], [], []
+    for design, lot in zip(designs, lots, strict=True):
+        kept = lot.same | (random.random(len(lot.same)) < OTHERS_SHARE)
+        features.append(design[kept])
+        same.append(lot.same[kept])
+        counts.append(np.where(lot.same[kept], 1, 1 / OTHERS_SHARE) / np.sqrt(lot.total + 20))
+    scaler, weight = StandardScaler(), np.concatenate(counts)
+    scaled = scaler.fit_transform(np.concatenate(features).astype(np.float64), sample_weight=weight)
+    fitted = LogisticRegression(C=1 / (RIDGE * weight.sum()), max_iter=1000).fit(scaled, np.concatenate(same), weight)
+    slopes = fitted.coef_[0] / scaler.scale_
+    return np.append(slopes, fitted.intercept_[0] - slopes @ scaler.mean_).astype(np.float32)
 
 
-def export(network: nn.Sequential) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weights of the hidden units and of the output, the biases last."""
-    first, last = (torch.cat([layer.weight.T, layer.bias[None]]).detach().numpy() for layer in (network[0], network[2]))
-    return first, last[:, 0]
-
-
-def train(networks: list[nn.Module], score: Callable[[torch.Tensor], torch.Tensor], lots: list[Lot], seed: int) -> None:
-    """Fit networks to what is the same, given what they make of some pairs; a share of the others stands for all."""
-    same = torch.tensor(np.concatenate([lot.same for lot in lots])).float()
-    torch.manual_seed(seed)
-    taken = torch.flatten(torch.nonzero((same > 0) | (torch.rand(len(same)) < OTHERS_SHARE)))
-    weight = torch.where(same > 0, 1.0, 1 / OTHERS_SHARE)
-    parameters = [each for network in networks for each in network.parameters()]
-    optimizer, size = torch.optim.AdamW(parameters, lr=3e-3, weight_decay=DECAY), 1024
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, total_steps=EPOCHS * -(-len(taken) // size))
-    for _ in range(EPOCHS):
-        for batch in taken[torch.randperm(len(taken))].split(size):
-            loss = nn.functional.binary_cross_entropy_with_logits(score(batch), same[batch], weight[batch])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
-
-
-def fit_cells(lots: list[Lot], seed: int) -> dict[str, np.ndarray]:
-    """Return the weights of what cells and rows contribute."""
-    torch.manual_seed(seed)
-    cells = torch.tensor(np.concatenate([lot.cells for lot in lots]))
-    both = torch.tensor(np.concatenate([lot.both for lot in lots])).float()
-    whole = torch.tensor(np.concatenate([lot.whole for lot in lots]))
-    cell, row = make_network(len(CELL_FEATURES)), make_network(len(ROW_FEATURES))
-
-    def score(batch: torch.Tensor) -> torch.Tensor:
-        return (cell(cells[batch].float())[..., 0] * both[batch]).sum(dim=1) + row(whole[batch])[:, 0]
-
-    train([cell, row], score, lots, seed)
-    names = ("cell_hidden", "cell_output", "row_hidden", "row_output")
-    return dict(zip(names, (*export(cell), *export(row)), strict=True))
-
-
-def average(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Return networks as one that gives their mean: all hidden units side by side."""
-    joined = {}
-    for name in parts[0]:
-        weights = [part[name] for part in parts]
-        if name.endswith("hidden"):
-            joined[name] = np.concatenate(weights, axis=1)
-        else:
-            joined[name] = np.append(np.concatenate([each[:-1] for each in weights]), sum(each[-1] for each in weights))
-            joined[name] = joined[name] / len(parts)
-    return joined
-
-
-def fit(lots: list[Lot], seed: int) -> RowScorer:
-    """Return the scorer of some lots, the mean of several fits.
-
-    Each is fitted on most of the lots; what rivals make of a score is fitted on lots that it was not fitted on.
-    """
-    random = np.random.default_rng(seed)
-    fold = random.permutation(len(lots)) % FITS
-    parts, designs = [], [np.zeros(0)] * len(lots)
-    for number in range(FITS):
-        parts.append(fit_cells([lot for lot, own in zip(lots, fold, strict=True) if own != number], seed + number))
-        for place in np.flatnonzero(fold == number):
-            score = score_lot(parts[-1], lots[place])
-            score = score * np.exp(STRETCH * random.normal()) + SHIFT * random.normal()
-            score = score.astype(np.float32)
-            designs[place] = measure_rivals(lots[place].rows, lots[place].pairs, score)
-    design, rivals = torch.tensor(np.concatenate(designs)), []
-    for number in range(FITS):
-        rival = make_network(len(RIVAL_FEATURES), RIVAL_HIDDEN)
-        train([rival], lambda batch, rival=rival: rival(design[batch])[:, 0], lots, seed + number)
-        rivals.append(dict(zip(("rival_hidden", "rival_output"), export(rival), strict=True)))
-    return RowScorer(**average(parts), **average(rivals))
-
-
-def score_lot(weights: dict[str, np.ndarray], lot: Lot) -> np.ndarray:
-    """Return the score of each pair before they compete."""
-    cells = weigh(lot.cells.astype(np.float32), weights["cell_hidden"], weights["cell_output"])
-    return (cells * lot.both).sum(axis=1) + weigh(lot.whole, weights["row_hidden"], weights["row_output"])
+def fit(lots: list[Lot]) -> RowScorer:
+    """Return the scorer of some lots. What rivals make of a score is fitted to scores that other lots gave the weights of."""
+    designs = [describe_pairs(lot.compared, lot.worth).sum(axis=1) for lot in lots]
+    halves = [fit_weights(designs[start::2], lots[start::2]) for start in (0, 1)]
+    rivals = []
+    for number, lot in enumerate(lots):
+        parts, clear = adapt(lot.compared, lot.worth, halves[1 - number % 2])
+        rivals.append(measure_rivals(lot.compared.groups, parts.sum(axis=1), clear))
+    return RowScorer(pair_weights=fit_weights(designs, lots), rival_weights=fit_weights(rivals, lots))
 
 
 def judge(scorer: RowScorer, lots: list[Lot]) -> str:
     """Return one-to-one F1 at probability 0.5, beside that of trigrams at their best threshold, and calibration."""
-    from navi.verbs.link import assign_rows
-
     f1, best, plain, probability, same = [], [], [], [], []
     for lot in lots:
-        logit = scorer.compete(lot.rows, lot.pairs, score_lot(vars(scorer), lot))
-        total = lot.same.sum() + lot.missed
-        if not total:
-            continue
-        chosen = assign_rows(lot.rows, lot.pairs, logit)
-        f1.append(2 * lot.same[chosen].sum() / (len(chosen) + total))
-        for score, figures in ((logit + 20, best), (lot.whole[:, 0], plain)):
-            ranked = assign_rows(lot.rows, lot.pairs, score)
-            hits = np.cumsum(lot.same[ranked[np.argsort(-score[ranked])]])
-            figures.append((2 * hits / (np.arange(1, len(hits) + 1) + total)).max() if len(hits) else 0.0)
+        logit, _ = scorer.score(lot.rows, lot.pairs)
         probability.append(1 / (1 + np.exp(-logit)))
         same.append(lot.same)
+        if not lot.total:
+            continue
+        chosen = assign_rows(lot.rows, lot.pairs, logit)
+        f1.append(2 * lot.same[chosen].sum() / (len(chosen) + lot.total))
+        for score, figures in ((logit + 40, best), (lot.compared.feature("grams"), plain)):
+            ranked = assign_rows(lot.rows, lot.pairs, score)
+            hits = np.cumsum(lot.same[ranked[np.argsort(-score[ranked])]])
+            figures.append((2 * hits / (np.arange(1, len(hits) + 1) + lot.total)).max() if len(hits) else 0.0)
     p, y = np.concatenate(probability), np.concatenate(same)
     loss = -np.mean(np.where(y, np.log(p + 1e-9), np.log(1 - p + 1e-9)))
     shown = p >= 0.1
     bins = np.minimum((p * 10).astype(int), 9)
     error = sum(abs(p[b].mean() - y[b].mean()) * b.sum() for b in (shown & (bins == n) for n in range(10)) if b.any())
-    recall = 1 - sum(lot.missed for lot in lots) / sum(lot.missed + lot.same.sum() for lot in lots)
     return (
         f"F1={np.mean(f1):.4f} in_hindsight={np.mean(best):.4f} trigrams={np.mean(plain):.4f} log_loss={loss:.4f} "
         f"calibration_error={error / shown.sum():.3f} right_at_0.95={y[p >= 0.95].mean():.3f} "
-        f"candidates={recall:.4f} pairs={len(y)} same={y.sum()}"
+        f"candidates={y.sum() / sum(lot.total for lot in lots):.4f} pairs={len(y)} same={y.sum()}"
     )
 
 
@@ -438,7 +368,6 @@ def load_rows(folder: str, limit: int, random: Random) -> dict[str, list[Row]]:
 
 def main(options: argparse.Namespace) -> None:
     """Fabricate, fit, judge, save."""
-    torch.set_num_threads(1)  # sums in another order would give other bytes
     started, random = time.monotonic(), Random(options.seed)
     tables = load_rows(options.folder, options.tables, random)
     print(f"{len(tables)} tables, {time.monotonic() - started:.0f} s", flush=True)
@@ -450,7 +379,7 @@ def main(options: argparse.Namespace) -> None:
     lots = [lot for lot in lots if lot]
     print(f"{len(lots)} lots, {time.monotonic() - started:.0f} s", flush=True)
     learned, kept = [lot for lot in lots if not lot.kept_out], [lot for lot in lots if lot.kept_out]
-    scorer = fit(learned, options.seed)
+    scorer = fit(learned)
     print(f"learned: {judge(scorer, learned)}\nkept out: {judge(scorer, kept)}", flush=True)
     if options.out:
         scorer.save(Path(options.out))

@@ -19,7 +19,7 @@ from navi.tables import Table, read_table, read_tables
 from navi.verbs.match import ANSWERS
 from navi.verbs.result import CARDS_SHOWN, TabularResult
 from navi.verbs.row_comparison import Alignment, ComparedRows
-from navi.verbs.row_scorer import learn_labels, load_row_scorer
+from navi.verbs.row_scorer import load_row_scorer
 from navi.verbs.row_similarity import Whitening
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def align_columns(navi: Navi, tables: Mapping[str, Table]) -> list[Alignment]:
             headers[column.table] = (*headers.get(column.table, ()), column.header)
         counted = all(is_counter(tables[name], header) for name, each in headers.items() for header in each)
         if len(headers) > 1 and not counted:
-            alignments.append(Alignment(name=cluster.name, headers=headers, probability=cluster.score))
+            alignments.append(Alignment(name=cluster.name, headers=headers))
     return alignments
 
 
@@ -279,17 +279,12 @@ def score_pairs(rows: ComparedRows, pairs_P2: Ints, known: Ints | None = None) -
     """
     if not len(pairs_P2):
         return np.zeros(0, np.float32), np.zeros((0, len(rows.columns) + 2), np.float32)
-    scorer, whole = load_row_scorer(), rows.compare_rows(pairs_P2)
-    rows.weigh_columns(pairs_P2, whole)
-    parts = scorer.score(rows, pairs_P2, whole)
-    logit = scorer.compete(rows, pairs_P2, parts.sum(axis=1))
-    weights = np.concatenate([parts, (logit - parts.sum(axis=1))[:, None]], axis=1)
-    if known is not None:
-        place = np.searchsorted(_number_pairs(pairs_P2, rows), _number_pairs(known[:, :2], rows))
-        same = known[:, 2].astype(np.bool_)
-        weights = learn_labels(rows, pairs_P2, whole, weights, place, same)
-        logit = weights.sum(axis=1)
-        logit[place] = np.where(same, CERTAIN, -CERTAIN)
+    if known is None:
+        return load_row_scorer().score(rows, pairs_P2)
+    place = np.searchsorted(_number_pairs(pairs_P2, rows), _number_pairs(known[:, :2], rows))
+    same = known[:, 2].astype(np.bool_)
+    logit, weights = load_row_scorer().score(rows, pairs_P2, place, same)
+    logit[place] = np.where(same, CERTAIN, -CERTAIN)
     return logit, weights
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -14,28 +14,21 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix, hstack
 from torch import get_num_threads
 
-from navi.columns.quantities import KINDS, NOT_A_QUANTITY, parse_quantities
+from navi.columns.quantities import NOT_A_QUANTITY, parse_quantities
 from navi.corpus.hashing import inverse_document_frequency
 from navi.model.runner import Floats, Ints
 from navi.tables import Table
 
 # Shape suffixes: R rows of all tables, T terms, C compared columns, P pairs of rows, E features of a cell, G of a row.
 
-CELL_FEATURES = (
-    "grams", "words", "contained", "equal", "rare", "codes", "clash", "numbers", "same_number", "same_whole", "hair",
-    "near", "far", "top_agreement", "random_agreement", "distinct", "filled", "length", "alignment",
-)  # fmt: skip
-"""What is compared of two cells: trigrams, words (shared of all, and of the fewer), the same text, how rare the shared
-words are, codes that both have or that differ, numbers (the same, the same before the point, and how far apart); then
-what says how much that is worth: how alike the column is in the likeliest pairs and in random ones, how distinct, full
-and long its cells are, and how surely its columns mean the same."""
-ROW_FEATURES = (
-    "grams", "words", "contained", "rare", "codes", "clash", "aligned", "lead_left", "lead_right", "aligned_left",
-    "aligned_right", "compared", "top_grams", "usual_grams", "top_aligned", "usual_aligned",
-)  # fmt: skip
-"""What is compared of two rows: their texts as one, the trigrams of all aligned cells, how far either is ahead of the
-best rival of each row, and the share of cells that can be compared; then how alike the pairs are that are the best of
-both their rows, and the others."""
+CELL_FEATURES = ("likeness", "equal", "numerals")
+"""What is compared of two cells: how alike they are, from 0 to 1; whether they are the same text; whether they hold
+different numerals, such as those of sequels."""
+ROW_FEATURES = ("grams", "words", "aligned", "rare", "codes")
+"""What is compared of two rows: the cosines of their trigrams, their words, and the trigrams of all aligned cells; how rare
+the words and the codes are that both have."""
+CROSS = 0.9
+"""What it counts if all words of a cell stand somewhere else in the other row, where equal cells count 1."""
 MAX_RARITY = 12.0
 """Weight of shared words, in nats, beyond which more says nothing."""
 MAX_TEXT = 400
@@ -45,10 +38,11 @@ ORTHOGONAL = 2**0.5
 """Distance of two vectors of length 1 that have nothing in common."""
 FREQUENT_SHARE, MANY_ROWS = 0.02, 20_000
 """Among more rows than this, terms that a larger share of them has are not looked up: it saves time."""
-SAMPLE = 2000
-"""Pairs that a column's agreement is estimated on."""
 _INSIDE_WORDS, _BREAKS, _CODE = r"[-.'’_&+]", r"[^\p{L}\p{N}]+", r"^[\p{L}\p{N}]*[0-9][\p{L}\p{N}]*$"
+_NUMERAL = r"^(?:[0-9]{1,4}|i{2,3}|iv|vi{0,3}|i?x)$"
 _SHORTEST_CODE = 3
+
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,38 +52,46 @@ class Alignment:
     name: str
     headers: Mapping[str, tuple[str, ...]]
     """Headers of each table that has any; the cells of several are read as one."""
-    probability: float = 1.0
-    """How surely they mean the same."""
 
 
 class TermBags:
     """The distinct terms of each row, rare ones weighing more."""
 
-    def __init__(self, row: Ints, term: Ints, num_rows: int) -> None:
-        self.terms, place = np.unique(term, return_inverse=True)
-        size = max(len(self.terms), 1)
-        pairs = np.unique(row * size + place)
-        row, place = pairs // size, pairs % size
-        self.frequency = np.bincount(place, minlength=size)
-        weight = inverse_document_frequency(num_rows, self.frequency).astype(np.float32)
-        entries = weight[place]
-        self.weighted = csr_array((np.sqrt(entries), (row, place)), shape=(num_rows, size))
+    def __init__(self, row: Ints, term: Ints, num_rows: int, weight: Floats | None = None) -> None:
+        """Take the terms of rows, numbered from 0; their weights are those of other bags, or follow from how rare they are."""
+        size = len(weight) if weight is not None else int(term.max(initial=0)) + 1
+        pairs = np.unique(row * size + term)
+        row, term = pairs // size, pairs % size
+        if weight is None:
+            weight = inverse_document_frequency(num_rows, np.bincount(term, minlength=size)).astype(np.float32)
+        self.weight = weight
+        """(T,) weight of each term."""
+        row, term = row[weight[term] > 0], term[weight[term] > 0]
+        self.weighted = csr_array((np.sqrt(weight[term]), (row, term)), shape=(num_rows, size))
         """(R, T) roots of the weights: a product of two rows sums the weights of what both have."""
-        self.total: Floats = np.bincount(row, entries, num_rows).astype(np.float32)
+        self.total: Floats = np.bincount(row, weight[term], num_rows).astype(np.float32)
         """(R,) weight of all terms of each row."""
-        length = np.sqrt(np.bincount(row, entries.astype(np.float64) ** 2, num_rows))
-        unit = entries / np.maximum(length, 1e-9)[row]
-        self.unit = csr_array((unit.astype(np.float32), (row, place)), shape=(num_rows, size))
+
+    @cached_property
+    def unit(self) -> csr_array:
         """(R, T) of length 1: a product of two rows is their cosine."""
+        return normalize_bags(self.weighted.power(2))
 
     def share(self, first: Ints, second: Ints) -> Floats:
         """Return the weight of the terms that both rows of each pair have: (P,)."""
-        return multiply_rows(self.weighted, first, second)
+        return multiply_rows(self.weighted, first, self.weighted, second)
 
 
-def multiply_rows(bags: csr_array, first: Ints, second: Ints) -> Floats:
-    """Return the product of two rows for each pair: (P,)."""
-    product: Floats = np.asarray(bags[first].multiply(bags[second]).sum(axis=1), np.float32).reshape(-1)
+def normalize_bags(bags: csr_array) -> csr_array:
+    """Return rows of length 1."""
+    length = np.sqrt(np.asarray(bags.power(2).sum(axis=1)).reshape(-1))
+    scale = np.repeat(np.maximum(length, 1e-9), np.diff(bags.indptr))
+    return csr_array(((bags.data / scale).astype(np.float32), bags.indices, bags.indptr), shape=bags.shape)
+
+
+def multiply_rows(ours: csr_array, first: Ints, theirs: csr_array, second: Ints) -> Floats:
+    """Return the product of a row of ours and one of theirs for each pair: (P,)."""
+    product: Floats = np.asarray(ours[first].multiply(theirs[second]).sum(axis=1), np.float32).reshape(-1)
     return product
 
 
@@ -112,10 +114,11 @@ def _number(terms: pa.Array) -> Ints:
     return np.asarray(terms.dictionary_encode().indices).astype(np.int64)
 
 
-def bag_words(texts: pa.Array) -> TermBags:
-    """Return the words of each text."""
+def bag_words(texts: pa.Array, vocabulary: pa.Array, weight: Floats | None = None) -> TermBags:
+    """Return the words of each text, as far as they are in a vocabulary."""
     row, words = _split(texts, _BREAKS)
-    return TermBags(row, _number(words), len(texts))
+    term = np.asarray(pc.fill_null(pc.index_in(words, vocabulary), -1)).astype(np.int64)
+    return TermBags(row[term >= 0], term[term >= 0], len(texts), weight)
 
 
 def bag_codes(texts: pa.Array) -> TermBags:
@@ -137,13 +140,14 @@ def bag_grams(texts: pa.Array) -> TermBags:
         return TermBags(np.zeros(0, np.int64), np.zeros(0, np.int64), len(texts))
     inside = (row[:-2] == row[2:]) & (text[1:-1] != ord(" "))
     grams = text[:-2] << 16 | text[1:-1] << 8 | text[2:]
-    return TermBags(row[:-2][inside], grams[inside], len(texts))
+    return TermBags(row[:-2][inside], np.unique(grams[inside], return_inverse=True)[1], len(texts))
 
 
 class ComparedColumn:
     """One column of all tables, ready to be compared cell by cell."""
 
-    def __init__(self, alignment: Alignment, texts: pa.Array, table_R: Ints) -> None:
+    def __init__(self, alignment: Alignment, texts: pa.Array, vocabulary: pa.Array, words: TermBags) -> None:
+        """Take the cells, and the words of whole rows with their vocabulary."""
         self.alignment = alignment
         self.texts = texts
         plain = clean_texts(texts)
@@ -151,79 +155,63 @@ class ComparedColumn:
         """(R,) whether the row has a cell."""
         self.value = _number(plain)
         """(R,) number of the cell's text."""
-        self.grams, self.words, self.codes = bag_grams(plain), bag_words(plain), bag_codes(plain)
+        self.grams, self.words = bag_grams(plain), bag_words(plain, vocabulary, words.weight)
+        numerals = words.weight * np.asarray(pc.match_substring_regex(vocabulary, _NUMERAL))
+        self.numerals = bag_words(plain, vocabulary, numerals.astype(np.float32))
+        self.row_words = words
         kind, number = parse_quantities(plain)
         self.is_number = self.filled & (kind != NOT_A_QUANTITY) & np.isfinite(number)
         self.number = np.where(self.is_number, number, 0.0)
         own = self.number[self.is_number]
         self.spread = max(float(np.std(own)), 1e-9) if len(own) else 1.0
-        self.is_date = np.asarray(kind) == KINDS.index("date")
         filled = self.value[self.filled]
         self.distinct = len(np.unique(filled)) / max(len(filled), 1)
         self.length = float(np.mean(np.asarray(pc.utf8_length(plain))[self.filled])) if len(filled) else 0.0
-        shares = [self.filled[table_R == table].mean() for table in np.unique(table_R)]
-        self.fill = float(min(shares)) if shares else 0.0
-        self.agreement = (0.0, 0.0)
-        """Mean agreement of the likeliest pairs and of random ones."""
 
-    def compare(self, first: Ints, second: Ints) -> tuple[Floats, NDArray[np.bool_]]:
+    def compare(self, first: Ints, second: Ints) -> tuple[Floats, Bools]:
         """Return (P, E) the features of pairs of cells, zeros where either is empty, and (P,) where both are there."""
         both = self.filled[first] & self.filled[second]
         features = np.zeros((len(first), len(CELL_FEATURES)), np.float32)
         first, second = first[both], second[both]
-        found = compare_texts(self.grams, self.words, self.codes, first, second)
-        found["equal"] = self.value[first] == self.value[second]
-        found |= self._compare_numbers(first, second)
-        constant = {
-            "top_agreement": self.agreement[0],
-            "random_agreement": self.agreement[1],
-            "distinct": self.distinct,
-            "filled": self.fill,
-            "length": np.log1p(self.length) / 6,
-            "alignment": self.alignment.probability,
-        }
-        for place, name in enumerate(CELL_FEATURES):
-            features[both, place] = found[name] if name in found else constant[name]
+        equal = self.value[first] == self.value[second]
+        fewer = np.minimum(self.words.total[first], self.words.total[second])
+        contained = self.words.share(first, second) / np.maximum(fewer, 1e-6)
+        likeness = np.maximum(equal, (multiply_rows(self.grams.unit, first, self.grams.unit, second) + contained) / 2)
+        numbers = self.is_number[first] & self.is_number[second]
+        apart = np.abs(self.number[first] - self.number[second]) / self.spread
+        likeness = np.maximum(likeness, np.where(numbers, np.exp(-10 * apart), CROSS * self._cross(first, second)))
+        held = np.minimum(self.numerals.total[first], self.numerals.total[second])
+        clash = self.numerals.share(first, second) < held - 1e-4
+        features[both] = np.stack([np.minimum(likeness, 1), equal, clash], axis=1)
         return features, both
 
-    def _compare_numbers(self, first: Ints, second: Ints) -> dict[str, Floats]:
-        both = self.is_number[first] & self.is_number[second]
-        one, other = self.number[first], self.number[second]
-        apart = np.abs(one - other)
-        scaled = apart / self.spread
-        same = apart <= 1e-6 * np.maximum(np.abs(one), np.abs(other))
-        found = {
-            "numbers": both,
-            "same_number": same,
-            "same_whole": np.floor(one) == np.floor(other),
-            "hair": np.exp(-100 * scaled),
-            "near": np.exp(-10 * scaled),
-            "far": np.exp(-scaled),
-        }
-        return {name: (feature * both).astype(np.float32) for name, feature in found.items()}
-
-    def agree(self, first: Ints, second: Ints) -> float:
-        """Return how alike pairs of cells are on average, from 0 to 1."""
-        features, both = self.compare(first, second)
-        if not both.any():
-            return 0.0
-        names = ("grams", "equal", "hair")
-        return float(features[both][:, [CELL_FEATURES.index(name) for name in names]].max(axis=1).mean())
+    def _cross(self, first: Ints, second: Ints) -> Floats:
+        """Return (P,) the share of either cell's words that the other row has anywhere, the larger of both."""
+        shares = [
+            multiply_rows(self.words.weighted, cell, self.row_words.weighted, row)
+            / np.maximum(self.words.total[cell], 1e-6)
+            for cell, row in ((first, second), (second, first))
+        ]
+        return np.maximum(*shares)
 
 
-def compare_texts(grams: TermBags, words: TermBags, codes: TermBags, first: Ints, second: Ints) -> dict[str, Floats]:
-    """Return what pairs of texts have in common, each feature (P,)."""
-    shared, ours, theirs = words.share(first, second), words.total[first], words.total[second]
-    common, codes_first, codes_second = codes.share(first, second), codes.total[first], codes.total[second]
-    fewer = np.minimum(codes_first, codes_second)
-    return {
-        "grams": multiply_rows(grams.unit, first, second),
-        "words": shared / np.maximum(ours + theirs - shared, 1e-6),
-        "contained": shared / np.maximum(np.minimum(ours, theirs), 1e-6),
-        "rare": np.minimum(shared, MAX_RARITY) / MAX_RARITY,
-        "codes": np.minimum(common, MAX_RARITY) / MAX_RARITY,
-        "clash": np.where(fewer > 0, 1 - common / np.maximum(fewer, 1e-6), 0).astype(np.float32),
-    }
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What the rows of pairs have in common."""
+
+    groups: Ints
+    """(2, P) the groups of rivals of each pair: those of its first row with the second's table, and vice versa."""
+    cells: NDArray[np.float16]
+    """(P, C, E) features of cells."""
+    both: Bools
+    """(P, C) whether both rows have a cell."""
+    whole: Floats
+    """(P, G) features of the rows as wholes."""
+
+    def feature(self, name: str) -> Floats:
+        """Return (P,) a feature of the rows as wholes."""
+        feature: Floats = self.whole[:, ROW_FEATURES.index(name)]
+        return feature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,20 +235,20 @@ class ComparedRows:
     @classmethod
     def read(cls, tables: Mapping[str, Table], alignments: Sequence[Alignment], *, within: bool) -> Self:
         """Return the rows of some tables, given which of their columns mean the same."""
-        lengths = [table.num_rows for table in tables.values()]
-        table_R = np.repeat(np.arange(len(tables)), lengths)
         whole = [join_cells(each.text, each.text.column_names) for each in tables.values()]
         texts, columns = clean_texts(pa.concat_arrays(whole)), []
+        vocabulary = pc.unique(_split(texts, _BREAKS)[1])
+        words = bag_words(texts, vocabulary)
         for alignment in alignments:
             parts = [join_cells(each.text, alignment.headers.get(name, ())) for name, each in tables.items()]
-            columns.append(ComparedColumn(alignment, pa.concat_arrays(parts), table_R))
+            columns.append(ComparedColumn(alignment, pa.concat_arrays(parts), vocabulary, words))
         return cls(
             tables=tuple(tables),
-            table=table_R,
+            table=np.repeat(np.arange(len(tables)), [table.num_rows for table in tables.values()]),
             number=np.concatenate([each.row_number for each in tables.values()]),
             columns=tuple(columns),
             grams=bag_grams(texts),
-            words=bag_words(texts),
+            words=words,
             codes=bag_codes(texts),
             within=within,
         )
@@ -275,10 +263,7 @@ class ComparedRows:
         """(R, T) trigrams of all compared cells, of length 1."""
         if not self.columns:
             return self.grams.unit
-        both = hstack([column.grams.weighted.power(2) for column in self.columns], format="csr").astype(np.float32)
-        length = np.sqrt(np.asarray(both.power(2).sum(axis=1)).reshape(-1))
-        both.data /= np.repeat(np.maximum(length, 1e-9), np.diff(both.indptr)).astype(np.float32)
-        return csr_array(both)
+        return normalize_bags(hstack([column.grams.weighted.power(2) for column in self.columns], format="csr"))
 
     def find_candidates(self, k: int, vectors: Floats | None = None) -> Ints:
         """Return (P, 2) pairs of rows worth comparing, the lower first: the k nearest of each by texts, or vectors."""
@@ -302,47 +287,31 @@ class ComparedRows:
             keys.append((pair[0] * self.num_rows + pair[1])[pair[0] < pair[1]])
         return np.unique(np.concatenate(keys))
 
-    def weigh_columns(self, pairs_P2: Ints, whole_PG: Floats, seed: int = 0) -> None:
-        """Find how alike each column is in the likeliest pairs, and in random ones."""
-        score = whole_PG[:, ROW_FEATURES.index("grams")] + whole_PG[:, ROW_FEATURES.index("aligned")]
-        likely = pairs_P2[(measure_leads(self.group(pairs_P2), score) > 0).all(axis=0)]
-        random = np.random.default_rng(seed)
-        likely = likely[random.permutation(len(likely))[:SAMPLE]]
-        shuffled = random.permutation(likely[:, 1]) if len(likely) else likely[:, 1]
-        for column in self.columns:
-            column.agreement = (column.agree(*likely.T), column.agree(likely[:, 0], shuffled))
-
-    def compare(self, column: int, pairs_P2: Ints) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
-        """Yield the features of a column's cells in pairs, and where both are there, in blocks."""
-        for start in range(0, len(pairs_P2), PAIRS_AT_ONCE):
-            yield self.columns[column].compare(*pairs_P2[start : start + PAIRS_AT_ONCE].T)
-
     def group(self, pairs_P2: Ints) -> Ints:
         """Return (2, P) the groups of rivals of each pair: those of its first row with the second's table, and v. v."""
         first, second = pairs_P2.T
         count = len(self.tables)
         return np.stack([first * count + self.table[second], second * count + self.table[first]])
 
-    def compare_rows(self, pairs_P2: Ints) -> Floats:
-        """Return (P, G) the features of pairs as wholes; all candidates at once, as they are rivals."""
-        parts = []
-        for start in range(0, len(pairs_P2), PAIRS_AT_ONCE):
-            first, second = pairs_P2[start : start + PAIRS_AT_ONCE].T
-            found = compare_texts(self.grams, self.words, self.codes, first, second)
-            found["aligned"] = multiply_rows(self.aligned, first, second)
-            found["compared"] = np.zeros(len(first), np.float32)
-            for column in self.columns:
-                found["compared"] += (column.filled[first] & column.filled[second]) / np.float32(len(self.columns))
-            parts.append(found)
-        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        for name, prefix in (("grams", "lead"), ("aligned", "aligned")):
-            left, right = measure_leads(self.group(pairs_P2), joined[name])
-            best = (left > 0) & (right > 0)
-            joined |= {f"{prefix}_left": left, f"{prefix}_right": right}
-            for kind, chosen in (("top", best), ("usual", ~best)):
-                level = joined[name][chosen].mean() if chosen.any() else 0.0
-                joined[f"{kind}_{name}"] = np.full(len(pairs_P2), level, np.float32)
-        return np.stack([joined[name] for name in ROW_FEATURES], axis=1).astype(np.float32)
+    def compare(self, pairs_P2: Ints) -> Comparison:
+        """Return what the rows of pairs have in common, found in blocks."""
+        count = len(pairs_P2)
+        cells = np.zeros((count, len(self.columns), len(CELL_FEATURES)), np.float16)
+        both, whole = np.zeros(cells.shape[:2], np.bool_), np.zeros((count, len(ROW_FEATURES)), np.float32)
+        for start in range(0, count, PAIRS_AT_ONCE):
+            block = slice(start, start + PAIRS_AT_ONCE)
+            first, second = pairs_P2[block].T
+            for place, column in enumerate(self.columns):
+                cells[block, place], both[block, place] = column.compare(first, second)
+            whole[block] = self._compare_wholes(first, second)
+        return Comparison(groups=self.group(pairs_P2), cells=cells, both=both, whole=whole)
+
+    def _compare_wholes(self, first: Ints, second: Ints) -> Floats:
+        spaces = {"grams": self.grams.unit, "words": self.words.unit, "aligned": self.aligned}
+        found = {name: multiply_rows(space, first, space, second) for name, space in spaces.items()}
+        for name, bags in (("rare", self.words), ("codes", self.codes)):
+            found[name] = np.minimum(bags.share(first, second), MAX_RARITY) / MAX_RARITY
+        return np.stack([found[name] for name in ROW_FEATURES], axis=1)
 
 
 def join_cells(table: pa.Table, headers: Sequence[str]) -> pa.Array:

@@ -1,7 +1,9 @@
 """The row scorer: from what two rows have in common to the odds that they are about the same thing.
 
-It was fitted once, on rows of many tables and copies of them as another source would have written them
-(scripts/fit_row_scorer.py), and comes with the package. Labelled pairs move its weights, the more the more there are.
+Three logistic regressions. The first, over what any two rows have in common, was fitted once, on rows of many tables
+and copies of them as another source would have written them (scripts/fit_row_scorer.py). The second adapts it to the
+tables at hand: pairs far ahead of all their rivals are taken for right ones, those rivals for wrong ones, and labels for
+what they say. The third, fitted once like the first, turns a score and its leads over rivals into odds.
 """
 
 from __future__ import annotations
@@ -17,152 +19,192 @@ from numpy.typing import NDArray
 from navi.errors import ModelError
 from navi.files import read_json, write_json
 from navi.model.runner import Floats, Ints
-from navi.verbs.row_comparison import CELL_FEATURES, PAIRS_AT_ONCE, ROW_FEATURES, ComparedRows, measure_leads
+from navi.verbs.row_comparison import ROW_FEATURES, Bools, ComparedRows, Comparison, measure_leads
 
-# Shape suffixes: P pairs of rows, C compared columns, E features of a cell, G features of a row, H hidden units.
+# Shape suffixes: P pairs of rows, C compared columns, G features of a pair, F of the tables at hand, V of rivals.
 
+NONE: Ints = np.zeros(0, np.int64)
 PACKAGED = Path(__file__).parent / "data" / "row_scorer.json"
-LIMIT = 8.0
-"""How far ahead of a rival or behind it counts, at most, in points of the score."""
-RIVAL_FEATURES = (
-    "score", "lead", "least_lead", "beyond", "odd_score", "odd_lead", "odd_least_lead", "round", "free_lead",
-    "free_least_lead", "top", "top_low", "top_score", "mutual", "clear", "partnered", "left_over",
-)  # fmt: skip
-"""What is known of a score among its rivals: itself, its better and its worse lead, how far beyond those of wrong
-pairs it is, and how seldom the best of wrong pairs has such a score or lead; in which round it is the best of both its
-rows when the best pairs are taken out round after round, and its leads over rivals that are still there; then, of the
-pairs that are the best of both their rows, how far beyond they are on average and at the lower end, their score, and
-how many rows have such a partner, and a clear one; the share of rows that seem to have a right partner, and of those
-that no round gave one."""
-FEATURES = {"cell_features": CELL_FEATURES, "row_features": ROW_FEATURES, "rival_features": RIVAL_FEATURES}
+PAIR_FEATURES = ("words", "aligned", "rare", "codes", "worst", "numerals")
+"""What is known of a pair of any tables: its rows as wholes, how much less alike than usual the worst of its cells is, and
+the share of cells with different numerals, each column weighing what it is worth in the tables at hand."""
+WHOLES = [ROW_FEATURES.index(name) for name in PAIR_FEATURES[:4]]
+"""Places of the first four among the features of rows."""
+RIVAL_FEATURES = ("least_lead", "lead", "place", "partnered")
+"""What is known of a score among its rivals: how far it is ahead of the best other of either row, the lesser and the
+greater; where it lies between the scores of wrong pairs, 0, and of the clearest pairs, 1; and the share of rows
+that seem to have a right partner."""
+FEATURES = {"pair_features": PAIR_FEATURES, "rival_features": RIVAL_FEATURES}
 """What the weights that come with the package were fitted to."""
-ROUNDS = 6
-"""Rounds in which the best pairs are taken out."""
-RELEARNED = ("grams", "words", "contained", "equal", "codes", "clash", "same_number", "same_whole", "near")
-"""Features of cells that labels weigh again, for each column on its own."""
+CLEAR, LEAST_SCORE = 3.0, -2.0
+"""A pair is taken for right if it is so far ahead of all its rivals, in nats, and has such a score at least."""
+FEW = 10
+"""Clear pairs below which nothing is learned from them, and wrong ones below which nothing is known of their scores."""
+MAX_CLEAR, MAX_RIVALS = 300, 20_000
+"""What clear pairs count together, at most, and their rivals: as many labels; and rivals that are looked at."""
+PRIOR_SHARE = 0.5
+"""What the first regression counts beside the second: they look at the same cells."""
 RIDGE = 2.0
-"""How strongly the scorer is drawn to what it was before labels, in labels."""
+"""How strongly weights are drawn to what they were before, in labels."""
+LABEL_WEIGHT = 3.0
+"""What a label counts beside a clear pair."""
+RIVAL_SHARE = 0.2
+"""By how much less labels change what leads over rivals count for than they change the threshold."""
+LIMIT = 8.0
+"""How far ahead of a rival or behind it counts, at most, in nats."""
+USUAL_WRONG, USUAL_RIGHT = -5.0, 3.0
+"""Scores of wrong and of right pairs where too few are known."""
 SAME_TABLE = np.float32(-2.5)
-"""What is added to the log-odds of two rows of one table: the networks were fitted to two sources, and a source has
+"""What is added to the log-odds of two rows of one table: the scorer was fitted to two sources, and a source has
 siblings oftener than duplicates. Chosen on fabricated tables with and without duplicates."""
-FEW = 20
-USUAL_WRONG = (-6.0, 2.0)
-"""Mean and spread of the scores of wrong pairs where fewer than `FEW` are known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnWorth:
+    """What columns are worth in the tables at hand."""
+
+    share: Floats
+    """(C,) the weight of each column, 1 in all."""
+    usual: Floats
+    """(C,) mean likeness of the cells of likely pairs."""
+    @classmethod
+    def find(cls, rows: ComparedRows, pairs_P2: Ints, compared: Comparison, seed: int = 0) -> ColumnWorth:
+        """Return how much more alike each column is in likely pairs than in random ones: squared, distinct ones more."""
+        score, likeness = compared.feature("grams") + compared.feature("aligned"), compared.cells[:, :, 0]
+        lead = measure_leads(compared.groups, score).min(axis=0)
+        best = np.flatnonzero(lead > 0)
+        likely = best[lead[best] >= np.median(lead[best])] if len(best) else best
+        shuffled = np.random.default_rng(seed).permutation(pairs_P2[best, 1])
+        random = rows.compare(np.stack([pairs_P2[best, 0], shuffled], axis=1))
+        usual, chance = (
+            np.where(both, cells, 0).sum(axis=0, dtype=np.float32) / np.maximum(both.sum(axis=0), 1)
+            for cells, both in ((likeness[likely], compared.both[likely]), (random.cells[:, :, 0], random.both))
+        )
+        distinct = np.array([column.distinct for column in rows.columns], np.float32)
+        worth = np.maximum(usual - chance, 0) ** 2 * np.sqrt(distinct)
+        return cls(share=worth / max(float(worth.sum()), 1e-9), usual=usual)
+
+
+def describe_pairs(compared: Comparison, worth: ColumnWorth) -> Floats:
+    """Return (P, C + 1, G) what `PAIR_FEATURES` names, of each column, and last of the row as a whole."""
+    features = np.zeros((len(compared.both), len(worth.share) + 1, len(PAIR_FEATURES)), np.float32)
+    features[:, -1, : len(WHOLES)] = compared.whole[:, WHOLES]
+    if len(worth.share):
+        behind = np.where(compared.both, compared.cells[:, :, 0].astype(np.float32) - worth.usual, 0)
+        behind = np.minimum(behind, 0) * np.sqrt(worth.share / max(float(worth.share.max()), 1e-9))
+        worst = behind.argmin(axis=1)[:, None]
+        np.put_along_axis(features[:, :-1, -2], worst, np.take_along_axis(behind, worst, 1), 1)
+        features[:, :-1, -1] = compared.cells[:, :, 2] * worth.share
+    return features
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowScorer:
-    """A small network over the features of each cell, one over those of the row; their sums compete."""
+    """The weights of what is the same for all tables."""
 
-    cell_hidden: Floats
-    """(E + 1, H) weights of the hidden units of a cell, the bias last."""
-    cell_output: Floats
-    """(H + 1,) weights of what a cell contributes, the bias last."""
-    row_hidden: Floats
-    """(G + 1, H) likewise for the row as a whole."""
-    row_output: Floats
-    """(H + 1,)."""
-    rival_hidden: Floats
-    """(V + 1, H) likewise for a score among its rivals."""
-    rival_output: Floats
-    """(H + 1,)."""
+    pair_weights: Floats
+    """(G + 1,) weights of the features of a pair, the bias last."""
+    rival_weights: Floats
+    """(V + 1,) weights of the features of a score among its rivals, the bias last."""
 
-    def score(self, rows: ComparedRows, pairs_P2: Ints, whole_PG: Floats) -> Floats:
-        """Return (P, C + 1): what each cell, and last the row as a whole, contributes, as logarithms of odds."""
-        scores = np.zeros((len(pairs_P2), len(rows.columns) + 1), np.float32)
-        for number in range(len(rows.columns)):
-            parts = [
-                np.where(both, weigh(features, self.cell_hidden, self.cell_output), 0)
-                for features, both in rows.compare(number, pairs_P2)
-            ]
-            scores[:, number] = np.concatenate(parts)
-        scores[:, -1] = weigh(whole_PG, self.row_hidden, self.row_output)
-        return scores
+    def score(
+        self, rows: ComparedRows, pairs_P2: Ints, place: Ints = NONE, same: Bools = NONE > 0
+    ) -> tuple[Floats, Floats]:
+        """Return the log-odds of each pair, (P,), and what contributed, (P, C + 2): the columns, the whole row, rivals.
 
-    def compete(self, rows: ComparedRows, pairs_P2: Ints, score: Floats) -> Floats:
-        """Return (P,) the logarithm of the odds of each pair, given that its rows may have better partners."""
-        logit = weigh(measure_rivals(rows, pairs_P2, score), self.rival_hidden, self.rival_output)
-        return np.where(rows.table[pairs_P2[:, 0]] == rows.table[pairs_P2[:, 1]], logit + SAME_TABLE, logit)
+        Pairs at some places may be labelled.
+        """
+        compared = rows.compare(pairs_P2)
+        worth = ColumnWorth.find(rows, pairs_P2, compared)
+        parts, clear = adapt(compared, worth, self.pair_weights, place, same)
+        score = parts.sum(axis=1)
+        rivals = measure_rivals(compared.groups, score, clear)
+        logit = rivals @ self.rival_weights[:-1] + self.rival_weights[-1]
+        if len(place):
+            known = np.column_stack([RIVAL_SHARE * rivals, np.ones(len(rivals), np.float32)])
+            logit = logit + known @ fit_change(known[place], logit[place], same, np.ones(len(place)))
+        first, second = rows.table[pairs_P2].T
+        logit = np.where(first == second, logit + SAME_TABLE, logit).astype(np.float32)
+        return logit, np.concatenate([parts, (logit - score)[:, None]], axis=1)
 
     def save(self, file: Path) -> None:
         """Write the weights."""
-        weights = {name: weight.astype(np.float64).round(5).tolist() for name, weight in vars(self).items()}
+        weights = {name: weight.astype(np.float64).round(4).tolist() for name, weight in vars(self).items()}
         write_json(file, {name: list(features) for name, features in FEATURES.items()} | weights)
 
 
-def weigh(features: Floats, hidden: Floats, output: Floats) -> Floats:
-    """Return what a network of one hidden layer makes of features, (P, E) in and (P,) out, in blocks of pairs."""
-    weighed = np.zeros(features.shape[:-1], np.float32)
-    for start in range(0, len(features), PAIRS_AT_ONCE):
-        block = slice(start, start + PAIRS_AT_ONCE)
-        weighed[block] = np.maximum(features[block] @ hidden[:-1] + hidden[-1], 0) @ output[:-1] + output[-1]
-    return weighed
+def adapt(
+    compared: Comparison, worth: ColumnWorth, weights: Floats, place: Ints = NONE, same: Bools = NONE > 0
+) -> tuple[Floats, Bools]:
+    """Return what contributes to the score of each pair in the tables at hand, (P, C + 1), and (P,) the clear pairs.
+
+    Weights are drawn to what they are for all tables, the less the more clear pairs and labels there are.
+    """
+    parts = describe_pairs(compared, worth) @ weights[:-1]
+    parts[:, -1] += weights[-1]
+    score = parts.sum(axis=1)
+    clear = (measure_leads(compared.groups, score).min(axis=0) > CLEAR) & (score > LEAST_SCORE)
+    right = clear.copy()
+    right[place] = same
+    if right.sum() < FEW:
+        return parts, clear
+    has_partner = np.zeros(int(compared.groups.max()) + 1, np.bool_)
+    has_partner[compared.groups[:, right]] = True
+    wrong = np.flatnonzero(has_partner[compared.groups].any(axis=0) & ~right)
+    wrong = np.random.default_rng(0).permutation(wrong)[:MAX_RIVALS]
+    learned = np.unique(np.concatenate([np.flatnonzero(right), wrong, place]))
+    counts = np.where(right[learned], min(right.sum(), MAX_CLEAR) / right.sum(), min(right.sum(), MAX_CLEAR) / max(len(wrong), 1))
+    counts[np.isin(learned, place)] = LABEL_WEIGHT
+    num_pairs, num_columns, num_features = compared.cells.shape
+    of_cells = num_columns * num_features
+    design = np.concatenate([compared.cells.reshape(num_pairs, of_cells), compared.whole], axis=1).astype(np.float32)
+    design -= design[learned].mean(axis=0)
+    known = np.column_stack([design[learned], np.ones(len(learned))])
+    change = fit_change(known, PRIOR_SHARE * score[learned], right[learned], counts).astype(np.float32)
+    parts *= PRIOR_SHARE
+    parts[:, :-1] += (design * change[:-1])[:, :of_cells].reshape(compared.cells.shape).sum(axis=2)
+    parts[:, -1] += design[:, of_cells:] @ change[of_cells:-1] + change[-1]
+    return parts, clear
 
 
-def measure_rivals(rows: ComparedRows, pairs_P2: Ints, score: Floats) -> Floats:
+def fit_change(features: Floats, before: Floats, same: Bools, counts: Floats) -> NDArray[np.float64]:
+    """Return the weights, (F,), that a logistic regression adds to a score, drawn to none; the last feature is a constant."""
+    from scipy.optimize import minimize
+
+    known, before = features.astype(np.float64), before.astype(np.float64)
+    sign = np.where(same, 1.0, -1.0)
+
+    def measure_loss(change: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        margin = sign * (before + known @ change)
+        slope = -sign * counts / (1 + np.exp(np.clip(margin, -30, 30)))
+        loss = counts @ np.logaddexp(0, -margin) + RIDGE / 2 * (change**2).sum()
+        return float(loss), known.T @ slope + RIDGE * change
+
+    found: NDArray[np.float64] = minimize(measure_loss, np.zeros(known.shape[1]), jac=True, method="L-BFGS-B").x
+    return found
+
+
+def measure_rivals(groups_2P: Ints, score: Floats, clear: Bools) -> Floats:
     """Return (P, V) what `RIVAL_FEATURES` names.
 
-    Of the pairs that are the best of neither of their rows next to all are wrong: they show what scores mean here. The
-    best wrong partner of a row is taken to be ahead of its second best by as much as that is of the third.
+    Of the pairs that are the best of neither of their rows next to all are wrong. The best wrong partner of a row is taken
+    to be ahead of its second best by as much as that is of the third.
     """
-    groups = rows.group(pairs_P2)
-    left, right = measure_leads(groups, score)
-    lead, least_lead = np.maximum(left, right), np.minimum(left, right)
-    wrong, best = score[(left < 0) & (right < 0)], (left > 0) & (right > 0)
-    centre, spread = (float(wrong.mean()), float(wrong.std())) if len(wrong) >= FEW else USUAL_WRONG
-    beyond = np.clip((score - centre) / (spread + 0.5), -3, 15)
-    top = beyond[best] if best.any() else np.zeros(1, np.float32)
-    highest_N3 = rank_groups(groups.reshape(-1), np.tile(score, 2))
-    gap = highest_N3[:, 1] - highest_N3[:, 2]
-    wrong_best = highest_N3[:, 1] + gap
-    low = np.median(wrong_best) if len(wrong_best) else 0.0
-    alone = ((highest_N3[:, 0] <= low).sum() + 3) / ((wrong_best <= low).sum() + 3)
-    fewer = max(min(len(np.unique(group)) for group in groups), 1)
-    rounds, free_lead, free_least = take_rounds(groups, score)
+    leads = measure_leads(groups_2P, score)
+    wrong = score[(leads < 0).all(axis=0)]
+    low = float(wrong.mean()) if len(wrong) >= FEW else USUAL_WRONG
+    high = float(score[clear].mean()) if clear.sum() >= FEW else max(USUAL_RIGHT, low + 1)
+    highest_N3 = rank_groups(groups_2P.reshape(-1), np.tile(score, 2))
+    wrong_best = 2 * highest_N3[:, 1] - highest_N3[:, 2]
+    usual = np.median(wrong_best) if len(wrong_best) else 0.0
+    alone = ((highest_N3[:, 0] <= usual).sum() + 3) / ((wrong_best <= usual).sum() + 3)
     found = {
-        "score": score / 4,
-        "lead": np.clip(lead, -LIMIT, LIMIT) / 4,
-        "least_lead": np.clip(least_lead, -LIMIT, LIMIT) / 4,
-        "beyond": beyond / 4,
-        "odd_score": measure_oddness(score, wrong_best),
-        "odd_lead": measure_oddness(lead, gap),
-        "odd_least_lead": measure_oddness(least_lead, gap),
-        "round": rounds,
-        "free_lead": np.clip(free_lead, 0, LIMIT) / 4,
-        "free_least_lead": np.clip(free_least, 0, LIMIT) / 4,
-        "top": np.mean(top) / 4,
-        "top_low": np.quantile(top, 0.2) / 4,
-        "top_score": np.mean(score[best]) / 4 if best.any() else 0.0,
-        "mutual": best.sum() / fewer,
-        "clear": (least_lead > 1).sum() / fewer,
+        "least_lead": np.clip(leads.min(axis=0), -LIMIT, LIMIT),
+        "lead": np.clip(leads.max(axis=0), -LIMIT, LIMIT),
+        "place": np.clip((score - low) / (high - low + 0.5), -1, 2),
         "partnered": 1 - min(float(alone), 1.0),
-        "left_over": 1 - (rounds > 0).sum() / fewer,
     }
     return np.stack([np.broadcast_to(found[name], len(score)) for name in RIVAL_FEATURES], axis=1).astype(np.float32)
-
-
-def take_rounds(groups_2P: Ints, score: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return 1 / the round in which each pair is the best of both its rows, 0 for none, and its leads then: (P,).
-
-    The pairs of a round are taken out with their rows, so that what is left competes no more with rows that have found
-    theirs. Where no rival is left, the lead is that over the lowest score of all.
-
-    >>> groups = np.array([[0, 0, 1, 1], [9, 8, 9, 8]])
-    >>> take_rounds(groups, np.array([3.0, 2.0, 2.5, 1.0], np.float32))[0].tolist()
-    [1.0, 0.0, 0.0, 0.5]
-    """
-    rounds, better, worse = (np.zeros(len(score), np.float32) for _ in range(3))
-    score = score - score.min(initial=0)
-    rest, taken = np.arange(len(score)), np.zeros(int(groups_2P.max(initial=0)) + 1, np.bool_)
-    for number in range(1, ROUNDS + 1):
-        left, right = measure_leads(groups_2P[:, rest], score[rest])
-        best = (left > 0) & (right > 0)
-        chosen = rest[best]
-        rounds[chosen] = 1 / number
-        better[chosen], worse[chosen] = np.maximum(left, right)[best], np.minimum(left, right)[best]
-        taken[groups_2P[:, chosen]] = True
-        rest = rest[~taken[groups_2P[:, rest]].any(axis=0)]
-    return rounds, better, worse
 
 
 def rank_groups(group: Ints, score: Floats) -> Floats:
@@ -172,53 +214,6 @@ def rank_groups(group: Ints, score: Floats) -> Floats:
     begins = begins[np.diff(np.append(begins, len(order))) >= 3]
     highest: Floats = score[order[begins[:, None] + np.arange(3)]]
     return highest
-
-
-def measure_oddness(found: Floats, usual: Floats) -> Floats:
-    """Return how seldom what is usual reaches what was found: 0 where it always does, 1 where once in a thousand times.
-
-    >>> measure_oddness(np.array([0.5, 9.0]), np.arange(9.0)).astype(float).round(2).tolist()
-    [0.02, 0.33]
-    """
-    reached = len(usual) - np.searchsorted(np.sort(usual), found)
-    odd: Floats = (-np.log10((reached + 1) / (len(usual) + 1)) / 3).astype(np.float32)
-    return np.minimum(odd, 1)
-
-
-def learn_labels(
-    rows: ComparedRows, pairs_P2: Ints, whole_PG: Floats, weights: Floats, place: Ints, same: NDArray[np.bool_]
-) -> Floats:
-    """Return what contributes to each pair, (P, C + 2), when the pairs at some places are labelled.
-
-    A logistic regression over what is known of a pair, drawn to no change at all, is added to what contributed before.
-    """
-    from scipy.optimize import minimize
-
-    last, logit = weights.shape[1] - 1, weights.sum(axis=1)
-    rivals = measure_rivals(rows, pairs_P2, logit)
-    design: list[Floats] = [weights * np.float32(0.25), whole_PG, rivals, np.ones((len(logit), 1), np.float32)]
-    # Which of the contributions each feature changes.
-    owner = [*range(last + 1), *[last - 1] * whole_PG.shape[1], *[last] * (rivals.shape[1] + 1)]
-    chosen = [CELL_FEATURES.index(name) for name in RELEARNED]
-    for number in range(len(rows.columns)):
-        blocks = [np.column_stack([features[:, chosen], both]) for features, both in rows.compare(number, pairs_P2)]
-        design.append(np.concatenate(blocks))
-        owner += [number] * (len(RELEARNED) + 1)
-    known_PF = np.concatenate(design, axis=1).astype(np.float32)
-    labelled, before = known_PF[place].astype(np.float64), logit[place].astype(np.float64)
-    sign = np.where(same, 1.0, -1.0)
-
-    def measure_loss(change: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        margin = sign * (before + labelled @ change)
-        slope = -sign / (1 + np.exp(np.clip(margin, -30, 30)))
-        loss = np.logaddexp(0, -margin).sum() + RIDGE / 2 * (change**2).sum()
-        return float(loss), labelled.T @ slope + RIDGE * change
-
-    change = minimize(measure_loss, np.zeros(known_PF.shape[1]), jac=True, method="L-BFGS-B").x
-    added = np.zeros((known_PF.shape[1], last + 1), np.float32)
-    added[np.arange(len(owner)), owner] = change
-    learned: Floats = weights + known_PF @ added
-    return learned
 
 
 @cache

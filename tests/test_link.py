@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from navi.errors import ConfigError, TableError
 from navi.verbs.link import cluster_rows
-from navi.verbs.row_scorer import take_rounds
+from navi.verbs.row_scorer import fit_change, lift
 from navi.verbs.row_similarity import Whitening
 
 NAMES = (
@@ -181,15 +181,24 @@ def test_the_command_links_files_writes_pairs_and_learns_from_them(model_dir, sh
     assert found["pairs"] == []
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(5, 9)), min_size=1, max_size=20, unique=True), st.randoms())
-def test_rounds_give_each_row_one_partner_and_the_best_pair_comes_first(pairs, random):
-    score = np.array(random.sample(range(1, 100), len(pairs)), np.float32)
-    rounds, lead, least_lead = take_rounds(np.array(pairs).T, score)
-    taken = [row for pair, number in zip(pairs, rounds, strict=True) if number for row in pair]
-    assert len(taken) == len(set(taken))
-    assert len(pairs) == 1 or rounds[score.argmax()] == 1
-    assert (lead >= least_lead).all()
-    assert ((least_lead > 0) == (rounds > 0)).all()
+@given(st.integers(0, 1000))
+def test_odds_of_the_best_pairs_rise_where_all_rows_seem_to_have_a_partner_and_never_fall(seed):
+    rng = np.random.default_rng(seed)
+    groups = np.stack([np.repeat(np.arange(20), 5), 20 + (np.arange(100) // 5 + np.arange(100) % 5) % 20])
+    score = rng.normal(size=100).astype(np.float32)
+    assert (lift(groups, score, score) >= score).all()
+    score[::5] += 12
+    raised = lift(groups, score, np.full(100, -1, np.float32)) > -1
+    assert raised[::5].all()
+    assert raised.sum() == 20
+    assert (lift(groups, score, np.full(100, 9, np.float32)) == 9).all()
+
+
+def test_weights_move_towards_labels_the_more_the_more_there_are():
+    features = np.array([[1.0, 1.0], [-1.0, 1.0]])
+    same = np.array([True, False])
+    few, many = (fit_change(features, np.zeros(2), same, np.full(2, count))[0] for count in (1.0, 10.0))
+    assert 0 < few < many
 
 
 def test_a_chain_of_doubtful_pairs_is_no_cluster_and_tables_stay_apart():

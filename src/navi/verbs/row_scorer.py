@@ -30,10 +30,9 @@ PAIR_FEATURES = ("words", "aligned", "rare", "codes", "worst", "numerals")
 the share of cells with different numerals, each column weighing what it is worth in the tables at hand."""
 WHOLES = [ROW_FEATURES.index(name) for name in PAIR_FEATURES[:4]]
 """Places of the first four among the features of rows."""
-RIVAL_FEATURES = ("least_lead", "lead", "place", "partnered")
+RIVAL_FEATURES = ("least_lead", "lead", "place")
 """What is known of a score among its rivals: how far it is ahead of the best other of either row, the lesser and the
-greater; where it lies between the scores of wrong pairs, 0, and of the clearest pairs, 1; and the share of rows
-that seem to have a right partner."""
+greater; and where it lies between the scores of wrong pairs, 0, and of the clearest pairs, 1."""
 FEATURES = {"pair_features": PAIR_FEATURES, "rival_features": RIVAL_FEATURES}
 """What the weights that come with the package were fitted to."""
 CLEAR, LEAST_SCORE = 3.0, -2.0
@@ -52,6 +51,11 @@ RIVAL_SHARE = 0.2
 """By how much less labels change what leads over rivals count for than they change the threshold."""
 LIMIT = 8.0
 """How far ahead of a rival or behind it counts, at most, in nats."""
+SEEMING_NONE, SEEMING_ALL = 0.3, 0.87
+"""Shares of rows that seem to have a right partner where none has, the mean of nine tables cut into halves, and where all
+have, the mean of five pairs of lists."""
+MAX_LIFT = 2.5
+"""What is added to log-odds, at most, where more rows seem to have a right partner than were given one."""
 USUAL_WRONG, USUAL_RIGHT = -5.0, 3.0
 """Scores of wrong and of right pairs where too few are known."""
 SAME_TABLE = np.float32(-2.5)
@@ -120,6 +124,8 @@ class RowScorer:
         score = parts.sum(axis=1)
         rivals = measure_rivals(compared.groups, score, clear)
         logit = rivals @ self.rival_weights[:-1] + self.rival_weights[-1]
+        if len(rows.tables) == 2:
+            logit = lift(compared.groups, score, logit)
         if len(place):
             known = np.column_stack([RIVAL_SHARE * rivals, np.ones(len(rivals), np.float32)])
             logit = logit + known @ fit_change(known[place], logit[place], same, np.ones(len(place)))
@@ -187,24 +193,39 @@ def fit_change(features: Floats, before: Floats, same: Bools, counts: Floats) ->
 def measure_rivals(groups_2P: Ints, score: Floats, clear: Bools) -> Floats:
     """Return (P, V) what `RIVAL_FEATURES` names.
 
-    Of the pairs that are the best of neither of their rows next to all are wrong. The best wrong partner of a row is taken
-    to be ahead of its second best by as much as that is of the third.
+    Of the pairs that are the best of neither of their rows next to all are wrong.
     """
     leads = measure_leads(groups_2P, score)
     wrong = score[(leads < 0).all(axis=0)]
     low = float(wrong.mean()) if len(wrong) >= FEW else USUAL_WRONG
     high = float(score[clear].mean()) if clear.sum() >= FEW else max(USUAL_RIGHT, low + 1)
-    highest_N3 = rank_groups(groups_2P.reshape(-1), np.tile(score, 2))
-    wrong_best = 2 * highest_N3[:, 1] - highest_N3[:, 2]
-    usual = np.median(wrong_best) if len(wrong_best) else 0.0
-    alone = ((highest_N3[:, 0] <= usual).sum() + 3) / ((wrong_best <= usual).sum() + 3)
     found = {
         "least_lead": np.clip(leads.min(axis=0), -LIMIT, LIMIT),
         "lead": np.clip(leads.max(axis=0), -LIMIT, LIMIT),
         "place": np.clip((score - low) / (high - low + 0.5), -1, 2),
-        "partnered": 1 - min(float(alone), 1.0),
     }
-    return np.stack([np.broadcast_to(found[name], len(score)) for name in RIVAL_FEATURES], axis=1).astype(np.float32)
+    return np.stack([found[name] for name in RIVAL_FEATURES], axis=1).astype(np.float32)
+
+
+def lift(groups_2P: Ints, score: Floats, logit: Floats) -> Floats:
+    """Return log-odds, those of pairs that are the best of both their rows lifted until as many rows as seem to have a partner do.
+
+    The best wrong partner of a row is taken to be ahead of its second best by as much as that is of the third. Rows whose
+    best partner has no more than that usually has have none.
+    """
+    side = min(groups_2P, key=lambda group: len(np.unique(group)))
+    highest_N3 = rank_groups(side, score)
+    if len(highest_N3) < FEW:
+        return logit
+    wrong_best = 2 * highest_N3[:, 1] - highest_N3[:, 2]
+    usual = np.median(wrong_best)
+    alone = ((highest_N3[:, 0] <= usual).sum() + 2) / ((wrong_best <= usual).sum() + 2)
+    partnered = min((1 - alone - SEEMING_NONE) / (SEEMING_ALL - SEEMING_NONE), 1) * len(np.unique(side))
+    best = (measure_leads(groups_2P, score) > 0).all(axis=0)
+    lifts = np.linspace(0, MAX_LIFT, 41)
+    expected = (1 / (1 + np.exp(-logit[best, None] - lifts))).sum(axis=0)
+    added = lifts[np.searchsorted(expected, partnered).clip(0, len(lifts) - 1)]
+    return np.where(best, logit + added, logit).astype(np.float32)
 
 
 def rank_groups(group: Ints, score: Floats) -> Floats:

@@ -71,6 +71,7 @@ class ColumnWorth:
     """(C,) the weight of each column, 1 in all."""
     usual: Floats
     """(C,) mean likeness of the cells of likely pairs."""
+
     @classmethod
     def find(cls, rows: ComparedRows, pairs_P2: Ints, compared: Comparison, seed: int = 0) -> ColumnWorth:
         """Return how much more alike each column is in likely pairs than in random ones: squared, distinct ones more."""
@@ -159,7 +160,9 @@ def adapt(
     wrong = np.flatnonzero(has_partner[compared.groups].any(axis=0) & ~right)
     wrong = np.random.default_rng(0).permutation(wrong)[:MAX_RIVALS]
     learned = np.unique(np.concatenate([np.flatnonzero(right), wrong, place]))
-    counts = np.where(right[learned], min(right.sum(), MAX_CLEAR) / right.sum(), min(right.sum(), MAX_CLEAR) / max(len(wrong), 1))
+    counts = np.where(
+        right[learned], min(right.sum(), MAX_CLEAR) / right.sum(), min(right.sum(), MAX_CLEAR) / max(len(wrong), 1)
+    )
     counts[np.isin(learned, place)] = LABEL_WEIGHT
     num_pairs, num_columns, num_features = compared.cells.shape
     of_cells = num_columns * num_features
@@ -208,7 +211,7 @@ def measure_rivals(groups_2P: Ints, score: Floats, clear: Bools) -> Floats:
 
 
 def lift(groups_2P: Ints, score: Floats, logit: Floats) -> Floats:
-    """Return log-odds, those of pairs that are the best of both their rows lifted until as many rows as seem to have a partner do.
+    """Return log-odds, those of an assignment lifted until as many rows have a partner as seem to have one.
 
     The best wrong partner of a row is taken to be ahead of its second best by as much as that is of the third. Rows whose
     best partner has no more than that usually has have none.
@@ -221,11 +224,27 @@ def lift(groups_2P: Ints, score: Floats, logit: Floats) -> Floats:
     usual = np.median(wrong_best)
     alone = ((highest_N3[:, 0] <= usual).sum() + 2) / ((wrong_best <= usual).sum() + 2)
     partnered = min((1 - alone - SEEMING_NONE) / (SEEMING_ALL - SEEMING_NONE), 1) * len(np.unique(side))
-    best = (measure_leads(groups_2P, score) > 0).all(axis=0)
+    best = assign_greedily(groups_2P, score)
     lifts = np.linspace(0, MAX_LIFT, 41)
     expected = (1 / (1 + np.exp(-logit[best, None] - lifts))).sum(axis=0)
     added = lifts[np.searchsorted(expected, partnered).clip(0, len(lifts) - 1)]
     return np.where(best, logit + added, logit).astype(np.float32)
+
+
+def assign_greedily(groups_2P: Ints, score: Floats) -> Bools:
+    """Return (P,) the pairs that are the best of both their rows, then those that are once these rows are taken, and so on.
+
+    >>> groups = np.array([[0, 0, 1, 1], [9, 8, 9, 8]])
+    >>> assign_greedily(groups, np.array([3.0, 2.0, 2.5, 1.0], np.float32)).tolist()
+    [True, False, False, True]
+    """
+    chosen, taken = np.zeros(len(score), np.bool_), np.zeros(int(groups_2P.max(initial=0)) + 1, np.bool_)
+    rest, best, score = np.arange(len(score)), np.ones(1, np.int64), score - score.min(initial=0) + 1
+    while len(rest) and len(best):
+        best = rest[(measure_leads(groups_2P[:, rest], score[rest]) > 0).all(axis=0)]
+        chosen[best] = taken[groups_2P[:, best]] = True
+        rest = rest[~taken[groups_2P[:, rest]].any(axis=0)]
+    return chosen
 
 
 def rank_groups(group: Ints, score: Floats) -> Floats:

@@ -35,7 +35,7 @@ STACKED, STACKED_ROWS = 24, 2400
 """Tables that are stacked to a large one, and its rows at most."""
 MAX_ROWS, MAX_COLUMNS, LEAST_ROWS, K = 300, 12, 24, 10
 OTHERS_SHARE, RIDGE = 0.15, 1e-3
-"""Share of the pairs about different things that are fitted to, each for several, and how strongly weights are drawn to 0."""
+"""Share of the pairs about different things that are fitted to, each for several; how much weights are drawn to 0."""
 
 Row = dict[str, str]
 
@@ -310,7 +310,7 @@ def fit_weights(designs: Sequence[np.ndarray], lots: Sequence[Lot]) -> np.ndarra
 
 
 def fit(lots: list[Lot]) -> RowScorer:
-    """Return the scorer of some lots. What rivals make of a score is fitted to scores that other lots gave the weights of."""
+    """Return the scorer of some lots; what rivals make of a score is fitted to scores by weights of other lots."""
     designs = [describe_pairs(lot.compared, lot.worth).sum(axis=1) for lot in lots]
     halves = [fit_weights(designs[start::2], lots[start::2]) for start in (0, 1)]
     rivals = []

@@ -25,8 +25,8 @@ CELL_FEATURES = ("likeness", "equal", "numerals")
 """What is compared of two cells: how alike they are, from 0 to 1; whether they are the same text; whether they hold
 different numerals, such as those of sequels."""
 ROW_FEATURES = ("grams", "words", "aligned", "rare", "codes")
-"""What is compared of two rows: the cosines of their trigrams, their words, and the trigrams of all aligned cells; how rare
-the words and the codes are that both have."""
+"""What is compared of two rows: the cosines of their trigrams, their words, and the trigrams of all aligned cells; how
+rare the words and the codes are that both have."""
 CROSS = 0.9
 """What it counts if all words of a cell stand somewhere else in the other row, where equal cells count 1."""
 MAX_RARITY = 12.0
@@ -58,7 +58,7 @@ class TermBags:
     """The distinct terms of each row, rare ones weighing more."""
 
     def __init__(self, row: Ints, term: Ints, num_rows: int, weight: Floats | None = None) -> None:
-        """Take the terms of rows, numbered from 0; their weights are those of other bags, or follow from how rare they are."""
+        """Take the terms of rows, numbered from 0; their weights are given, or follow from how rare they are."""
         size = len(weight) if weight is not None else int(term.max(initial=0)) + 1
         pairs = np.unique(row * size + term)
         row, term = pairs // size, pairs % size
@@ -310,7 +310,7 @@ class ComparedRows:
         spaces = {"grams": self.grams.unit, "words": self.words.unit, "aligned": self.aligned}
         found = {name: multiply_rows(space, first, space, second) for name, space in spaces.items()}
         for name, bags in (("rare", self.words), ("codes", self.codes)):
-            found[name] = np.minimum(bags.share(first, second), MAX_RARITY) / MAX_RARITY
+            found[name] = (np.minimum(bags.share(first, second), MAX_RARITY) / MAX_RARITY).astype(np.float32)
         return np.stack([found[name] for name in ROW_FEATURES], axis=1)
 
 

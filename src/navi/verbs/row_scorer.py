@@ -2,8 +2,8 @@
 
 Three logistic regressions. The first, over what any two rows have in common, was fitted once, on rows of many tables
 and copies of them as another source would have written them (scripts/fit_row_scorer.py). The second adapts it to the
-tables at hand: pairs far ahead of all their rivals are taken for right ones, those rivals for wrong ones, and labels for
-what they say. The third, fitted once like the first, turns a score and its leads over rivals into odds.
+tables at hand: pairs far ahead of all their rivals are taken for right ones, those rivals for wrong ones, and labels
+for what they say. The third, fitted once like the first, turns a score and its leads over rivals into odds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from navi.verbs.row_comparison import ROW_FEATURES, Bools, ComparedRows, Compari
 NONE: Ints = np.zeros(0, np.int64)
 PACKAGED = Path(__file__).parent / "data" / "row_scorer.json"
 PAIR_FEATURES = ("words", "aligned", "rare", "codes", "worst", "numerals")
-"""What is known of a pair of any tables: its rows as wholes, how much less alike than usual the worst of its cells is, and
-the share of cells with different numerals, each column weighing what it is worth in the tables at hand."""
+"""What is known of a pair of any tables: its rows as wholes, how much less alike than usual the worst of its cells is,
+and the share of cells with different numerals, each column weighing what it is worth in the tables at hand."""
 WHOLES = [ROW_FEATURES.index(name) for name in PAIR_FEATURES[:4]]
 """Places of the first four among the features of rows."""
 RIVAL_FEATURES = ("least_lead", "lead", "place")
@@ -52,15 +52,15 @@ RIVAL_SHARE = 0.2
 LIMIT = 8.0
 """How far ahead of a rival or behind it counts, at most, in nats."""
 SEEMING_NONE, SEEMING_ALL = 0.3, 0.87
-"""Shares of rows that seem to have a right partner where none has, the mean of nine tables cut into halves, and where all
-have, the mean of five pairs of lists."""
+"""Shares of rows that seem to have a right partner where none has, the mean of nine tables cut into halves, and where
+all have, the mean of five pairs of lists."""
 MAX_LIFT = 2.5
 """What is added to log-odds, at most, where more rows seem to have a right partner than were given one."""
 USUAL_WRONG, USUAL_RIGHT = -5.0, 3.0
 """Scores of wrong and of right pairs where too few are known."""
 SAME_TABLE = np.float32(-2.5)
 """What is added to the log-odds of two rows of one table: the scorer was fitted to two sources, and a source has
-siblings oftener than duplicates. Chosen on fabricated tables with and without duplicates."""
+siblings oftener than duplicates. Chosen for the scorer before this one, on tables with and without duplicates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class ColumnWorth:
 
     @classmethod
     def find(cls, rows: ComparedRows, pairs_P2: Ints, compared: Comparison, seed: int = 0) -> ColumnWorth:
-        """Return how much more alike each column is in likely pairs than in random ones: squared, distinct ones more."""
+        """Return how much more alike each column is in likely pairs than in random ones: squared, by distinctness."""
         score, likeness = compared.feature("grams") + compared.feature("aligned"), compared.cells[:, :, 0]
         lead = measure_leads(compared.groups, score).min(axis=0)
         best = np.flatnonzero(lead > 0)
@@ -176,8 +176,8 @@ def adapt(
     return parts, clear
 
 
-def fit_change(features: Floats, before: Floats, same: Bools, counts: Floats) -> NDArray[np.float64]:
-    """Return the weights, (F,), that a logistic regression adds to a score, drawn to none; the last feature is a constant."""
+def fit_change(features: Floats, before: Floats, same: Bools, counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Return (F,) the weights that a logistic regression adds to a score, drawn to none."""
     from scipy.optimize import minimize
 
     known, before = features.astype(np.float64), before.astype(np.float64)
@@ -213,8 +213,8 @@ def measure_rivals(groups_2P: Ints, score: Floats, clear: Bools) -> Floats:
 def lift(groups_2P: Ints, score: Floats, logit: Floats) -> Floats:
     """Return log-odds, those of an assignment lifted until as many rows have a partner as seem to have one.
 
-    The best wrong partner of a row is taken to be ahead of its second best by as much as that is of the third. Rows whose
-    best partner has no more than that usually has have none.
+    The best wrong partner of a row is taken to be ahead of its second best by as much as that is of the third. Rows
+    whose best partner has no more than that usually has have none.
     """
     side = min(groups_2P, key=lambda group: len(np.unique(group)))
     highest_N3 = rank_groups(side, score)
@@ -232,7 +232,7 @@ def lift(groups_2P: Ints, score: Floats, logit: Floats) -> Floats:
 
 
 def assign_greedily(groups_2P: Ints, score: Floats) -> Bools:
-    """Return (P,) the pairs that are the best of both their rows, then those that are once these rows are taken, and so on.
+    """Return (P,) the pairs that are the best of both their rows, then those that are once these are taken, and so on.
 
     >>> groups = np.array([[0, 0, 1, 1], [9, 8, 9, 8]])
     >>> assign_greedily(groups, np.array([3.0, 2.0, 2.5, 1.0], np.float32)).tolist()

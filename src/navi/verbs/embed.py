@@ -16,6 +16,7 @@ from torch import Tensor
 from navi.batches import prefetch
 from navi.columns.texts import join_cells
 from navi.corpus import ROLES, Encoded
+from navi.corpus.arrays import SegmentArrays
 from navi.errors import ConfigError
 from navi.model.runner import Floats, Progress
 from navi.tables import Chunk, stream_tables
@@ -103,7 +104,7 @@ def embed_frames(
             own = encoded.arrays.row_table == table
             places[own] = starts[name] + np.searchsorted(row_number[name], encoded.row_number[own])
         report = progress and (lambda done, _: progress(done, len(array)))
-        array[places] = embed_encoded(navi, encoded, "rows", config, report)
+        array[places] = embed_arrays(navi, encoded.arrays, "rows", config, report)
 
     groups = group_chunks(chunks, BLOCK_ROWS, FIRST_ROWS if on_gpu and len(array) > BLOCK_ROWS else None)
     blocks = encode_ahead(navi, groups)
@@ -112,17 +113,17 @@ def embed_frames(
     return array
 
 
-def embed_encoded(
-    navi: Navi, encoded: Encoded, kind: str, config: EmbedConfig, progress: Progress | None = None
+def embed_arrays(
+    navi: Navi, arrays: SegmentArrays, kind: str, config: EmbedConfig, progress: Progress | None = None
 ) -> Floats:
     """Return a vector for each encoded row, (R, D), or for the segment or header of each cell, (S, D)."""
     part = POOLINGS[config.pooling] if kind == "rows" else kind
     if part == "texts":
         comma = navi.tokenizer.token_to_id(",")
-        texts = join_cells(encoded.arrays, navi.special.colon, navi.special.sep if comma is None else comma)
+        texts = join_cells(arrays, navi.special.colon, navi.special.sep if comma is None else comma)
         return navi.runner.embed_texts(texts, progress=progress)
     return navi.runner.embed(
-        encoded.arrays,
+        arrays,
         parts=(part,),
         batch_size=config.batch_size,
         tokens_per_batch=config.tokens_per_batch,

@@ -16,7 +16,7 @@ from navi.corpus import Encoded, PrepareConfig, RowEncoder
 from navi.model import Runner
 from navi.model.runner import Progress
 from navi.tables import ReadConfig, Table, read_tables
-from navi.verbs.embed import EmbedConfig, Vectors, embed_encoded, embed_frames, index_cells, progress_bar
+from navi.verbs.embed import EmbedConfig, Vectors, embed_arrays, embed_frames, index_cells, progress_bar
 from navi.verbs.loading import Devices, find_prepare_config, fingerprint_model, open_model, parse_devices
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class Navi:
     ) -> Vectors | tuple[Vectors, pa.Table]:
         encoded = self.encode(self.read(frame, columns))
         with progress_bar(f"Embedding {kind}", show=show) as progress:
-            vectors = config.finish(embed_encoded(self, encoded, kind, config, progress))
+            vectors = config.finish(embed_arrays(self, encoded.arrays, kind, config, progress))
         return (vectors, index_cells(encoded)) if return_index else vectors
 
     def embed_attributes(

@@ -40,7 +40,7 @@ from navi.files import (
 )
 from navi.storage import is_remote, show_address
 from navi.tables import Chunk, ReadReport, Source, find_sources, read_chunks
-from navi.verbs.embed import EmbedConfig, embed_encoded, encode_ahead, group_chunks, index_cells, take_names
+from navi.verbs.embed import EmbedConfig, embed_arrays, encode_ahead, group_chunks, index_cells, take_names
 from navi.verbs.loading import PackedModel
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class LineMaker:
             lines = pa.table({"attribute": encoded.attributes.take(pa.array(new)).cast(pa.string())})
             vectors = self._navi.runner.embed_attributes(encoded.arrays, new)
         else:
-            vectors = embed_encoded(self._navi, encoded, self._kind, self._config)
+            vectors = embed_arrays(self._navi, encoded.arrays, self._kind, self._config)
             lines = self._index(encoded)
         flat = pa.array(np.asarray(self._config.finish(vectors)).reshape(-1))
         lines = lines.append_column("embedding", pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]))

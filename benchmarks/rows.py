@@ -2,9 +2,9 @@
 
     python benchmarks/rows.py CORPUS GOLD [--pooling row text] [--model MODEL] [--record]
 
-GOLD is the prefix of the gold's files (`movie` for `movie_labels.json`). Rows, hidden columns and draws are those of the
-paper's row classification: macro-F1 of a logistic regression, with whole tables held out, and with rows of all tables
-on both sides.
+GOLD is the prefix of the gold's files (`movie` for `movie_labels.json`). Rows, hidden columns and draws are those of
+the paper's row classification: macro-F1 of a logistic regression, with whole tables held out, and with rows of all
+tables on both sides.
 """
 
 # needs: a prepared corpus, and gold for it

@@ -83,9 +83,10 @@ def test_nested_columns_of_a_typed_file_are_flat_in_the_chunks_and_whole_in_arro
 
 @pytest.mark.parametrize("columns", [None, ["title"]])
 def test_tables_that_are_streamed_are_those_that_are_read(columns, tmp_path):
-    (tmp_path / "d.csv").write_text("title\nprince\n")
+    (tmp_path / "d.csv").write_text("title,year\nprince,1999\n")
     frames = {"a": pd.DataFrame(ROWS), "b": pa.table({"title": ["queen", None]}), "c": ROWS}
-    for some in (frames, {"a": frames["a"], "b": frames["b"]}, tmp_path):
+    lazy = pl.LazyFrame({"title": ["king"], "year": [1999], "title.en": ["the king"]})
+    for some in (frames, {"a": frames["a"], "b": frames["b"]}, tmp_path, lazy):
         row_number, chunks = stream_tables(some, columns=columns)
         tables = read_tables(some, columns=columns)
         assert {name: numbers.tolist() for name, numbers in row_number.items()} == {

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -214,7 +215,7 @@ def stream_tables(
     wanted, unless they are lazy.
     """
     named = {} if _are_paths(frames) else name_frames(frames)
-    if columns is not None:
+    if named and columns is not None:
         projected = {name: lazy for name, frame in named.items() if (lazy := _project(frame, columns)) is not None}
         named, columns = (projected, None) if len(projected) == len(named) else (named, columns)
     num_rows = {name: number for name, frame in named.items() if (number := _count_rows(frame)) is not None}
@@ -235,8 +236,11 @@ def _project(frame: Any, columns: Sequence[str]) -> Any:
     if not (nw.dependencies.is_polars_lazyframe(frame) or nw.dependencies.is_duckdb_relation(frame)):
         return None
     lazy = nw.from_native(frame)
-    names = [name for name in lazy.collect_schema().names() if name in columns]
-    return lazy.select(names).to_native() if len(names) == len(set(columns)) else None
+    names = lazy.collect_schema().names()
+    with suppress(TableError):  # a name within a column; it is found when that is read
+        if wanted := find_headers(names, columns, TABLE):
+            return lazy.select([name for name in names if name in wanted]).to_native()
+    return None
 
 
 def _count_rows(frame: Any) -> int | None:

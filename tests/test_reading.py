@@ -461,6 +461,14 @@ LOSSES = {
         "a.json", '{\n"a": 1\n}\n{\n"a": \n}\n{\n"a": 3\n}', [{"a": "1"}], {"broken row": 2},
         ["4: the value: Expecting value; nothing behind it is read"],
     ),
+    "a first object of several lines that is broken": (
+        "a.json", '{\n"a": 1,,\n"cast": [\n{"name": "Ann"},\n{"name": "Bob"}]\n}\n{\n"a": 3\n}', [], {"broken row": 4},
+        ["1: the value: Expecting property name enclosed in double quotes; nothing behind it is read"],
+    ),
+    "a first line that is broken": (
+        "a.jsonl", '{\n{"a": 2}\n', [{"a": "2"}], {"broken row": 1},
+        ["1: Expecting property name enclosed in double quotes at column 2"],
+    ),
     "values that are no objects": (
         "a.json", '[{"a": 1}, 2, [4], nonsense, {"a": 5}]', [{"a": "1"}], {"not an object": 2, "broken row": 1},
         ["2: expected { … }", "3: expected { … }", "1: value 4: Expecting value; nothing behind it is read"],

@@ -146,6 +146,8 @@ _CUT_TOKEN = re.compile(r"\s*(?:-?[A-Za-z]{0,8}|\\?u?[0-9a-fA-F]{0,4}|\.)")
 _SPACE = re.compile(r"[\s,]*")
 _OBJECT = re.compile(r":\s*+\{|\{")
 """Where an object begins; behind a colon it is part of another."""
+_OPENED = re.compile(r"\{[^\S\n]*\n(?!\{)")
+"""Where one begins that goes over several lines: its bracket stands alone, and the next line begins no other."""
 
 
 def read_json(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
@@ -227,8 +229,10 @@ def _read_values(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, 
             value, size = window.decode_line() if by_line else window.decode()
         except (RecursionError, json.JSONDecodeError) as error:
             if not (by_line or goes_on):
-                by_line = True
-                continue
+                goes_on = number == 0 and _OPENED.match(window.text, window.position) is not None
+                by_line = not goes_on
+                if by_line:
+                    continue
             name = f"value {number + 1}" if is_array else "the value"
             is_last = goes_on or window.position == len(window.text)
             if isinstance(error, RecursionError):

@@ -409,6 +409,15 @@ def test_a_file_of_vectors_is_searched_and_added_to_as_if_all_had_been_there(nav
     assert sorted(file.name for file in (tmp_path / "index").glob("nearest*")) == ["nearest-1.faiss"]
 
 
+def test_what_others_added_since_an_index_was_opened_stays_when_more_is_added(vectors, tmp_path):
+    pytest.importorskip("faiss")
+    opened = VectorIndex.build(vectors[0], tmp_path / "index")
+    VectorIndex.open(tmp_path / "index").add(vectors[1])
+    found = opened.add(vectors[0]).rows["table"].to_pylist()
+    assert list(dict.fromkeys(found)) == [file.stem for file in vectors]
+    assert found[: len(opened.rows)] == found[-len(opened.rows) :]
+
+
 def test_the_lists_find_95_of_100_nearest_in_at_most_64_bytes_a_vector(tmp_path):
     faiss = pytest.importorskip("faiss")
     draw = np.random.default_rng(0)

@@ -127,8 +127,7 @@ class Navi:
         """Return (rows, D): one vector for each row of the frame, in its order; a row without any cell has zeros.
 
         With `columns`, only these are read. `pooling` is `row`, `cls`, `mean`, `values` or `text`, as in `EmbedConfig`.
-        Batches, neighbours and devices change the result by rounding alone, less than 1e-5 in float32; but a column of
-        floats is written as the frame has it, as integers where all of them are whole.
+        Batches, neighbours and devices change the result by rounding alone, less than 1e-5 in float32.
         """
         config = EmbedConfig(
             batch_size=batch_size,

@@ -180,9 +180,11 @@ class VectorIndex:
     @classmethod
     def _extend(cls, folder: Path, facts: dict[str, Any], files: Sequence[pq.ParquetFile]) -> Self:
         """Write one more part, and a faiss index of all; the index counts as changed when its JSON file is."""
-        number = facts["parts"]
         with lock(folder, inside=True):
             remove_leftovers(folder)
+            if facts["parts"]:  # others may have added to it since it was opened
+                facts = read_json(folder / INDEX_FILE, ConfigError, REMEDY)
+            number = facts["parts"]
             vectors = _append(folder, facts["num_vectors"], number, files)
             if number:
                 lists = import_faiss().read_index(str(folder / f"nearest-{number - 1}.faiss"))

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.errors import ConfigError, TableError
+from navi.tables import read_tables
 from navi.verbs.link import cluster_rows
-from navi.verbs.row_scorer import fit_change, lift
+from navi.verbs.row_comparison import Alignment, ComparedRows
+from navi.verbs.row_scorer import fit_change, lift, load_row_scorer
 from navi.verbs.row_similarity import Whitening
 
 NAMES = (
@@ -192,6 +194,20 @@ def test_odds_of_the_best_pairs_rise_where_all_rows_seem_to_have_a_partner_and_n
     assert raised[::5].all()
     assert raised.sum() == 20
     assert (lift(groups, score, np.full(100, 9, np.float32)) == 9).all()
+
+
+def test_odds_rise_between_two_tables_and_not_inside_them(monkeypatch):
+    rows = make_products(80)
+    changed = [{"name": each["name"].replace("speaker", "box"), "price": str(int(each["price"]) + 3)} for each in rows]
+    aligned = [Alignment(name=name, headers={"a": (name,), "b": (name,)}) for name in ("name", "price")]
+    compared = ComparedRows.read(read_tables({"a": rows, "b": changed}), aligned, within=True)
+    pairs = compared.find_candidates(10)
+    lifted = load_row_scorer().score(compared, pairs)[0]
+    monkeypatch.setattr("navi.verbs.row_scorer.MAX_LIFT", 0.0)
+    raised = lifted > load_row_scorer().score(compared, pairs)[0]
+    first, second = compared.table[pairs].T
+    assert raised[pairs[:, 1] - pairs[:, 0] == 80].all()
+    assert not raised[first == second].any()
 
 
 def test_weights_move_towards_labels_the_more_the_more_there_are():

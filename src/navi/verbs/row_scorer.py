@@ -125,12 +125,13 @@ class RowScorer:
         score = parts.sum(axis=1)
         rivals = measure_rivals(compared.groups, score, clear)
         logit = rivals @ self.rival_weights[:-1] + self.rival_weights[-1]
+        first, second = rows.table[pairs_P2].T
         if len(rows.tables) == 2:
-            logit = lift(compared.groups, score, logit)
+            across = first != second
+            logit[across] = lift(compared.groups[:, across], score[across], logit[across])
         if len(place):
             known = np.column_stack([RIVAL_SHARE * rivals, np.ones(len(rivals), np.float32)])
             logit = logit + known @ fit_change(known[place], logit[place], same, np.ones(len(place)))
-        first, second = rows.table[pairs_P2].T
         logit = np.where(first == second, logit + SAME_TABLE, logit).astype(np.float32)
         return logit, np.concatenate([parts, (logit - score)[:, None]], axis=1)
 

@@ -188,6 +188,13 @@ def test_what_would_lose_something_as_a_number_stays_text(cells):
     assert read_cells(pa.chunked_array([cells]), how).values.to_pylist() == cells
 
 
+def test_a_code_among_integers_keeps_its_digits():
+    cells = ["5", "9007199254740992", "1234567890123456789", "12345678901234567890123", "9" * 400]
+    found = read_cells(pa.chunked_array([cells]), learn_cell_format({"5": 2, "7": 1}))
+    assert found.values.to_pylist() == [5, 9007199254740992, None, None, None]
+    assert found.unread.tolist() == [False, False, True, True, True]
+
+
 def test_a_date_that_may_be_read_in_two_ways_stays_text_and_that_is_said():
     found, doubts = unify_columns(["03/04/2015", "05/06/2014"], ["2015-05-18"])
     assert found.table["x"].to_pylist() == ["03/04/2015", "05/06/2014", "2015-05-18"]

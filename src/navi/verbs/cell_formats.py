@@ -31,6 +31,8 @@ MAX_LEARNED = 2000
 """Different cells, the most frequent, that a type is learned from."""
 MAX_UNITS, MAX_DIGITS = 12, 15
 """Different units that a column of numbers has at most, and digits of a number: more of either is no number."""
+MAX_INTEGER = 1 << 53
+"""Integers beyond it are codes: a float does not keep their digits."""
 DURATION, MINUTES = "duration", "min"
 """Format of cells such as `2h 10m`, and the unit that they are read in."""
 BOOLEANS = dict.fromkeys(("yes", "true", "y", "t", "1", "1.0", "ja", "oui", "si", "sí", "sì", "sim"), True)
@@ -406,7 +408,8 @@ def _read_plain(text: str, how: CellFormat) -> Any:
 
 def _place_number(text: str, found: Quantity | None, how: CellFormat) -> tuple[float | int | None, str, str]:
     """Return a number, its currency and unit, as a column has them; None where it has no place for one of them."""
-    if found is None or (how.type == "integer" and not found.number.is_integer()):
+    is_exact = found is not None and found.number.is_integer() and abs(found.number) <= MAX_INTEGER
+    if found is None or (how.type == "integer" and not is_exact):
         return None, "", ""
     # A bare sign is what the column says it is.
     signed = how.currency and re.search(r"(?<![a-zA-Z])\$", text)

@@ -75,6 +75,38 @@ def test_inputs_are_never_written_to_even_when_asked(command, place, ask):
     assert list_files(place) == before | {place / "link.csv": before[place / "a.csv"]}
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("impute", "a.csv", "-o", "out/x.csv", "--cells", "out/x.csv"),
+        ("link", "a.csv", "b.csv", "-o", "out/x.csv", "--clusters", "out/../out/x.csv"),
+        ("match", "a.csv", "b.csv", "--write-decisions", "out/x.csv", "--csv", "out/x.csv"),
+        ("unify", "a.csv", "b.csv", "-o", "out/x.csv", "--write-spec", "./out/x.csv"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_two_things_are_not_written_to_one_file(command, place, ask):
+    before = list_files(place)
+    said = ask(*command, "--overwrite", code=2).stderr
+    assert re.search(r"Cannot write two things to \S*x\.csv\. Give each a name of its own", said)
+    assert list_files(place) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("match", "a.csv", "b.csv", "--decisions", "out/x.csv", "--csv", "out/x.csv"),
+        ("match", "a.csv", "b.csv", "--to", "out/x.csv", "--csv", "out/x.csv"),
+        ("unify", "a.csv", "b.csv", "--decisions", "out/x.csv", "-o", "out/x.csv"),
+    ],
+)
+def test_decisions_and_schemas_are_inputs_too(command, place, ask):
+    shutil.copy(place / "a.csv", place / "out" / "x.csv")
+    before = list_files(place)
+    assert "it is what is read" in ask(*command, "--overwrite", code=2).stderr
+    assert list_files(place) == before
+
+
 def test_neither_vectors_nor_an_account_are_written_among_the_tables_unasked(place, ask):
     assert "among the tables of ." in ask("embed", ".", "-o", "rows.parquet", code=2).stderr
     said = ask("impute", "a.csv", "-o", "filled.csv").stdout

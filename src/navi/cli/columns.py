@@ -84,8 +84,9 @@ def match(
     """Find the columns that mean the same over all tables, or in a target schema."""
     screen = Screen(quiet=quiet, as_json=as_json)
     # A person fills the file of decisions in and has it written back: the same name is what is meant.
+    check_outputs([csv, write_decisions], [*paths, to], others=[mapping], overwrite=True)
     written = check_outputs([write_decisions], paths, overwrite=overwrite or write_decisions == decisions)
-    written += check_outputs([csv], paths, others=[mapping], overwrite=overwrite)
+    written += check_outputs([csv], [*paths, decisions], others=[mapping], overwrite=overwrite)
     with screen.follow() as meter:
         inputs = Inputs(meter, paths, sheet)
         if to is not None:
@@ -235,7 +236,7 @@ def unify(
 ) -> None:
     """Write all rows of many tables as one table, with one type a column, losing nothing."""
     screen = Screen(quiet=quiet)
-    written = check_outputs([out], [*paths, spec], others=[write_spec], overwrite=overwrite)
+    written = check_outputs([out], [*paths, spec, decisions], others=[write_spec], overwrite=overwrite)
     if spec is not None and (decisions is not None or originals or source_headers or merge_duplicates):
         raise ConfigError("A specification says all: change it instead of giving other options.")
     if prefer is not None and not merge_duplicates:

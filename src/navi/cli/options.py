@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from navi.cli.console import Meter, Screen, count_things, quote
+from navi.errors import ConfigError
 
 if TYPE_CHECKING:
     from navi.tables import ReadReport, Table
@@ -120,16 +121,20 @@ def check_outputs(
 ) -> list[Path]:
     """Return the files to write, of those that may be asked for.
 
-    Refused before any work: a table of no known format, a folder that is not there, what would be replaced, and to
-    write among what is read.
+    Refused before any work: a table of no known format, a folder that is not there, what would be replaced, one file
+    for two things, and to write among what is read.
     """
     from navi.files import check_target
+    from navi.storage import is_remote
     from navi.tables import check_output
 
     wanted, read = [path for path in tables if path is not None], [path for path in inputs if path is not None]
     for path in wanted:
         check_output(path)
     wanted += [path for path in others if path is not None]
+    places = [path if is_remote(path) else path.resolve() for path in wanted]
+    if twice := [path for number, path in enumerate(wanted) if places[number] in places[:number]]:
+        raise ConfigError(f"Cannot write two things to {twice[0]}. Give each a name of its own.")
     for path in wanted:
         check_target(path, read, overwrite=overwrite)
     return wanted

@@ -91,6 +91,16 @@ def test_batches_order_neighbours_and_copies_change_nothing(navi, rows, data):
     np.testing.assert_allclose(found[len(rows) + 1 :], expected[list(order)], **CLOSE)
 
 
+@pytest.mark.parametrize("bound", [{"batch_size": 1}, {"tokens_per_batch": 1}])
+def test_batches_of_rows_read_as_texts_are_bounded_too(navi, bound, monkeypatch):
+    expected, embed, sizes = navi.embed_rows(ROWS, pooling="text"), navi.runner.model.embed_texts, []
+    monkeypatch.setattr(
+        navi.runner.model, "embed_texts", lambda each: sizes.append(len(each.starts) - 1) or embed(each)
+    )
+    np.testing.assert_allclose(navi.embed_rows(ROWS, pooling="text", **bound), expected, **CLOSE)
+    assert sizes == [1] * len(ROWS)
+
+
 def test_permuted_columns_give_the_same_rows_and_the_same_cells_in_their_order(navi, world):
     rows = world.catalogues[0].rows[:6]
     turned = [dict(reversed(row.items())) for row in rows]

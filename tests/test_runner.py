@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.batches import BatchBuilder, MaskingConfig
+from navi.columns.texts import join_cells
 from navi.errors import ConfigError
 from navi.model import Runner, load_backbone
 from navi.model.runner import PARTS, group_by_length
@@ -103,6 +105,39 @@ def test_attributes_come_in_the_order_asked_for_however_many_are_read_at_once(ru
     np.testing.assert_allclose(runner.embed_attributes(arrays, np.array([4, 2])), expected[[4, 2]], **CLOSE)
     monkeypatch.setattr("navi.model.runner.ATTRIBUTES_AT_ONCE", 3)
     np.testing.assert_allclose(runner.embed_attributes(arrays), expected, **CLOSE)
+
+
+def test_texts_come_in_the_order_asked_for_in_batches_within_their_bounds(runner, arrays, special, monkeypatch):
+    texts, chosen, sizes = join_cells(arrays, special.colon, special.sep), np.array([5, 3, 3, 40, 0, 17]), []
+    expected, embed = runner.embed_texts(texts)[chosen], runner.model.embed_texts
+    monkeypatch.setattr(runner.model, "embed_texts", lambda each: sizes.append(len(each.starts) - 1) or embed(each))
+    for bounds, most in (({"batch_size": 2}, 2), ({"tokens_per_batch": 1}, 1)):
+        sizes.clear()
+        np.testing.assert_allclose(runner.embed_texts(texts, chosen, **bounds), expected, **CLOSE)
+        assert sizes == [most] * (6 // most)
+
+
+def test_a_model_computes_while_its_own_device_is_the_active_one(runner, arrays, special, monkeypatch):
+    """Triton's kernels run on the active GPU, wherever their tensors are."""
+    active, seen = [], []
+
+    @contextmanager
+    def activate(device):
+        active.append(device)
+        yield
+        active.pop()
+
+    monkeypatch.setattr("navi.model.runner.activate", activate)
+    for name in ("forward", "embed_attributes", "embed_texts"):
+        own = getattr(runner.model, name)
+        monkeypatch.setattr(
+            runner.model,
+            name,
+            lambda *given, own=own, name=name, **more: seen.append((name, *active)) or own(*given, **more),
+        )
+    runner.embed(arrays)
+    runner.embed_texts(join_cells(arrays, special.colon, special.sep))
+    assert set(seen) == {(name, runner.device) for name in ("forward", "embed_attributes", "embed_texts")}
 
 
 def test_a_mask_is_laid_over_the_rows_before_they_are_encoded_and_equal_rows_then_run_apart(runner, arrays, special):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from queue import SimpleQueue
@@ -148,13 +148,22 @@ class Runner:
         return embedded
 
     @torch.inference_mode()
-    def embed_texts(self, texts: TokenLists, chosen: Ints | None = None, *, progress: Progress | None = None) -> Floats:
-        """Return (N, D): the mean state of each text, or of those chosen, read as a sentence."""
+    def embed_texts(
+        self,
+        texts: TokenLists,
+        chosen: Ints | None = None,
+        *,
+        batch_size: int | None = None,
+        tokens_per_batch: int | None = None,
+        progress: Progress | None = None,
+    ) -> Floats:
+        """Return (N, D): the mean state of each text, or of those chosen, read as a sentence, on the first device."""
         chosen = np.arange(len(texts.lengths)) if chosen is None else chosen
         vectors = np.zeros((len(chosen), self.model.config.hidden_size), np.float32)
-        for group in group_by_length(texts.lengths[chosen], self.tokens_per_batch):
+        for group in group_by_length(texts.lengths[chosen], tokens_per_batch or self.tokens_per_batch, batch_size):
             packed = pack_texts(texts.offsets, texts.tokens, chosen[group], self.special)
-            vectors[group] = self.model.embed_texts(send(packed, self.device)).float().cpu().numpy()
+            with activate(self.device):
+                vectors[group] = self.model.embed_texts(send(packed, self.device)).float().cpu().numpy()
             if progress is not None:
                 progress(len(group), len(chosen))
         return vectors
@@ -191,7 +200,7 @@ class Runner:
             replica = idle.get()
             device = replica.model.device
             try:
-                with torch.inference_mode(), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+                with torch.inference_mode(), activate(device):
                     layout = replica.builder.lay_out(rows[places], int(lengths[places].sum()))
                     layout = layout if mask is None else mask(layout)
                     packed = replica.builder.pack_layout(layout, replica.slots)
@@ -221,6 +230,11 @@ class Runner:
             yield last[0], last[1]()
 
 
+def activate(device: torch.device) -> AbstractContextManager[object]:
+    """Return the context in which a GPU is the one that is meant where none is named: Triton takes it for the one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
 def send(group: Group, device: torch.device) -> Group:
     """Return tensors on a device; from pinned memory, the host need not wait until a GPU has done all else."""
     return (group.pin() if device.type == "cuda" else group).to(device)
@@ -232,7 +246,8 @@ def embed_attributes(model: NaviModel, arrays: SegmentArrays, ids_A: Ints) -> Te
     tables = []
     for part in np.array_split(ids_A, max(1, -(-len(ids_A) // ATTRIBUTES_AT_ONCE))):
         packed = pack_texts(arrays.attribute_offsets, arrays.attribute_tokens, part)
-        tables.append(model.embed_attributes(send(packed, model.device)))
+        with activate(model.device):
+            tables.append(model.embed_attributes(send(packed, model.device)))
     return torch.cat([tables[0], *(table[FIRST_SLOT:] for table in tables[1:])])
 
 

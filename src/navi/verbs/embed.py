@@ -118,17 +118,13 @@ def embed_arrays(
 ) -> Floats:
     """Return a vector for each encoded row, (R, D), or for the segment or header of each cell, (S, D)."""
     part = POOLINGS[config.pooling] if kind == "rows" else kind
+    batch_size, tokens = config.batch_size, config.tokens_per_batch
     if part == "texts":
         comma = navi.tokenizer.token_to_id(",")
         texts = join_cells(arrays, navi.special.colon, navi.special.sep if comma is None else comma)
-        return navi.runner.embed_texts(texts, progress=progress)
-    return navi.runner.embed(
-        arrays,
-        parts=(part,),
-        batch_size=config.batch_size,
-        tokens_per_batch=config.tokens_per_batch,
-        progress=progress,
-    )[part]
+        return navi.runner.embed_texts(texts, batch_size=batch_size, tokens_per_batch=tokens, progress=progress)
+    found = navi.runner.embed(arrays, parts=(part,), batch_size=batch_size, tokens_per_batch=tokens, progress=progress)
+    return found[part]
 
 
 def group_chunks(

@@ -398,6 +398,20 @@ def test_flags_and_settings_file_reach_the_corpus(film_tables, navi_prepare, tmp
     assert (settings.seed, settings.max_value_tokens, settings.max_header_tokens) == (3, 4, 7)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prepare = 5", "prepare is a section of settings, got 5"),
+        ("[[prepare]]\nseed = 1", "prepare is a section of settings, got [{'seed': 1}]"),
+        ("backbone = 5", "backbone must be text or Path, got 5"),
+    ],
+)
+def test_a_settings_file_of_another_form_is_a_users_mistake(shop, tmp_path, navi_command, text, message):
+    (tmp_path / "navi.toml").write_text(text)
+    result = navi_command("prepare", shop, "-o", tmp_path / "corpus", "--config", tmp_path / "navi.toml", code=2)
+    assert message in result.stderr
+
+
 def test_backbone_that_is_none_is_a_users_mistake(shop, tmp_path, navi_command, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     result = navi_command("prepare", shop, "-o", tmp_path / "corpus", "--backbone", "no/such", code=2)

@@ -441,6 +441,9 @@ def test_a_table_may_be_a_pattern_of_names(feeds, spec, tmp_path):
         ("[[columns]]", "[[columns", "Cannot read the specification"),
         ("version = 1", "version = 1\n[duplicates]\nthreshold = 2.0", "must lie between 0 and 1, got 2.0"),
         ("version = 1", "version = 1\n[duplicates]\nkeep = 1", "Unknown setting 'duplicates.keep'"),
+        ("version = 1", "version = 1\nduplicates = true", "duplicates is a section of settings, got True"),
+        ('name = "item"\n', 'name = "x"\nsources = 5\n[[columns]]\nname = "item"\n', "sources must be a list, got 5"),
+        ("[[columns]]", "[columns.item]", "Cannot read the specification"),
     ],
 )
 def test_a_mistake_in_a_specification_is_said(spec, tmp_path, old, new, message):

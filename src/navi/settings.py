@@ -30,13 +30,15 @@ def read_settings(file: Path | None) -> dict[str, Any]:
         raise ConfigError(f"{file} is not valid TOML: {error}.") from error
 
 
-def override(base: Config, settings: dict[str, Any], where: str = "") -> Config:
+def override(base: Config, settings: Any, where: str = "") -> Config:
     """Return a dataclass with some of its fields replaced; a nested dataclass takes a nested dictionary.
 
     `where` is the section that the settings stand in, for messages.
     """
     assert is_dataclass(base)
     assert not isinstance(base, type)
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{where.rstrip('.') or 'it'} is a section of settings, got {settings!r}.")
     known = [item.name for item in fields(base)]
     kinds = typing.get_type_hints(type(base))
     changed: dict[str, Any] = {}
@@ -46,8 +48,6 @@ def override(base: Config, settings: dict[str, Any], where: str = "") -> Config:
             raise ConfigError(_explain_unknown(full_name, key, where, known))
         present = getattr(base, key)
         if is_dataclass(present):
-            if not isinstance(value, dict):
-                raise ConfigError(f"{full_name} is a section of settings, got {value!r}.")
             changed[key] = override(present, value, f"{full_name}.")
         else:
             changed[key] = _convert(full_name, value, kinds[key])
@@ -148,4 +148,4 @@ def _describe(kind: Any) -> str:
         return f"a list of {_describe(members[0])}"
     if origin in (dict, Mapping) or typing.is_typeddict(kind):
         return "an object"
-    return _NAMES.get(kind, str(kind))
+    return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))

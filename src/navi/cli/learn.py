@@ -261,8 +261,8 @@ def make_prepare_config(file: Path | None, *, strict: bool = False, **flags: Any
     from navi.corpus import PrepareConfig
 
     content = read_settings(file)
-    section = {name: content[name] for name in ("backbone",) if name in content} | content.get("prepare", {})
-    config = override(PrepareConfig(), section, "prepare.")
+    shared = {name: content[name] for name in ("backbone",) if name in content}
+    config = override(override(PrepareConfig(), shared), content.get("prepare", {}), "prepare.")
     read = replace(config.read, strict=True) if strict else config.read
     return replace(config, read=read, **{name: value for name, value in flags.items() if value is not None})
 

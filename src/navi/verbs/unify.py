@@ -156,8 +156,8 @@ class UnifySpec:
             raise ConfigError(f"{file} is no specification of this version: expected version = {VERSION}.")
         try:
             columns = []
-            for given in found.pop("columns", ()):
-                listed = given.pop("sources", ()) if isinstance(given, dict) else ()
+            for given in _take_list(found, "columns"):
+                listed = _take_list(given, "sources") if isinstance(given, dict) else ()
                 sources = tuple(_make(SourceColumn(table="", header=""), each, "table", "header") for each in listed)
                 columns.append(replace(_make(UnifiedColumn(name=""), given, "name"), sources=sources))
             duplicates = (
@@ -174,6 +174,14 @@ def _write_fields(part: UnifiedColumn | SourceColumn, skip: str = "") -> list[st
     # A text of JSON is one of TOML, too.
     pairs = ((each.name, getattr(part, each.name)) for each in fields(part) if each.name != skip)
     return [f"{name} = {json.dumps(text, ensure_ascii=False)}" for name, text in pairs if text]
+
+
+def _take_list(settings: dict[str, Any], name: str) -> list[Any]:
+    """Take a list out of what a file gives; nothing where there is none."""
+    listed = settings.pop(name, [])
+    if not isinstance(listed, list):
+        raise ConfigError(f"{name} must be a list, got {listed!r}.")
+    return listed
 
 
 def _make(base: Part, settings: Any, *needed: str) -> Part:

@@ -9,7 +9,6 @@ A test compares the two.
 # needs: nothing but paper/results.jsonl
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -109,13 +108,14 @@ def _compare(averages: Averages, line: Line, corpus: str, model: str) -> str | N
     theirs_task, theirs_measure = line.other_task or line.task, line.other_measure or line.measure
     ours = _read(averages, corpus, line.task, model, line.measure)
     theirs = _read(averages, corpus, theirs_task, line.other.format(own=model), theirs_measure)
-    found = compare(ours, theirs, "value")
+    found = compare(ours, theirs, line.measure, theirs_measure)
     if found is None:
         return None
-    runs = len(average_runs(ours, "value")) > 1
+    runs = len(average_runs(ours, line.measure)) > 1
     chance = f", p {found.noise:.2f}" if runs and found.noise is not None else ""
     once = ", one seed" if len(theirs) == 1 and line.other not in FIXED else ""
-    return f"{_judge(found, runs)}: {_show(ours, runs)}, {_show(theirs, runs)}{chance}{once}"
+    shown = _show(ours, line.measure, runs), _show(theirs, theirs_measure, runs)
+    return f"{_judge(found, runs)}: {', '.join(shown)}{chance}{once}"
 
 
 def _judge(found: Comparison, runs: bool) -> str:
@@ -128,17 +128,15 @@ def _judge(found: Comparison, runs: bool) -> str:
 
 
 def _read(averages: Averages, corpus: str, task: str, model: str, name: str) -> list[dict[str, float]]:
-    """Return a measure and its runs for each seed, the measure called `value`."""
-    pattern = re.compile(rf"{re.escape(name)}(_run\d+)?")
+    """Return the measures of each seed that has the one of this name."""
     models = averages.list_models(corpus, task)[:1] if model == ANY else (model,)
     records = [record for each in models for record in averages.list_records(corpus, task, each)]
-    found = [{key: value for key, value in each.measures.items() if pattern.fullmatch(key)} for each in records]
-    return [{key.replace(name, "value", 1): value for key, value in each.items()} for each in found if each]
+    return [record.measures for record in records if name in record.measures]
 
 
-def _show(measures: Sequence[dict[str, float]], runs: bool) -> str:
+def _show(measures: Sequence[dict[str, float]], name: str, runs: bool) -> str:
     """Return the mean over seeds, with their deviation if there are several; runs have a p-value instead."""
-    values = [each["value"] for each in measures]
+    values = [each[name] for each in measures]
     return f"{fmean(values):.3f} ± {stdev(values):.3f}" if len(values) > 1 and not runs else f"{fmean(values):.3f}"
 
 

@@ -225,6 +225,20 @@ def test_a_margin_counts_beyond_the_deviation_of_seeds_and_one_seed_proves_nothi
     assert cell.holds == holds
 
 
+def test_runs_with_whole_tables_held_out_are_less_sure_on_the_first_page(first_page, results):
+    found = {}
+    for model, runs in (("navi", (0.50, 0.62, 0.55)), ("frozen", (0.45, 0.53, 0.52)), ("bert", (0.45, 0.53, 0.52))):
+        measures = {f"{kind}_f1_run{n}": value for kind in ("rows", "tables") for n, value in enumerate(runs)}
+        add(results, model, "classification_lr", rows_f1=0.5, tables_f1=0.5, **measures)
+    for line in first_page.write_table(Averages(results)).splitlines():
+        found |= {line.split(" | ")[0]: float(p) for p in re.findall(r"p (\d\.\d\d)", line)}
+    rows, tables = (
+        found["| rows, LR, ahead of BERT"],
+        found["| rows of tables held out, LR, ahead of the frozen backbone"],
+    )
+    assert rows < tables
+
+
 def test_runs_on_the_same_rows_are_compared_in_pairs():
     runs = {f"f1_run{run}": 0.1 * run for run in range(8)}
     first = [{"f1": 0.36, **{name: value + 0.01 for name, value in runs.items()}}]

@@ -253,6 +253,9 @@ def test_decisions_that_cannot_be_read_are_errors(tmp_path, text, message):
     file.write_text(text)
     with pytest.raises(TableError, match=message):
         read_decisions(file)
+    (tmp_path / "more.csv").write_text(text)
+    with pytest.raises(TableError, match="holds 2 tables, decisions, more"):
+        read_decisions(tmp_path)
 
 
 def rank(found):

@@ -147,16 +147,16 @@ def find_headers(known: Sequence[str], columns: Iterable[str], table: str) -> fr
     return frozenset(found)
 
 
-def read_table(source: Any, config: ReadConfig = DEFAULT, *, whole: bool = False) -> Table:
+def read_table(source: Any, config: ReadConfig = DEFAULT, *, whole: bool = False, keep_empty: bool = False) -> Table:
     """Return the one table of a file, or of a frame: pandas, Polars, Arrow, a list of dictionaries or one dictionary.
 
     With `whole` all members of lists are read where the table has no types of its own, so that nothing is lost when its
-    text is written back. A table without rows is an error.
+    text is written back. A table without rows is an error, unless `keep_empty` says otherwise.
 
     >>> read_table([{"title": "Alien"}, {}]).num_rows
     2
     """
-    tables = list(read_tables(source, config, whole=whole).values())
+    tables = list(read_tables(source, config, whole=whole, keep_empty=keep_empty).values())
     if len(tables) > 1:
         shown = source if _are_paths(source) else "The frame given"
         names = ", ".join(table.name for table in tables)

@@ -23,7 +23,7 @@ from navi.corpus import RowEncoder
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, TableError
 from navi.report.cards import show_cards
-from navi.tables import Table, read_tables
+from navi.tables import Table, read_table, read_tables
 from navi.verbs.column_groups import (
     ColumnCluster,
     ColumnMatcher,
@@ -195,7 +195,7 @@ def _make_mapping(names: Mapping[ColumnRef, str]) -> dict[str, dict[str, dict[st
 
 def read_decisions(file: str | Path) -> tuple[Decision, ...]:
     """Return what a table says of pairs of columns; a line without an answer says nothing."""
-    (table,) = read_tables(file, keep_empty=True).values()
+    table = read_table(file, keep_empty=True)
     missing = [name for name in DECISION_COLUMNS if name not in table.headers]
     if missing:
         raise TableError(f"{file} has no column '{missing[0]}'. Decisions have {', '.join(DECISION_COLUMNS)}.")

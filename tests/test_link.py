@@ -210,6 +210,19 @@ def test_odds_rise_between_two_tables_and_not_inside_them(monkeypatch):
     assert not raised[first == second].any()
 
 
+@pytest.mark.parametrize("seed", [0, 9, 11])
+def test_tables_of_the_same_words_that_share_nothing_are_not_lifted_into_links(seed):
+    rng = np.random.default_rng(seed)
+    words = ["".join(rng.choice([*"abcdefghijklmnopqrstuvwxyz"], 6)) for _ in range(400)]
+    sources = {
+        name: [{"name": " ".join(rng.choice(words, 4)), "price": str(rng.integers(10, 999))} for _ in range(200)]
+        for name in ("a", "b")
+    }
+    aligned = [Alignment(name=name, headers={"a": (name,), "b": (name,)}) for name in ("name", "price")]
+    compared = ComparedRows.read(read_tables(sources), aligned, within=False)
+    assert (load_row_scorer().score(compared, compared.find_candidates(10))[0] >= 0).sum() <= 4
+
+
 def test_weights_move_towards_labels_the_more_the_more_there_are():
     features = np.array([[1.0, 1.0], [-1.0, 1.0]])
     same = np.array([True, False])

@@ -38,7 +38,8 @@ FEATURES = {"pair_features": PAIR_FEATURES, "rival_features": RIVAL_FEATURES}
 CLEAR, LEAST_SCORE = 3.0, -2.0
 """A pair is taken for right if it is so far ahead of all its rivals, in nats, and has such a score at least."""
 FEW = 10
-"""Clear pairs below which nothing is learned from them, and wrong ones below which nothing is known of their scores."""
+"""Clear pairs below which nothing is learned from them and no odds are lifted, and wrong ones below which nothing is
+known of their scores."""
 MAX_CLEAR, MAX_RIVALS = 300, 20_000
 """What clear pairs count together, at most, and their rivals: as many labels; and rivals that are looked at."""
 PRIOR_SHARE = 0.5
@@ -126,7 +127,7 @@ class RowScorer:
         rivals = measure_rivals(compared.groups, score, clear)
         logit = rivals @ self.rival_weights[:-1] + self.rival_weights[-1]
         first, second = rows.table[pairs_P2].T
-        if len(rows.tables) == 2:
+        if len(rows.tables) == 2 and clear.sum() >= FEW:  # where nothing is clear, tables may share nothing
             across = first != second
             logit[across] = lift(compared.groups[:, across], score[across], logit[across])
         if len(place):

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from navi_paper import Results
-from navi_paper.page.page import LEVEL, Comparison, average_runs, compare, list_claims
+from navi_paper.page.evaluation_page import LEVEL, Comparison, average_runs, compare, list_claims
 from navi_paper.page.tables import ANY, Averages
 
 BEGIN, END = "<!-- what benchmarks/first_page.py prints -->", "<!-- until here -->"

@@ -39,10 +39,10 @@ from navi.files import read_json
 from navi.training import PretrainConfig
 from navi_paper.baselines.training import RECORD_FILE, set_rate, train_baseline
 from navi_paper.data import EvaluationConfig, EvaluationData, Task, TaskResult
-from navi_paper.encoder import TableEncoder
 from navi_paper.gold import Gold
 from navi_paper.grid import SPECS, Grid, GridConfig, read_rates
 from navi_paper.results import Results
+from navi_paper.table_encoder import TableEncoder
 from navi_paper.tasks import ENCODER_TASKS, TASKS
 from navi_paper.tasks.classification import CLASSIFICATION, find_pool
 

@@ -21,8 +21,8 @@ from navi.verbs import EmbedConfig, Navi
 from navi.verbs.embed import POOLINGS, embed_arrays
 from navi_paper.data import EvaluationData
 from navi_paper.gold import Gold, find_revealing_columns
+from navi_paper.table_views import hide_columns
 from navi_paper.tasks.classification import classify, draw_runs, draw_table_runs, find_pool
-from navi_paper.views import hide_columns
 
 SECTION = "Rows of tables that were held out"
 """Of docs/benchmarks.md."""

@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from navi.columns.perturb import perturb_values
 from navi.tables import read_tables
 from navi.verbs.link import assign_rows
-from navi.verbs.row_comparison import Alignment, ComparedRows, Comparison
+from navi.verbs.row_comparison import ColumnAlignment, ComparedRows, PairComparison
 from navi.verbs.row_scorer import ColumnWorth, RowScorer, adapt, describe_pairs, measure_rivals
 
 STACKED, STACKED_ROWS = 24, 2400
@@ -46,7 +46,7 @@ class Lot:
 
     rows: ComparedRows
     pairs: np.ndarray  # (P, 2)
-    compared: Comparison
+    compared: PairComparison
     worth: ColumnWorth
     same: np.ndarray  # (P,)
     total: int
@@ -204,7 +204,7 @@ def make_sibling(row: Row, rows: Sequence[Row], random: Random) -> Row:
 
 def fabricate(
     rows: list[Row], random: Random, limit: int = MAX_ROWS
-) -> tuple[list[Row], list[Row], list[int], list[Alignment]]:
+) -> tuple[list[Row], list[Row], list[int], list[ColumnAlignment]]:
     """Return two sources, what the rows of both are about, and how their columns are aligned."""
     headers = list(dict.fromkeys(header for row in rows for header in row))
     name = find_name(rows)
@@ -251,11 +251,11 @@ def fabricate(
         sources.append(written)
     held = [{header for row in source for header in row} for source in sources]
     common = [header for header in headers if header in held[0] and header in held[1] and random.random() < 0.9]
-    alignments = [Alignment(name=h, headers={"a": (h,), "b": (h,)}) for h in common]
+    alignments = [ColumnAlignment(name=h, headers={"a": (h,), "b": (h,)}) for h in common]
     lonely = [[h for h in headers if h in held[side] and h not in common] for side in (0, 1)]
     if lonely[0] and lonely[1] and random.random() < 0.2:
         first, second = random.choice(lonely[0]), random.choice(lonely[1])
-        alignments.append(Alignment(name=first, headers={"a": (first,), "b": (second,)}))
+        alignments.append(ColumnAlignment(name=first, headers={"a": (first,), "b": (second,)}))
     return sources[0], sources[1], [*sides[0], *sides[1]], alignments
 
 

@@ -274,7 +274,7 @@ def test_what_is_no_table_is_one_clear_error(frame, message):
 
 
 def test_very_long_rows_make_small_chunks(monkeypatch):
-    for module in ("arrow", "rows"):
+    for module in ("arrow", "json_rows"):
         monkeypatch.setattr(f"navi.tables.{module}.MAX_CHARACTERS", 1000)
     for frame in (pa.table({"a": ["x" * 400] * 10}), [{"a": "x" * 400}] * 10):
         sizes = [chunk.num_rows for chunk in read_frame(frame)]

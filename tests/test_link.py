@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from navi.errors import ConfigError, TableError
 from navi.tables import read_tables
 from navi.verbs.link import cluster_rows
-from navi.verbs.row_comparison import Alignment, ComparedRows
+from navi.verbs.row_comparison import ColumnAlignment, ComparedRows
 from navi.verbs.row_scorer import fit_change, lift, load_row_scorer
 from navi.verbs.row_similarity import Whitening
 
@@ -199,7 +199,7 @@ def test_odds_of_the_best_pairs_rise_where_all_rows_seem_to_have_a_partner_and_n
 def test_odds_rise_between_two_tables_and_not_inside_them(monkeypatch):
     rows = make_products(80)
     changed = [{"name": each["name"].replace("speaker", "box"), "price": str(int(each["price"]) + 3)} for each in rows]
-    aligned = [Alignment(name=name, headers={"a": (name,), "b": (name,)}) for name in ("name", "price")]
+    aligned = [ColumnAlignment(name=name, headers={"a": (name,), "b": (name,)}) for name in ("name", "price")]
     compared = ComparedRows.read(read_tables({"a": rows, "b": changed}), aligned, within=True)
     pairs = compared.find_candidates(10)
     lifted = load_row_scorer().score(compared, pairs)[0]
@@ -218,7 +218,7 @@ def test_tables_of_the_same_words_that_share_nothing_are_not_lifted_into_links(s
         name: [{"name": " ".join(rng.choice(words, 4)), "price": str(rng.integers(10, 999))} for _ in range(200)]
         for name in ("a", "b")
     }
-    aligned = [Alignment(name=name, headers={"a": (name,), "b": (name,)}) for name in ("name", "price")]
+    aligned = [ColumnAlignment(name=name, headers={"a": (name,), "b": (name,)}) for name in ("name", "price")]
     compared = ComparedRows.read(read_tables(sources), aligned, within=False)
     assert (load_row_scorer().score(compared, compared.find_candidates(10))[0] >= 0).sum() <= 4
 

@@ -16,9 +16,9 @@ from scipy.sparse import csr_array
 from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.errors import ConfigError
 from navi.randomness import fold, make_key, order_keys
-from navi_paper.encoder import Bools, Floats, Ints, TableEncoder
 from navi_paper.gold import Gold, name_columns
-from navi_paper.views import permute_columns
+from navi_paper.table_encoder import Bools, Floats, Ints, TableEncoder
+from navi_paper.table_views import permute_columns
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus

@@ -17,7 +17,7 @@ from navi.corpus.arrays import gather_ranges
 from navi.errors import ConfigError
 from navi.files import read_json
 from navi.settings import find_misfit
-from navi_paper.encoder import Bools, Ints
+from navi_paper.table_encoder import Bools, Ints
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus

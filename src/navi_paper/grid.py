@@ -34,10 +34,10 @@ from navi_paper.baselines.base import CONFIG_FILE as BASELINE_FILE
 from navi_paper.baselines.text import Bert, Extended
 from navi_paper.baselines.training import describe_baseline, set_rate
 from navi_paper.data import EvaluationConfig, EvaluationData, Task, TaskResult
-from navi_paper.encoder import PREDICTS_TOKENS, NaviTableEncoder, TableEncoder
 from navi_paper.gold import Gold
 from navi_paper.page import make_page
 from navi_paper.results import MODELS_FOLDER, Cell, Record, Results
+from navi_paper.table_encoder import PREDICTS_TOKENS, NaviTableEncoder, TableEncoder
 from navi_paper.tasks import TASKS
 from navi_paper.tasks.classification import CLASSIFIERS
 

@@ -10,7 +10,7 @@ import pytest
 
 from navi.corpus import Corpus, PrepareConfig, prepare
 from navi_paper import EvaluationConfig, EvaluationData, Gold
-from navi_paper.encoder import IN_VARIANTS, PREDICTS_TOKENS, TableEncoder, list_cells, list_hidden_tokens
+from navi_paper.table_encoder import IN_VARIANTS, PREDICTS_TOKENS, TableEncoder, list_cells, list_hidden_tokens
 
 GENRES = ("drama", "comedy", "horror")
 COUNTRIES = ("usa", "uk", "korean", "french")
@@ -109,7 +109,7 @@ def navi_tables(tiny_backbone: Path, corpus: Corpus):
     from navi.batches import SpecialTokens
     from navi.model import load_backbone
     from navi.model.runner import Runner
-    from navi_paper.encoder import NaviTableEncoder
+    from navi_paper.table_encoder import NaviTableEncoder
 
     with torch.random.fork_rng():
         torch.manual_seed(3)

@@ -27,7 +27,7 @@ from navi_paper.baselines.cm2 import LOG_SCALE, NumberReader
 from navi_paper.baselines.haetae import Haetae
 from navi_paper.baselines.text import Bert, Extended, Template, mask_tokens, write_text
 from navi_paper.baselines.training import BaselineTrainer
-from navi_paper.encoder import PARTS, Hidden, list_cells, list_hidden_tokens
+from navi_paper.table_encoder import PARTS, Hidden, list_cells, list_hidden_tokens
 
 LANGUAGES = {"drama": "english", "comedy": "french", "horror": "german"}
 FAST: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from navi.batches import BatchBuilder
-from navi_paper.encoder import PARTS, Hidden
+from navi_paper.table_encoder import PARTS, Hidden
 from navi_paper.tasks.prediction import draw_cells
 
 ROWS = np.array([40, 3, 150, 3, 77, 200, 12])

@@ -25,9 +25,9 @@ from navi_paper import (
     evaluate,
 )
 from navi_paper import grid as grids
-from navi_paper.encoder import PREDICTS_TOKENS
 from navi_paper.grid import SPECS, ModelSpec, make_config
 from navi_paper.results import RESULTS_FILE
+from navi_paper.table_encoder import PREDICTS_TOKENS
 
 SMALL = EvaluationConfig(rows=20, runs=2, column_rows=4)
 ABILITIES = frozenset({PREDICTS_TOKENS})

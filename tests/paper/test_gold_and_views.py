@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from navi.corpus.arrays import ROLE_LOW
 from navi_paper.gold import find_headers, name_columns, read_labels
-from navi_paper.views import hide_columns, permute_columns, rename_columns
+from navi_paper.table_views import hide_columns, permute_columns, rename_columns
 
 
 def test_labels_are_read_from_the_text_before_the_separator(data):

@@ -14,7 +14,7 @@ import pytest
 from navi.report import Measurement, ReportTable, write_html, write_markdown
 from navi_paper import Record, Results, make_page
 from navi_paper.page import figures
-from navi_paper.page.page import compare, list_claims
+from navi_paper.page.evaluation_page import compare, list_claims
 from navi_paper.page.tables import KNOWN, SECTIONS, Averages, find_published
 from navi_paper.tasks import ENCODER_TASKS, TASKS
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi_paper.encoder import list_cells, list_hidden_tokens
 from navi_paper.gold import name_columns
+from navi_paper.table_encoder import list_cells, list_hidden_tokens
+from navi_paper.table_views import permute_columns
 from navi_paper.tasks import TASKS
 from navi_paper.tasks.clustering import measure_b_cubed
 from navi_paper.tasks.prediction import draw_cells
-from navi_paper.views import permute_columns
 
 TASK = {task.name: task for task in TASKS}
 

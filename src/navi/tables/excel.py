@@ -19,6 +19,7 @@ from xml.parsers import expat
 from navi.errors import TableError
 from navi.tables.arrow import write_scalar
 from navi.tables.chunk import Chunk, find_header, name_columns, note_preamble
+from navi.tables.json_rows import read_rows
 from navi.tables.readreport import (
     BEYOND_HEADER,
     CUT_OFF,
@@ -30,7 +31,6 @@ from navi.tables.readreport import (
     ReadConfig,
     ReadReport,
 )
-from navi.tables.rows import read_rows
 from navi.tables.textreader import HEAD_SIZE
 
 _MAX_COLUMNS, _MAX_ROWS = 1 << 14, 1 << 20  # Excel's own limits

@@ -17,6 +17,7 @@ from navi.tables.arrow import Batches, read_arrow, read_parquet
 from navi.tables.chunk import Chunk
 from navi.tables.delimited import is_delimited, read_delimited
 from navi.tables.excel import Workbook, read_excel
+from navi.tables.json_rows import is_json, read_json
 from navi.tables.readreport import (
     DAMAGED,
     DEFAULT,
@@ -30,7 +31,6 @@ from navi.tables.readreport import (
     ReadConfig,
     ReadReport,
 )
-from navi.tables.rows import is_json, read_json
 from navi.tables.textreader import HEAD_SIZE, ByteStream, TextReader, detect_compression
 
 _SUFFIXES = {

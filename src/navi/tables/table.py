@@ -25,8 +25,8 @@ from navi.files import write_file
 from navi.storage import is_remote
 from navi.tables.arrow import NOT_COLUMNAR, Batches, read_columns
 from navi.tables.chunk import Chunk, clean_header, name_columns, to_arrow
+from navi.tables.json_rows import read_rows
 from navi.tables.readreport import DEFAULT, ReadConfig, ReadReport, join_reasons
-from navi.tables.rows import read_rows
 from navi.tables.sources import Source, find_sources, read_chunks, show_path
 
 TABLE = "table"

@@ -18,7 +18,7 @@ from navi.report.cards import show_cards
 from navi.tables import Table, read_table, read_tables
 from navi.verbs.match import ANSWERS
 from navi.verbs.result import CARDS_SHOWN, TabularResult
-from navi.verbs.row_comparison import Alignment, ComparedRows
+from navi.verbs.row_comparison import ColumnAlignment, ComparedRows
 from navi.verbs.row_scorer import load_row_scorer
 from navi.verbs.row_similarity import Whitening
 
@@ -234,11 +234,13 @@ def link_tables(
     )
 
 
-def align_columns(navi: Navi, tables: Mapping[str, Table]) -> list[Alignment]:
+def align_columns(navi: Navi, tables: Mapping[str, Table]) -> list[ColumnAlignment]:
     """Return the columns that mean the same, as the model matches them; a counter of rows is no evidence."""
     if len(tables) == 1:
         ((name, table),) = tables.items()
-        return [Alignment(name=each, headers={name: (each,)}) for each in table.headers if not is_counter(table, each)]
+        return [
+            ColumnAlignment(name=each, headers={name: (each,)}) for each in table.headers if not is_counter(table, each)
+        ]
     alignments = []
     for cluster in navi.match(dict(tables)).clusters:
         headers: dict[str, tuple[str, ...]] = {}
@@ -246,7 +248,7 @@ def align_columns(navi: Navi, tables: Mapping[str, Table]) -> list[Alignment]:
             headers[column.table] = (*headers.get(column.table, ()), column.header)
         counted = all(is_counter(tables[name], header) for name, each in headers.items() for header in each)
         if len(headers) > 1 and not counted:
-            alignments.append(Alignment(name=cluster.name, headers=headers))
+            alignments.append(ColumnAlignment(name=cluster.name, headers=headers))
     return alignments
 
 

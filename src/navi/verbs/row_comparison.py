@@ -46,7 +46,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alignment:
+class ColumnAlignment:
     """Columns of several tables that mean the same, to be compared as one."""
 
     name: str
@@ -146,7 +146,7 @@ def bag_grams(texts: pa.Array) -> TermBags:
 class ComparedColumn:
     """One column of all tables, ready to be compared cell by cell."""
 
-    def __init__(self, alignment: Alignment, texts: pa.Array, vocabulary: pa.Array, words: TermBags) -> None:
+    def __init__(self, alignment: ColumnAlignment, texts: pa.Array, vocabulary: pa.Array, words: TermBags) -> None:
         """Take the cells, and the words of whole rows with their vocabulary."""
         self.alignment = alignment
         self.texts = texts
@@ -196,7 +196,7 @@ class ComparedColumn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class PairComparison:
     """What the rows of pairs have in common."""
 
     groups: Ints
@@ -233,7 +233,7 @@ class ComparedRows:
     """Whether rows of one table may be about the same thing."""
 
     @classmethod
-    def read(cls, tables: Mapping[str, Table], alignments: Sequence[Alignment], *, within: bool) -> Self:
+    def read(cls, tables: Mapping[str, Table], alignments: Sequence[ColumnAlignment], *, within: bool) -> Self:
         """Return the rows of some tables, given which of their columns mean the same."""
         whole = [join_cells(each.text, each.text.column_names) for each in tables.values()]
         texts, columns = clean_texts(pa.concat_arrays(whole)), []
@@ -293,7 +293,7 @@ class ComparedRows:
         count = len(self.tables)
         return np.stack([first * count + self.table[second], second * count + self.table[first]])
 
-    def compare(self, pairs_P2: Ints) -> Comparison:
+    def compare(self, pairs_P2: Ints) -> PairComparison:
         """Return what the rows of pairs have in common, found in blocks."""
         count = len(pairs_P2)
         cells = np.zeros((count, len(self.columns), len(CELL_FEATURES)), np.float16)
@@ -304,7 +304,7 @@ class ComparedRows:
             for place, column in enumerate(self.columns):
                 cells[block, place], both[block, place] = column.compare(first, second)
             whole[block] = self._compare_wholes(first, second)
-        return Comparison(groups=self.group(pairs_P2), cells=cells, both=both, whole=whole)
+        return PairComparison(groups=self.group(pairs_P2), cells=cells, both=both, whole=whole)
 
     def _compare_wholes(self, first: Ints, second: Ints) -> Floats:
         spaces = {"grams": self.grams.unit, "words": self.words.unit, "aligned": self.aligned}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from navi.errors import ModelError
 from navi.files import read_json, write_json
 from navi.model.runner import Floats, Ints
-from navi.verbs.row_comparison import ROW_FEATURES, Bools, ComparedRows, Comparison, measure_leads
+from navi.verbs.row_comparison import ROW_FEATURES, Bools, ComparedRows, PairComparison, measure_leads
 
 # Shape suffixes: P pairs of rows, C compared columns, G features of a pair, F of the tables at hand, V of rivals.
 
@@ -74,7 +74,7 @@ class ColumnWorth:
     """(C,) mean likeness of the cells of likely pairs."""
 
     @classmethod
-    def find(cls, rows: ComparedRows, pairs_P2: Ints, compared: Comparison, seed: int = 0) -> ColumnWorth:
+    def find(cls, rows: ComparedRows, pairs_P2: Ints, compared: PairComparison, seed: int = 0) -> ColumnWorth:
         """Return how much more alike each column is in likely pairs than in random ones: squared, by distinctness."""
         score, likeness = compared.feature("grams") + compared.feature("aligned"), compared.cells[:, :, 0]
         lead = measure_leads(compared.groups, score).min(axis=0)
@@ -91,7 +91,7 @@ class ColumnWorth:
         return cls(share=worth / max(float(worth.sum()), 1e-9), usual=usual)
 
 
-def describe_pairs(compared: Comparison, worth: ColumnWorth) -> Floats:
+def describe_pairs(compared: PairComparison, worth: ColumnWorth) -> Floats:
     """Return (P, C + 1, G) what `PAIR_FEATURES` names, of each column, and last of the row as a whole."""
     features = np.zeros((len(compared.both), len(worth.share) + 1, len(PAIR_FEATURES)), np.float32)
     features[:, -1, : len(WHOLES)] = compared.whole[:, WHOLES]
@@ -143,7 +143,7 @@ class RowScorer:
 
 
 def adapt(
-    compared: Comparison, worth: ColumnWorth, weights: Floats, place: Ints = NONE, same: Bools = NONE > 0
+    compared: PairComparison, worth: ColumnWorth, weights: Floats, place: Ints = NONE, same: Bools = NONE > 0
 ) -> tuple[Floats, Bools]:
     """Return what contributes to the score of each pair in the tables at hand, (P, C + 1), and (P,) the clear pairs.
 

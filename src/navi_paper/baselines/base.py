@@ -21,7 +21,7 @@ from navi.files import read_json, write_json
 from navi.model import load_backbone
 from navi.model.runner import group_by_length
 from navi.settings import find_misfit
-from navi_paper.encoder import PARTS, Floats, Hidden, Ints, TableEncoder
+from navi_paper.table_encoder import PARTS, Floats, Hidden, Ints, TableEncoder
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

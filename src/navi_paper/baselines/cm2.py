@@ -20,7 +20,7 @@ from navi.model.encoder import pool_spans
 from navi.randomness import fold, make_key, uniform
 from navi_paper.baselines.base import LAYERS, Baseline, Batch, to_tensors
 from navi_paper.baselines.text import Cells
-from navi_paper.encoder import Bools, Floats, Hidden, Ints
+from navi_paper.table_encoder import Bools, Floats, Hidden, Ints
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

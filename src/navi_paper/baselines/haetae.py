@@ -12,7 +12,7 @@ from transformers import BertConfig
 from navi.corpus.arrays import SegmentArrays
 from navi_paper.baselines.base import Batch, to_tensors
 from navi_paper.baselines.text import Bert, Template, Text
-from navi_paper.encoder import PREDICTS_TOKENS, Ints
+from navi_paper.table_encoder import PREDICTS_TOKENS, Ints
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

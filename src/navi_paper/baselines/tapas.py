@@ -14,7 +14,7 @@ from navi.corpus.arrays import SegmentArrays, count_up
 from navi.model.attention import pack_attention
 from navi_paper.baselines.base import Batch, copy_shape, copy_weights, to_tensors
 from navi_paper.baselines.text import Cells, Text, TokenBaseline, place_words
-from navi_paper.encoder import Ints
+from navi_paper.table_encoder import Ints
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -21,7 +21,7 @@ from navi.model.encoder import add_equally, embed_tokens, pool_spans
 from navi.model.runner import group_by_length
 from navi.randomness import choose_below, fold, make_key, uniform
 from navi_paper.baselines.base import TOKENS_PER_BATCH, Baseline, Batch, copy_weights, to_tensors
-from navi_paper.encoder import (
+from navi_paper.table_encoder import (
     IN_VARIANTS,
     PREDICTS_TOKENS,
     Bools,

@@ -32,7 +32,7 @@ from navi_paper.baselines.cm2 import Cm2
 from navi_paper.baselines.haetae import Haetae
 from navi_paper.baselines.tapas import Tapas
 from navi_paper.baselines.text import Bert, Frozen
-from navi_paper.encoder import Ints
+from navi_paper.table_encoder import Ints
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus

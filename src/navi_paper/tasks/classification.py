@@ -35,14 +35,14 @@ from navi_paper.data import (
     parse_numbers,
     sum_by,
 )
-from navi_paper.encoder import EMBEDS_TEXTS, IN_VARIANTS, Bools, Floats, Ints, TableEncoder
 from navi_paper.gold import (
     LabelledRows,
     find_revealing_columns,
     read_labels,
 )
+from navi_paper.table_encoder import EMBEDS_TEXTS, IN_VARIANTS, Bools, Floats, Ints, TableEncoder
+from navi_paper.table_views import hide_columns
 from navi_paper.tabpfn import TabPFN, find_missing_files
-from navi_paper.views import hide_columns
 
 if TYPE_CHECKING:
     import pandas as pd

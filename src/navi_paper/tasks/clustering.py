@@ -20,7 +20,7 @@ from navi_paper.data import (
     list_gold_columns,
     sample_cells,
 )
-from navi_paper.encoder import Ints, TableEncoder
+from navi_paper.table_encoder import Ints, TableEncoder
 
 # Shape suffixes: Q columns, C cells, N items, D hidden size.
 

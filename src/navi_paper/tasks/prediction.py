@@ -10,7 +10,7 @@ from navi.corpus.arrays import ROLE_LOW, SegmentArrays, count_up, gather_ranges
 from navi.randomness import fold, make_key, permute
 from navi.training.validation import NO_TOKEN, read_tokens
 from navi_paper.data import SPLITS, EvaluationData, Task, TaskResult, draw_members
-from navi_paper.encoder import (
+from navi_paper.table_encoder import (
     PREDICTS_TOKENS,
     Bools,
     Hidden,
@@ -18,7 +18,7 @@ from navi_paper.encoder import (
     TableEncoder,
     list_hidden_tokens,
 )
-from navi_paper.views import draw_synonyms, draw_typos, permute_columns, rename_columns
+from navi_paper.table_views import draw_synonyms, draw_typos, permute_columns, rename_columns
 
 # Shape suffixes: R rows, C cells, K columns, H hidden cells.
 

@@ -19,8 +19,8 @@ from navi.corpus import canonicalise, load_attributes
 from navi.corpus.arrays import SegmentArrays, count_up
 from navi.corpus.tokens import TextTokenizer
 from navi.randomness import fold, make_key, order_keys
-from navi_paper.encoder import Bools
 from navi_paper.gold import name_columns
+from navi_paper.table_encoder import Bools
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus

@@ -706,7 +706,7 @@ def small_limits(monkeypatch):
     """Limits that a small file is beyond."""
     limits = {"MAX_CELL": 1000, "MAX_LINE": 10_000, "MAX_COLUMNS": 100, "MAX_CONTENT": 100_000, "MAX_RATIO": 20}
     limits |= {"MAX_ROWS": 5000, "MAX_ROWS_PER_BYTE": 2}
-    for module in ("arrow", "chunk", "delimited", "excel", "rows", "sources", "textreader"):
+    for module in ("arrow", "chunk", "delimited", "excel", "json_rows", "sources", "textreader"):
         for name, limit in limits.items():
             monkeypatch.setattr(f"navi.tables.{module}.{name}", limit, raising=False)
     before = csv.field_size_limit(limits["MAX_CELL"])

@@ -39,7 +39,7 @@ from navi.files import (
     write_json,
 )
 from navi.storage import is_remote, show_address
-from navi.tables import Chunk, ReadReport, Source, find_sources, read_chunks
+from navi.tables import Chunk, ReadReport, Source, find_sources, join_reasons, read_chunks
 from navi.verbs.embed import EmbedConfig, embed_arrays, encode_ahead, group_chunks, index_cells, take_names
 from navi.verbs.loading import PackedModel
 
@@ -117,7 +117,8 @@ def embed_files(
             check_target(out, overwrite=overwrite)  # another process may have written it meanwhile
             num_vectors = write_vectors(aside, blocks, make_lines, progress)
             if not num_vectors:
-                raise TableError(f"No table in {', '.join(map(str, paths))} has any row.")
+                reasons = join_reasons([report.explanation for report in reports.values()])
+                raise TableError(f"No table in {', '.join(map(str, paths))} has any row. {reasons}")
     return EmbeddedFiles(path=out, num_vectors=num_vectors, reports=reports, skipped=found.skipped)
 
 
@@ -437,7 +438,8 @@ def finish_shards(plan: ShardPlan) -> tuple[int, dict[str, ReadReport]]:
             reports[name] = ReadReport(**{**report, **counts})
     num_vectors = sum(shard["rows"] for shard in shards.values())
     if not num_vectors:
-        raise TableError(f"No table that was to go to {plan.folder} has any row.")
+        reasons = join_reasons([report.explanation for report in reports.values()])
+        raise TableError(f"No table that was to go to {plan.folder} has any row. {reasons}")
     write_json(plan.folder / WHOLE_FILE, {**plan.facts, "num_vectors": num_vectors, "shards": shards}, checksum=True)
     for group in range(len(plan.groups)):
         remove_file(plan.name_record(group))

@@ -9,7 +9,7 @@
 `unseen` and `test` take the pairs of tables of that split of a corpus, gold from a CSV file (table, header, concept).
 All methods see the same rows of the same pairs; a sample is said with `--tables` and `--pairs`. One line a method.
 
-Precision, recall and F1 are measured three ways: at a method's own choice (NAVI: probability 0.5 of a pair, and its
+Precision, recall and F1 are measured three ways: at a method's own choice (NAVI: the pairs that `navi match` takes, its
 clusters over all tables of a group, and `assigned`, what the others' rule makes of its scores; the others: the best
 one-to-one assignment above the median score, which is Valentine's default), at the threshold that is best for it on
 this very gold (`best`), and likewise after the best one-to-one assignment (`best 1:1`). The last two are known only in
@@ -42,6 +42,7 @@ from sklearn.preprocessing import normalize
 
 from navi.columns import Background, ColumnProfiles, PairScorer
 from navi.verbs import Navi
+from navi.verbs.column_groups import THRESHOLD
 from navi.verbs.match import match_profiles, profile_tables
 
 METHODS = ("navi", "st headers", "st headers+values", "coma", "coma+instances", "distribution", "jaccard")
@@ -200,6 +201,7 @@ def measure_navi(task: Task, navi: NaviScores, measure: Measure | Ranking) -> No
         for pair in task.pairs:
             measure.add(pair, navi.score(pair.first, pair.second))
         return
+    least = np.log(THRESHOLD / (1 - THRESHOLD))
     cluster: dict[tuple[str, str], int] = {}
     for group in sorted({pair.group for pair in task.pairs}) if isinstance(measure, Measure) else ():
         names = {name for pair in task.pairs if pair.group == group for name in (pair.first, pair.second)}
@@ -207,7 +209,7 @@ def measure_navi(task: Task, navi: NaviScores, measure: Measure | Ranking) -> No
     for pair in task.pairs:
         scores = navi.score(pair.first, pair.second)
         together = {(a, b) for a, b in scores if cluster and cluster[pair.first, a] == cluster[pair.second, b]}
-        measure.add(pair, scores, own={each for each, score in scores.items() if score > 0}, clusters=together)
+        measure.add(pair, scores, own={each for each, score in scores.items() if score >= least}, clusters=together)
 
 
 def measure_other(task: Task, matcher: Matcher, measure: Measure | Ranking) -> None:

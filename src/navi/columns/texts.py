@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from navi.columns.headers import is_useless
 from navi.columns.perturb import misspell, perturb_header, perturb_values
-from navi.columns.profiles import ColumnProfiles, sample_cells, shuffle_rows, sketch_columns
+from navi.columns.profiles import FACTS, ColumnProfiles, sample_cells, shuffle_rows, sketch_columns
 from navi.corpus import Encoded, canonicalise
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi.corpus.hashing import hash_rows, hash_texts, mix
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 MAX_VALUES, MAX_CHARACTERS, MAX_ROW_CHARACTERS, MAX_TOKENS = 10, 40, 120, 64
 """Values of a column that are read, characters of each and of each value of a row, and tokens of the whole text."""
+MAX_READ_VALUES = 40
+"""Values of a column of texts that a profile reads, `MAX_VALUES` in each text: the more, the better it is matched."""
 MAX_ROW_TOKENS = 256
 """Tokens that are read of a row with its headers."""
 CLEAN, CLEAN_HEADER, FIRST_VIEW = 0, 1, 2
@@ -99,9 +101,16 @@ def embed_texts(runner: Runner, tokenizer: TextTokenizer, texts: Sequence[str]) 
     """Return a vector of length 1 for each text, (N, D); zeros for an empty one. Equal texts are read once."""
     distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     vectors = runner.embed_texts(tokenizer.tokenise(list(distinct), MAX_TOKENS))
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    vectors = normalise(vectors)
     vectors[distinct.get("", len(vectors)) :][:1] = 0.0
     return vectors[[distinct[text] for text in texts]]
+
+
+def normalise(vectors: Floats) -> Floats:
+    """Return vectors of length 1, and zeros for zeros."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Floats = np.divide(vectors, np.maximum(lengths, 1e-9), dtype=np.float32)
+    return unit
 
 
 def profile_columns(
@@ -111,17 +120,28 @@ def profile_columns(
     rows = np.arange(encoded.arrays.num_rows) if rows is None else rows
     profiles = sketch_columns(encoded, rows)
     examples = list_examples(encoded, rows)
-    columns = list(zip(profiles.headers, examples, strict=True))
+    # More values of numbers tell the model nothing new; those of texts do, ten in a text.
+    is_text = profiles.facts[:, FACTS.index("quantities")] <= 0.5
+    num_parts = [max(1, -(-len(values) // MAX_VALUES)) for values in examples]
+    parts = [
+        [values[place::num] for place in range(num if text else 1)]
+        for values, num, text in zip(examples, num_parts, is_text.tolist(), strict=True)
+    ]
     texts = {
-        "header": [write_column(header, []) for header, _ in columns],
-        "value": [write_column("", values) for _, values in columns],
-        "column": [write_column(header, values) for header, values in columns],
+        "header": [write_column(header, []) for header in profiles.headers],
+        "value": [write_column("", values) for values in examples],
+        "column": [
+            write_column(header, part) for header, lot in zip(profiles.headers, parts, strict=True) for part in lot
+        ],
     }
     vectors = embed_texts(runner, tokenizer, [text for kind in texts.values() for text in kind])
-    return replace(profiles, vectors=dict(zip(texts, np.split(vectors, len(texts)), strict=True)))
+    header_KD, value_KD, part_ND = np.split(vectors, np.cumsum([len(kind) for kind in texts.values()])[:-1])
+    begins = np.cumsum([0, *(len(lot) for lot in parts)])[:-1]
+    column_KD = normalise(np.add.reduceat(part_ND, begins, axis=0)) if len(begins) else part_ND
+    return replace(profiles, vectors={"header": header_KD, "value": value_KD, "column": column_KD})
 
 
-def list_examples(encoded: Encoded, rows: Ints, limit: int = MAX_VALUES) -> list[list[str]]:
+def list_examples(encoded: Encoded, rows: Ints, limit: int = MAX_READ_VALUES) -> list[list[str]]:
     """Return some distinct values of each column, (K,), in an order that they give, whatever their rows hold beside."""
     sample = sample_cells(encoded, rows, 3 * limit)
     values = encoded.values.take(sample.value).to_pylist()

@@ -21,6 +21,8 @@ from navi.tables import find_headers
 LIMIT = 10.0
 """Scores are cut at this many points, so that no single pair decides over a cluster; what two columns of one table
 count for, unless they are members of one list, and what a decision counts for."""
+THRESHOLD = 0.4
+"""Probability from which columns match: F1 is highest at about half of what it is there, and it is 0.6 to 0.9."""
 NEAR = 0.05
 """Probability from which a partner of a column that stands alone is worth a look."""
 DESCRIBED = 64
@@ -104,7 +106,7 @@ class ColumnMatcher:
     """Profiled columns, to be matched whenever decisions change: what does not depend on them is found once."""
 
     def __init__(
-        self, profiles: ColumnProfiles, scorer: PairScorer, *, threshold: float = 0.5, one_to_one: bool = False
+        self, profiles: ColumnProfiles, scorer: PairScorer, *, threshold: float = THRESHOLD, one_to_one: bool = False
     ) -> None:
         self.profiles, self.scorer, self.threshold, self.one_to_one = profiles, scorer, threshold, one_to_one
         self._background = Background([profiles])
@@ -124,16 +126,14 @@ class ColumnMatcher:
         scored = score_pairs(
             self.scorer, self.profiles, self._background, constraints, every, every, total=self._total, compete=compete
         )
-        shift = np.float32(np.log(self.threshold / (1 - self.threshold)))
-        shifted = scored.logit - shift if shift else scored.logit
+        score, least = scored.logit, float(np.log(self.threshold / (1 - self.threshold)))
         if self.one_to_one:
-            shifted = np.where(assign_one_to_one(shifted, self._table), shifted, -LIMIT)
+            score = np.where(assign_one_to_one(score, self._table), score, -LIMIT)
         if constraints.is_empty:
-            labels = cluster_scores(shifted, self._apart)
+            labels = cluster_scores(score, self._apart, least=least)
         else:
-            labels = cluster_scores(
-                shifted, (self._apart | constraints.apart) & ~constraints.together, constraints.together
-            )
+            apart = (self._apart | constraints.apart) & ~constraints.together
+            labels = cluster_scores(score, apart, constraints.together, least=least)
         return ColumnGroups(
             labels=labels, scored=scored, inside=self._inside, given=constraints.names, decisions=tuple(decisions)
         )
@@ -363,16 +363,18 @@ def assign_one_to_one(score: Floats, group: Ints) -> Flags:
     return joined | joined.T
 
 
-def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | None = None) -> Ints:
-    """Return the cluster of each member: the two with the best average score merge until none is left above 0: (K,).
+def cluster_scores(
+    score: Floats, apart: Flags | None = None, together: Flags | None = None, *, least: float = 0.0
+) -> Ints:
+    """Return the cluster of each member: the two with the best average score merge until none is above `least`: (K,).
 
-    `score` (K, K) is symmetric, above 0 where two members belong together. Members that `apart` (K, K) names never meet
-    in a cluster; those of a group that `together` names are in one from the beginning. The number of clusters is what
-    the scores make it.
+    `score` (K, K) is symmetric, above `least` where two members belong together. Members that `apart` (K, K) names
+    never meet in a cluster; those of a group that `together` names are in one from the beginning. The number of
+    clusters is what the scores make it.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
 
-    joined = score > 0
+    joined = score > np.float32(least)
     if apart is not None:
         np.greater(joined, apart, out=joined)
     if together is not None:
@@ -381,7 +383,7 @@ def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | 
     for members in _find_components(joined):
         if len(members) > 1:
             top = max(float(np.abs(score[k, members]).max()) for k in members) + 1.0
-            far = top + top * len(members) ** 2  # so far that no average comes above 0
+            far = top + top * len(members) ** 2  # so far that no average comes above the least
             lines = []
             for place, k in enumerate(members[:-1], 1):  # the upper triangle, line by line: large squares are slow
                 line = np.subtract(top, score[k, members[place:]], dtype=np.float64)
@@ -391,7 +393,7 @@ def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | 
                     line[together[k, members[place:]]] = 0.0
                 lines.append(line)
             tree = linkage(np.concatenate(lines), "average")
-            labels[members] = members[fcluster(tree, np.nextafter(top, 0.0), "distance") - 1]
+            labels[members] = members[fcluster(tree, np.nextafter(top - least, 0.0), "distance") - 1]
     return labels
 
 

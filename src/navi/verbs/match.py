@@ -18,13 +18,14 @@ from navi.columns import (
     join_profiles,
     profile_columns,
 )
-from navi.columns.texts import embed_texts
+from navi.columns.texts import embed_texts, normalise
 from navi.corpus import RowEncoder
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, TableError
 from navi.report.cards import show_cards
 from navi.tables import Table, read_table, read_tables
 from navi.verbs.column_groups import (
+    THRESHOLD,
     ColumnCluster,
     ColumnMatcher,
     ColumnPair,
@@ -220,7 +221,7 @@ def match_tables(
     navi: Navi,
     frames: Any,
     *,
-    threshold: float = 0.5,
+    threshold: float = THRESHOLD,
     one_to_one: bool = False,
     decisions: Sequence[Decision] = (),
     explain: bool = False,
@@ -246,7 +247,7 @@ def match_schema(
     to: Any,
     *,
     top: int = 5,
-    threshold: float = 0.5,
+    threshold: float = THRESHOLD,
     decisions: Sequence[Decision] = (),
     explain: bool = False,
 ) -> SchemaMatches:
@@ -337,8 +338,7 @@ def _add_descriptions(
     added = embed_texts(navi.runner, TextTokenizer(navi.tokenizer), texts)
     vectors = {name: vector.copy() for name, vector in profiles.vectors.items()}
     for name in ("header", "column"):
-        both = vectors[name][described] + added
-        vectors[name][described] = both / np.maximum(np.linalg.norm(both, axis=1, keepdims=True), 1e-9)
+        vectors[name][described] = normalise(vectors[name][described] + added)
     return replace(profiles, vectors=vectors)
 
 
@@ -368,7 +368,7 @@ def match_profiles(
     profiles: ColumnProfiles,
     scorer: PairScorer,
     *,
-    threshold: float = 0.5,
+    threshold: float = THRESHOLD,
     one_to_one: bool = False,
     decisions: Sequence[Decision] = (),
     tables: Mapping[str, Table] | None = None,

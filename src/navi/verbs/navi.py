@@ -16,6 +16,7 @@ from navi.corpus import Encoded, PrepareConfig, RowEncoder
 from navi.model import Runner
 from navi.model.runner import Progress
 from navi.tables import ReadConfig, Table, read_tables
+from navi.verbs.column_groups import THRESHOLD
 from navi.verbs.embed import EmbedConfig, Vectors, embed_arrays, embed_frames, index_cells, progress_bar
 from navi.verbs.loading import Devices, find_prepare_config, fingerprint_model, open_model, parse_devices
 
@@ -226,7 +227,7 @@ class Navi:
         frames: Any,
         *,
         to: None = None,
-        threshold: float = 0.5,
+        threshold: float = THRESHOLD,
         one_to_one: bool = False,
         decisions: Sequence[Decision] = (),
         explain: bool = False,
@@ -239,7 +240,7 @@ class Navi:
         *,
         to: Any,
         top: int = 5,
-        threshold: float = 0.5,
+        threshold: float = THRESHOLD,
         decisions: Sequence[Decision] = (),
         explain: bool = False,
     ) -> SchemaMatches: ...
@@ -250,7 +251,7 @@ class Navi:
         *,
         to: Any = None,
         top: int = 5,
-        threshold: float = 0.5,
+        threshold: float = THRESHOLD,
         one_to_one: bool = False,
         decisions: Sequence[Decision] = (),
         explain: bool = False,
@@ -278,7 +279,7 @@ class Navi:
         frames: Any,
         *,
         spec: UnifySpec | None = None,
-        threshold: float = 0.5,
+        threshold: float = THRESHOLD,
         decisions: Sequence[Decision] = (),
         originals: bool = False,
         source_headers: bool = False,

@@ -11,7 +11,6 @@ was moved away but not yet replaced.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import errno
 import glob
 import hashlib
@@ -26,7 +25,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from navi.errors import ConfigError, NaviError, StorageError
+from navi.errors import ConfigError, NaviError, StorageError, TableError
 from navi.storage import connect, fetch, is_remote, list_remote, put, show_address
 
 try:
@@ -44,7 +43,6 @@ SAMPLED_BYTES, NUM_SAMPLES = 1 << 22, 64
 _OWNER = re.compile(r"(\d+)@(.*)")
 _CHECKSUM = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n}\n\Z')
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
-_AT_WORKING_FOLDER, _EXCHANGE = -100, 2  # what Linux calls AT_FDCWD and RENAME_EXCHANGE
 
 
 @contextmanager
@@ -81,12 +79,10 @@ def write_folder(target: Path, *, overwrite: bool = True, last: str = "") -> Ite
         yield new
         for path in (*new.rglob("*"), new):
             sync(path)
-        if not os.path.lexists(target) or not overwrite:
-            _rename(new, target)
-        elif not _exchange(new, target):
+        if overwrite and os.path.lexists(target):
             (aside / "old").mkdir()
             target.rename(aside / "old" / target.name)
-            new.rename(target)
+        _rename(new, target)
         sync(target.parent)
 
 
@@ -144,7 +140,7 @@ def check_target(target: Path, inputs: Iterable[Path] = (), *, overwrite: bool) 
         raise ConfigError(f"Cannot write {target}: there is no folder {target.parent}. Make it first.")
     if target.is_dir():
         raise ConfigError(f"Cannot write {target}: it is a folder. Give the name of a file.")
-    for path in [found for each in inputs for found in _expand(each)]:
+    for path in [found for each in inputs for found in expand_pattern(each)]:
         if target.exists() and path.exists() and target.samefile(path):
             raise ConfigError(f"Cannot write {target}: it is what is read. Give another name.")
         if path.is_dir() and path.resolve() in target.resolve().parents:
@@ -153,13 +149,14 @@ def check_target(target: Path, inputs: Iterable[Path] = (), *, overwrite: bool) 
         raise ConfigError(f"{show_address(target)} exists. Replace it with --overwrite, or give another name.")
 
 
-def _expand(path: Path) -> list[Path]:
-    """Return what a path or a pattern stands for."""
+def expand_pattern(path: Path) -> list[Path]:
+    """Return the files and folders that a path or a pattern stands for, sorted."""
     if path.exists() or not glob.has_magic(str(path)):
         return [path]
-    with suppress(ValueError):  # whoever reads it says what is wrong with a pattern
-        return list(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
-    return []
+    try:
+        return sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    except ValueError as error:
+        raise TableError(f"Cannot read {path}: {error}.") from error
 
 
 def open_binary(file: Path) -> IO[bytes]:
@@ -441,12 +438,3 @@ def _rename(folder: Path, target: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places at one stroke; false where the system cannot."""
-    exchange: Any = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
-    if exchange is None:
-        return False
-    here = _AT_WORKING_FOLDER
-    return bool(exchange(here, os.fsencode(one), here, os.fsencode(other), _EXCHANGE) == 0)

@@ -219,7 +219,7 @@ def local_file(path: Path) -> Iterator[Path]:
         yield folder / path.name
 
 
-def lasting_folder() -> Path:
+def temporary_folder() -> Path:
     """Return a scratch folder that is there until this process ends."""
     stack = ExitStack()
     atexit.register(stack.close)
@@ -236,7 +236,7 @@ def local_folder(path: Path, *, make: bool = False) -> Path:
     found = list_remote(path)
     if not found and not make:
         raise StorageError(f"There is nothing at {show_address(path)}.")
-    folder = lasting_folder() / path.name
+    folder = temporary_folder() / path.name
     folder.mkdir()
     for file in found:
         copy = folder / file.relative_to(path)
@@ -306,12 +306,12 @@ def lock(target: Path, *, inside: bool = False) -> Iterator[None]:
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(target)) from error
         owner = os.read(descriptor, 300).decode(errors="replace")
-        if not _hold(descriptor, owner):
+        if not _try_lock(descriptor, owner):
             os.close(descriptor)
             who = _OWNER.fullmatch(owner)
             by = f"process {who[1]} on {who[2]}" if who else "another process"
             raise ConfigError(f"{target} is being written by {by}. Wait until it has ended, or give another place.")
-        if _is_at(descriptor, file):
+        if _is_same_file(descriptor, file):
             break
         os.close(descriptor)  # its owner has just ended and removed it
     try:
@@ -339,7 +339,7 @@ def remove_leftovers(folder: Path) -> None:
             try:
                 is_aside = left.is_dir()
                 owner = left.name.removeprefix(ASIDE).rpartition("-")[0] if is_aside else left.read_text()
-                if not _hold(descriptor, owner):
+                if not _try_lock(descriptor, owner):
                     continue
                 for old in (left / "old").glob("*"):
                     if not os.path.lexists(folder / old.name):
@@ -387,7 +387,7 @@ def _make_aside(parent: Path) -> tuple[Path, int]:
             descriptor = os.open(aside, os.O_RDONLY)
         except FileNotFoundError:  # someone who clears away was quicker than the lock
             continue
-        if _hold(descriptor, "") and _is_at(descriptor, aside):
+        if _try_lock(descriptor, "") and _is_same_file(descriptor, aside):
             return aside, descriptor
         os.close(descriptor)
 
@@ -396,7 +396,7 @@ def _name_owner() -> str:
     return f"{os.getpid()}@{re.sub(r'[^A-Za-z0-9.]', '_', socket.gethostname())[:60]}"
 
 
-def _hold(descriptor: int, owner: str) -> bool:
+def _try_lock(descriptor: int, owner: str) -> bool:
     """Lock what is open, and return whether nobody else has.
 
     A lock ends with its process, and is seen from other containers too. Where a file system has none, the owner's
@@ -424,7 +424,7 @@ def _hold(descriptor: int, owner: str) -> bool:
     return False
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
+def _is_same_file(descriptor: int, path: Path) -> bool:
     with suppress(OSError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False

@@ -13,7 +13,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -261,12 +261,13 @@ def _make_drafter(
 
     def draft(job: tuple[Source, Path | None]) -> tuple[Draft, NDArray[np.uint8] | None]:
         source, chunks = job
-        with scratch_folder() if chunks is None else nullcontext() as folder:
-            file = chunks or folder / "chunks"
-            for made in draft_source(source, file, encoder, config):
-                if show is not None:
-                    show(made.num_rows)
-            return made, np.fromfile(file, np.uint8) if chunks is None else None
+        if chunks is None:
+            with scratch_folder() as folder:
+                return draft((source, folder / "chunks"))[0], np.fromfile(folder / "chunks", np.uint8)
+        for made in draft_source(source, chunks, encoder, config):
+            if show is not None:
+                show(made.num_rows)
+        return made, None
 
     return draft
 

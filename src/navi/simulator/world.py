@@ -123,7 +123,7 @@ class World:
         """What is true of the catalogues, their rows given as a frame or a list."""
         truth = Truth()
         for table in self.catalogues:
-            _note(truth, table, first_place=1)
+            _add_truth(truth, table, first_place=1)
         return truth
 
 
@@ -145,12 +145,12 @@ def write_catalogues(folder: str | Path, config: SimulatorConfig | None = None) 
     truth, folder = Truth(), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for schema, table in _make_catalogues(config or SimulatorConfig()):
-        _note(truth, table, first_place=2 if schema.delimiter else 1)
+        _add_truth(truth, table, first_place=2 if schema.delimiter else 1)
         _write(folder / f"{schema.name}{schema.suffix}", schema, table)
     return truth
 
 
-def _note(truth: Truth, table: Catalogue, *, first_place: int) -> None:
+def _add_truth(truth: Truth, table: Catalogue, *, first_place: int) -> None:
     truth.concepts.update({(table.name, header): concept for header, concept in table.concepts.items()})
     truth.gaps.update({(table.name, *place): text for place, text in table.gaps.items()})
     truth.films[table.name], truth.first_place[table.name] = table.row_films, first_place

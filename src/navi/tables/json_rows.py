@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from navi.errors import TableError
-from navi.tables.arrow import to_array, write_scalar, write_text
-from navi.tables.chunk import MAX_CHARACTERS, Chunk, make_chunks, make_distinct, to_strings
+from navi.tables.arrow import format_column, format_scalar, to_arrow_array
+from navi.tables.chunk import MAX_CHARACTERS, Chunk, deduplicate_headers, make_chunks, to_strings
 from navi.tables.readreport import (
     BROKEN_ROW,
     CUT_OFF,
@@ -88,7 +88,7 @@ class FlatRows:
                     self._flatten(key, member, number, None, report)
                 lost = sum(map(_is_cell, self.values[start:]))
                 del self.keys[start:], self.values[start:]
-                report.lose_members(number, key, len(value), limit, lost)
+                report.drop_members(number, key, len(value), limit, lost)
 
     def to_chunks(self, report: ReadReport) -> Iterator[Chunk]:
         """Yield the rows as a chunk, if any has a cell."""
@@ -96,14 +96,14 @@ class FlatRows:
         row_C = np.repeat(np.arange(len(number_R), dtype=np.int32), np.diff(self.ends, prepend=0))
         number_C = number_R[row_C]
         for (key, _), cells in self._group_scalars().items():
-            array = to_array([self.values[cell] for cell in cells])
-            texts = write_text(array, key, number_C[cells], report).to_pylist()
+            array = to_arrow_array([self.values[cell] for cell in cells])
+            texts = format_column(array, key, number_C[cells], report).to_pylist()
             for cell, text in zip(cells, texts, strict=True):
                 self.values[cell] = text
         index = {key: place for place, key in enumerate(dict.fromkeys(self.keys))}
         key_C = np.fromiter(map(index.__getitem__, self.keys), dtype=np.int32, count=len(self.keys))
         value_C = to_strings(self.values, number_C, report)
-        headers, header_C = make_distinct(list(index), row_C, key_C, report)
+        headers, header_C = deduplicate_headers(list(index), row_C, key_C, report)
         yield from make_chunks(headers, row_C, header_C, value_C, number_R, report)
 
     def _group_scalars(self) -> dict[tuple[str, type], list[int]]:
@@ -119,7 +119,7 @@ def _is_cell(scalar: Any) -> bool:
     """Return whether a scalar is written as any text."""
     if isinstance(scalar, str):
         return bool(scalar.strip())
-    return isinstance(scalar, bool | int) or bool((write_scalar(scalar) or "").strip())
+    return isinstance(scalar, bool | int) or bool((format_scalar(scalar) or "").strip())
 
 
 def read_rows(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
@@ -313,8 +313,10 @@ class _Window:
 
     def count_rest(self) -> int:
         """Read to the end, and return how many objects begin from here on, and at least one."""
-        texts = chain([self.text[self.position :]], self._pieces)
-        return max(sum(found == "{" for text in texts for found in _OBJECT.findall(text)), 1)
+        count = 0
+        for text in chain([self.text[self.position :]], self._pieces):
+            count += sum(found == "{" for found in _OBJECT.findall(text))
+        return max(count, 1)
 
     def _grow(self) -> bool:
         """Drop the text that was read and double what is left; say whether there was more."""

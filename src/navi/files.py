@@ -62,8 +62,9 @@ def write_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def write_folder(target: Path, *, overwrite: bool = True, last: str = "") -> Iterator[Path]:
-    """Give a new folder, and put it in the target's place, at one stroke, when the block ends well.
+    """Give a new folder, and put it in the target's place when the block ends well.
 
+    One that is replaced is moved away first: what is killed in between, `remove_leftovers` puts back.
     Whether a folder that is there already may be replaced, the caller decides before; one that comes meanwhile is a
     FileExistsError without `overwrite`. In an object store `last` says that all other files are there.
     """

@@ -41,7 +41,7 @@ _BOMS = (
 # Encodings that letters tell apart; those of one family that only a language tells apart are read as its first.
 _LEGACY = ["cp1252", "cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr"]
 
-# Letters of UTF-16 that are read one byte out of step: a few in a row are no text.
+# Letters of UTF-16 that are read one byte out of step, behind a byte too many or too few: a few in a row are no text.
 _OUT_OF_STEP = re.compile(
     f"[{''.join(re.escape(chr(byte << 8)) for byte in range(1, 256) if not 0xD8 <= byte < 0xE0)}]{{4,}}"
 )
@@ -208,10 +208,8 @@ class TextReader:
                 lenient.setstate(state)
                 text = self._replace_wrong(lenient.decode(block, final=not block), line, escapes)
                 strict.setstate(lenient.getstate())
-            if codec.name.startswith("utf-16") and (found := _OUT_OF_STEP.search(text)):
-                line += text.count("\n", 0, found.start())
-                reason = f"a byte too many or too few puts its {self.encoding} out of step"
-                raise TableError(f"Cannot read {self.stream.path}:{line}: {reason}.")
+            if codec.name.startswith("utf-16"):
+                text = self._realign(text, line)
             line += text.count("\n")
             self._report.check_rows(line)
             if begin:
@@ -246,6 +244,17 @@ class TextReader:
             yield line, "".join(rest)
         elif any(rest):
             self._report.drop(CUT_OFF, line)
+
+    def _realign(self, text: str, line: int) -> str:
+        """Read letters that are one byte out of step as what they are, and enter their lines."""
+        mended = _OUT_OF_STEP.sub(lambda found: "".join(chr(ord(letter) >> 8) for letter in found[0]), text)
+        place = 0
+        for found in _OUT_OF_STEP.finditer(text):
+            line += mended.count("\n", place, found.start())
+            place = found.start()
+            num_lines = 1 + mended.count("\n", *found.span())
+            self._report.change(WRONG_ENCODING, line, f"{self.encoding} out of step, read as it was meant", num_lines)
+        return mended
 
     def _replace_wrong(self, text: str, line: int, escapes: bool) -> str:
         """Replace what could not be decoded, and enter it once a line."""

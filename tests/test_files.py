@@ -55,17 +55,11 @@ def fill(target: Path, text: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("exchanges", [True, False])
-def test_a_folder_is_old_or_new_wherever_its_writer_is_killed_and_the_next_one_leaves_nothing(
-    tmp_path, monkeypatch, exchanges
-):
-    if not exchanges:  # as on other systems than Linux
-        monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+def test_a_folder_is_old_or_new_wherever_its_writer_is_killed_and_the_next_one_leaves_nothing(tmp_path):
     target, number = tmp_path / "folder", 0
     fill(target, "old")
     while run_and_kill_at(number, lambda: fill(target, "new")):
-        if not exchanges:
-            files.remove_leftovers(tmp_path)  # what every reader of a folder does that is not there
+        files.remove_leftovers(tmp_path)  # what every reader of a folder does that is not there
         assert read_folder(target) in ({"one": "old", "two": "old"}, {"one": "new", "two": "new"})
         fill(target, "old")
         assert list_all(tmp_path) == ["folder"]

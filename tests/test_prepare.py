@@ -247,7 +247,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 
 def wait(event):
     print("reached", flush=True)
-    time.sleep(60)
+    for _ in range(600):  # one long sleep may miss a signal that comes just before it
+        time.sleep(0.1)
 
 prepare([sys.argv[1]], sys.argv[2], PrepareConfig(backbone=sys.argv[3], workers=int(sys.argv[4])), wait)
 """
@@ -275,7 +276,7 @@ def test_worker_that_is_killed_is_one_clear_error(film_tables, prepare_config, t
         file.writelines(f'{{"title": "film {number}"}}\n' for number in range(20_000))
 
     def kill(event: ProgressEvent) -> None:
-        if event.rows > 100:
+        if event.done:
             for worker in multiprocessing.active_children():
                 worker.kill()
 

@@ -96,7 +96,6 @@ def test_gaps_fill_in_to_the_world_without_gaps():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_films": 10}, r"largest catalogue, got 10 films for \d+ rows\. Ask for more films"),
         ({"num_rows": 3}, "num_rows must give each catalogue a row, got 3 for 14 catalogues"),
         ({"num_catalogues": 0}, "num_catalogues must be at least 1, got 0"),
         ({"gap_rate": 0.6}, "gap_rate must lie between 0 and 0.5, got 0.6"),

@@ -1,24 +1,37 @@
-"""Work on a cluster of Ray's: the one at `RAY_ADDRESS`, or one of this machine's cores alone.
+"""Jobs in this process, in others of this machine, or on a Ray cluster: at `RAY_ADDRESS`, or of this machine's cores.
 
-Workers are actors that keep what is slow to load. Where one dies, another takes its place and its job is done again.
+Workers keep what is slow to load. Where one of a cluster dies, another takes its place and its job is done again.
 """
 
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
+import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from typing import Any, Literal
+from threading import Thread
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
 
 from navi.errors import ConfigError, MissingExtraError, NaviError, StorageError
 from navi.version import VERSION
 
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+MakeWork = Callable[..., Callable[[Any], Any]]
+"""Makes, in a worker, what does its jobs."""
 Engine = Literal["local", "ray"]
 """Where bulk work is done: on this machine, or by Ray's workers."""
 RETRIES = 4
 """Times that a job is done again, and a worker started again, after one has died."""
+_run_job_here: Callable[[Any], Any]
+"""In another process: what does its jobs."""
 
 
 def check_engine(engine: str) -> bool:
@@ -29,13 +42,79 @@ def check_engine(engine: str) -> bool:
 
 
 def run_jobs(
-    make_work: Callable[..., Callable[[Any], Any]], arguments: Sequence[Any], jobs: Sequence[Any], *, gpus: bool = False
-) -> Iterator[tuple[int, Any]]:
+    make_work: MakeWork,
+    arguments: Sequence[Any],
+    jobs: Sequence[Any],
+    *,
+    num_workers: int | None = None,
+    gpus: bool = False,
+) -> Generator[tuple[int, Any]]:
     """Yield the place of each job and what `make_work(*arguments)(job)` returned for it, in the order they are done.
 
-    `make_work` is called once in each worker; there is one for each core, or with `gpus` for each GPU, if there are.
+    `make_work` is called once in each worker. One worker is this process, several are others of this machine, and None
+    are those of a cluster, one for each core, or with `gpus` for each GPU, if there are. Close it to stop them.
     """
+    if num_workers == 1:
+        yield from enumerate(map(make_work(*arguments), jobs))
+    elif num_workers is not None:
+        yield from _run_in_processes(make_work, arguments, jobs, num_workers)
+    else:
+        yield from _run_on_cluster(make_work, arguments, jobs, gpus)
+
+
+def _run_in_processes(
+    make_work: MakeWork, arguments: Sequence[Any], jobs: Sequence[Any], num_workers: int
+) -> Iterator[tuple[int, Any]]:
+    context = multiprocessing.get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    with _hidden_script():
+        pool = ProcessPoolExecutor(num_workers, context, _start_process, (theirs, make_work, arguments))
+        futures = {pool.submit(_run_job, job): place for place, job in enumerate(jobs)}
+    try:
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        # Whatever was still being done, nobody waits for: see `_end_with`.
+        ours.close()
+        pool.shutdown(cancel_futures=True)
+        theirs.close()
+
+
+@contextmanager
+def _hidden_script() -> Iterator[None]:
+    """Let new processes start without the caller's script: it may do all its work at its top level."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
+def _start_process(parent: Connection, make_work: MakeWork, arguments: Sequence[Any]) -> None:
+    global _run_job_here
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    Thread(target=_end_with, args=(parent,), daemon=True).start()
+    _run_job_here = make_work(*arguments)
+
+
+def _end_with(parent: Connection) -> None:
+    """End this process when the other end of the connection is closed, by the parent or by its death."""
+    parent.poll(None)
+    os._exit(1)
+
+
+def _run_job(job: Any) -> Any:
+    return _run_job_here(job)
+
+
+def _run_on_cluster(
+    make_work: MakeWork, arguments: Sequence[Any], jobs: Sequence[Any], gpus: bool
+) -> Iterator[tuple[int, Any]]:
     with _connect() as ray:
+        from ray.util import ActorPool
+
         resources = ray.cluster_resources()
         on_gpus = gpus and resources.get("GPU", 0) >= 1
         count = min(len(jobs), int(resources["GPU" if on_gpus else "CPU"]))
@@ -43,29 +122,20 @@ def run_jobs(
             num_cpus=1, num_gpus=int(on_gpus), max_restarts=RETRIES, max_task_retries=RETRIES
         )
         shared = [ray.put(argument) for argument in arguments]
-        workers = [make.remote(VERSION, make_work, *shared) for _ in range(max(1, count))]
-        left = iter(enumerate(jobs))
-        running = {worker.run.remote(job): (place, worker) for worker, (place, job) in zip(workers, left, strict=False)}
-        while running:
-            (done,), _ = ray.wait(list(running), num_returns=1)
-            place, worker = running.pop(done)
-            try:
-                result = ray.get(done)
-            except ray.exceptions.RayTaskError as error:
-                cause = error.cause
-                raise cause if isinstance(cause, NaviError | OSError) else StorageError(_explain(error)) from error
-            except ray.exceptions.RayError as error:
-                raise StorageError(f"A worker of the cluster died again and again. {_explain(error)}") from error
-            following = next(left, None)
-            if following is not None:
-                running[worker.run.remote(following[1])] = (following[0], worker)
-            yield place, result
+        pool = ActorPool([make.remote(VERSION, make_work, *shared) for _ in range(max(1, count))])
+        try:
+            yield from pool.map_unordered(lambda worker, job: worker.run.remote(*job), list(enumerate(jobs)))
+        except ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            raise cause if isinstance(cause, NaviError | OSError) else StorageError(_explain(error)) from error
+        except ray.exceptions.RayError as error:
+            raise StorageError(f"A worker of the cluster died again and again. {_explain(error)}") from error
 
 
 class _Worker:
     """What does jobs, in a process of the cluster."""
 
-    def __init__(self, version: str, make_work: Callable[..., Callable[[Any], Any]], *arguments: Any) -> None:
+    def __init__(self, version: str, make_work: MakeWork, *arguments: Any) -> None:
         self._work: Callable[[Any], Any] | None = None
         self._differs = ""
         if version != VERSION:
@@ -75,11 +145,11 @@ class _Worker:
         else:
             self._work = make_work(*arguments)
 
-    def run(self, job: Any) -> Any:
-        """Return what the work gives for a job."""
+    def run(self, place: int, job: Any) -> tuple[int, Any]:
+        """Return the place of a job, and what the work gives for it."""
         if self._work is None:
             raise ConfigError(self._differs)
-        return self._work(job)
+        return place, self._work(job)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ was moved away but not yet replaced.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import errno
 import glob
 import hashlib
@@ -26,7 +25,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from navi.errors import ConfigError, NaviError, StorageError
+from navi.errors import ConfigError, NaviError, StorageError, TableError
 from navi.storage import connect, fetch, is_remote, list_remote, put, show_address
 
 try:
@@ -44,7 +43,6 @@ SAMPLED_BYTES, NUM_SAMPLES = 1 << 22, 64
 _OWNER = re.compile(r"(\d+)@(.*)")
 _CHECKSUM = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n}\n\Z')
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
-_AT_WORKING_FOLDER, _EXCHANGE = -100, 2  # what Linux calls AT_FDCWD and RENAME_EXCHANGE
 
 
 @contextmanager
@@ -64,8 +62,9 @@ def write_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def write_folder(target: Path, *, overwrite: bool = True, last: str = "") -> Iterator[Path]:
-    """Give a new folder, and put it in the target's place, at one stroke, when the block ends well.
+    """Give a new folder, and put it in the target's place when the block ends well.
 
+    One that is replaced is moved away first: what is killed in between, `remove_leftovers` puts back.
     Whether a folder that is there already may be replaced, the caller decides before; one that comes meanwhile is a
     FileExistsError without `overwrite`. In an object store `last` says that all other files are there.
     """
@@ -81,12 +80,10 @@ def write_folder(target: Path, *, overwrite: bool = True, last: str = "") -> Ite
         yield new
         for path in (*new.rglob("*"), new):
             sync(path)
-        if not os.path.lexists(target) or not overwrite:
-            _rename(new, target)
-        elif not _exchange(new, target):
+        if overwrite and os.path.lexists(target):
             (aside / "old").mkdir()
             target.rename(aside / "old" / target.name)
-            new.rename(target)
+        _rename(new, target)
         sync(target.parent)
 
 
@@ -144,7 +141,7 @@ def check_target(target: Path, inputs: Iterable[Path] = (), *, overwrite: bool) 
         raise ConfigError(f"Cannot write {target}: there is no folder {target.parent}. Make it first.")
     if target.is_dir():
         raise ConfigError(f"Cannot write {target}: it is a folder. Give the name of a file.")
-    for path in [found for each in inputs for found in _expand(each)]:
+    for path in [found for each in inputs for found in expand_pattern(each)]:
         if target.exists() and path.exists() and target.samefile(path):
             raise ConfigError(f"Cannot write {target}: it is what is read. Give another name.")
         if path.is_dir() and path.resolve() in target.resolve().parents:
@@ -153,13 +150,14 @@ def check_target(target: Path, inputs: Iterable[Path] = (), *, overwrite: bool) 
         raise ConfigError(f"{show_address(target)} exists. Replace it with --overwrite, or give another name.")
 
 
-def _expand(path: Path) -> list[Path]:
-    """Return what a path or a pattern stands for."""
+def expand_pattern(path: Path) -> list[Path]:
+    """Return the files and folders that a path or a pattern stands for, sorted."""
     if path.exists() or not glob.has_magic(str(path)):
         return [path]
-    with suppress(ValueError):  # whoever reads it says what is wrong with a pattern
-        return list(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
-    return []
+    try:
+        return sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    except ValueError as error:
+        raise TableError(f"Cannot read {path}: {error}.") from error
 
 
 def open_binary(file: Path) -> IO[bytes]:
@@ -222,7 +220,7 @@ def local_file(path: Path) -> Iterator[Path]:
         yield folder / path.name
 
 
-def lasting_folder() -> Path:
+def temporary_folder() -> Path:
     """Return a scratch folder that is there until this process ends."""
     stack = ExitStack()
     atexit.register(stack.close)
@@ -239,7 +237,7 @@ def local_folder(path: Path, *, make: bool = False) -> Path:
     found = list_remote(path)
     if not found and not make:
         raise StorageError(f"There is nothing at {show_address(path)}.")
-    folder = lasting_folder() / path.name
+    folder = temporary_folder() / path.name
     folder.mkdir()
     for file in found:
         copy = folder / file.relative_to(path)
@@ -309,12 +307,12 @@ def lock(target: Path, *, inside: bool = False) -> Iterator[None]:
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(target)) from error
         owner = os.read(descriptor, 300).decode(errors="replace")
-        if not _hold(descriptor, owner):
+        if not _try_lock(descriptor, owner):
             os.close(descriptor)
             who = _OWNER.fullmatch(owner)
             by = f"process {who[1]} on {who[2]}" if who else "another process"
             raise ConfigError(f"{target} is being written by {by}. Wait until it has ended, or give another place.")
-        if _is_at(descriptor, file):
+        if _is_same_file(descriptor, file):
             break
         os.close(descriptor)  # its owner has just ended and removed it
     try:
@@ -342,7 +340,7 @@ def remove_leftovers(folder: Path) -> None:
             try:
                 is_aside = left.is_dir()
                 owner = left.name.removeprefix(ASIDE).rpartition("-")[0] if is_aside else left.read_text()
-                if not _hold(descriptor, owner):
+                if not _try_lock(descriptor, owner):
                     continue
                 for old in (left / "old").glob("*"):
                     if not os.path.lexists(folder / old.name):
@@ -390,7 +388,7 @@ def _make_aside(parent: Path) -> tuple[Path, int]:
             descriptor = os.open(aside, os.O_RDONLY)
         except FileNotFoundError:  # someone who clears away was quicker than the lock
             continue
-        if _hold(descriptor, "") and _is_at(descriptor, aside):
+        if _try_lock(descriptor, "") and _is_same_file(descriptor, aside):
             return aside, descriptor
         os.close(descriptor)
 
@@ -399,7 +397,7 @@ def _name_owner() -> str:
     return f"{os.getpid()}@{re.sub(r'[^A-Za-z0-9.]', '_', socket.gethostname())[:60]}"
 
 
-def _hold(descriptor: int, owner: str) -> bool:
+def _try_lock(descriptor: int, owner: str) -> bool:
     """Lock what is open, and return whether nobody else has.
 
     A lock ends with its process, and is seen from other containers too. Where a file system has none, the owner's
@@ -427,7 +425,7 @@ def _hold(descriptor: int, owner: str) -> bool:
     return False
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
+def _is_same_file(descriptor: int, path: Path) -> bool:
     with suppress(OSError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False
@@ -441,12 +439,3 @@ def _rename(folder: Path, target: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places at one stroke; false where the system cannot."""
-    exchange: Any = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
-    if exchange is None:
-        return False
-    here = _AT_WORKING_FOLDER
-    return bool(exchange(here, os.fsencode(one), here, os.fsencode(other), _EXCHANGE) == 0)

@@ -50,12 +50,12 @@ def list_remote(path: Path) -> dict[Path, dict[str, Any]]:
             name: each for name, each in sorted(found.items()) if each["type"] == "file" and not name.endswith("/")
         }
         return {
-            Path(f"{scheme}://{name.lstrip('/')}"): {"size": each["size"], "version": _tell_version(each)}
+            Path(f"{scheme}://{name.lstrip('/')}"): {"size": each["size"], "version": _find_version(each)}
             for name, each in files.items()
         }
 
 
-def _tell_version(facts: dict[str, Any]) -> str:
+def _find_version(facts: dict[str, Any]) -> str:
     known = (facts.get(name) for name in ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "mtime"))
     return str(next(filter(None, known), ""))
 

@@ -204,15 +204,40 @@ def read_texts(named: Mapping[str, NDArray[Any]], name: str) -> pa.LargeStringAr
 
 
 class ArrayStore:
-    """Arrays that grow part by part, each under a name, in memory."""
+    """Arrays that grow part by part, each under a name: in memory, or in `.npy` files of a new folder.
 
-    def __init__(self) -> None:
+    Those of a folder are read memory-mapped; leaving a `with` block completes the files.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._files: dict[str, IO[bytes]] = {}
         self._parts: dict[str, list[NDArray[Any]]] = {}
+        """All parts of each array in memory, or an empty one that shows the type and shape of one in a file."""
         self._lengths: Counter[str] = Counter()
+        if folder is not None:
+            folder.mkdir()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._flush()
+        for file in self._files.values():
+            file.close()
 
     def append(self, name: str, part: NDArray[Any]) -> None:
         """Add a part to the end of an array; all parts of one have one type."""
-        self._parts.setdefault(name, []).append(part)
+        parts = self._parts.setdefault(name, [])
+        assert not parts or parts[0].dtype == part.dtype, f"{name} has parts of different types"
+        if self._folder is None:
+            parts.append(part)
+        else:
+            if not parts:
+                parts.append(part[:0].copy())
+                self._files[name] = (self._folder / f"{name}.npy").open("wb")
+                self._write_header(name)
+            self._files[name].write(np.ascontiguousarray(part).data)
         self._lengths[name] += len(part)
 
     def append_lists(self, name: str, offsets_name: str, lengths: NDArray[np.integer], flat: NDArray[Any]) -> None:
@@ -231,55 +256,25 @@ class ArrayStore:
 
     def read(self) -> dict[str, NDArray[Any]]:
         """Return the arrays as they are now."""
+        if self._folder is not None:
+            self._flush()
+            return read_arrays(self._folder)
         for parts in self._parts.values():
             parts[:] = [np.concatenate(parts)] if len(parts) > 1 else parts
         return {name: part for name, (part,) in self._parts.items()}
 
-
-class FolderStore(ArrayStore):
-    """Arrays that grow part by part in the `.npy` files of a new folder, and are read memory-mapped."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        folder.mkdir()
-        self._folder = folder
-        self._files: dict[str, IO[bytes]] = {}
-        self._headers: dict[str, dict[str, Any]] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._flush()
-        for file in self._files.values():
-            file.close()
-
-    def append(self, name: str, part: NDArray[Any]) -> None:
-        """Add a part to the end of an array's file."""
-        part = np.ascontiguousarray(part)
-        header = np.lib.format.header_data_from_array_1_0(part)
-        if name not in self._files:
-            self._files[name] = (self._folder / f"{name}.npy").open("wb")
-            self._headers[name] = header
-            np.lib.format.write_array_header_1_0(self._files[name], header)
-        assert self._headers[name]["descr"] == header["descr"], f"{name} has parts of different types"
-        self._files[name].write(part.data)
-        self._lengths[name] += len(part)
-
-    def read(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays as they are now."""
-        self._flush()
-        return read_arrays(self._folder)
-
     def _flush(self) -> None:
         for name, file in self._files.items():
-            header = self._headers[name]
             file.seek(0)
-            # numpy leaves room in a header for the first number of the shape to grow.
-            shape = (self._lengths[name], *header["shape"][1:])
-            np.lib.format.write_array_header_1_0(file, header | {"shape": shape})
+            self._write_header(name)
             file.seek(0, os.SEEK_END)
             file.flush()
+
+    def _write_header(self, name: str) -> None:
+        # numpy leaves room in a header for the first number of the shape to grow.
+        header = np.lib.format.header_data_from_array_1_0(self._parts[name][0])
+        shape = (self._lengths[name], *header["shape"][1:])
+        np.lib.format.write_array_header_1_0(self._files[name], header | {"shape": shape})
 
 
 def read_arrays(folder: Path) -> dict[str, NDArray[Any]]:

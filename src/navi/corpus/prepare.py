@@ -7,30 +7,24 @@ stay, and these are merged, table after table, into the arrays of the corpus. Me
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import pickle
 import shutil
-import signal
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from threading import Thread
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from navi.backbones import load_tokenizer
 from navi.cluster import check_engine, run_jobs
-from navi.corpus.arrays import SPLITS, TEST, TRAIN, UNSEEN, VALIDATION, VALIDATION_TABLES, Encoded, FolderStore
+from navi.corpus.arrays import SPLITS, TEST, TRAIN, UNSEEN, VALIDATION, VALIDATION_TABLES, ArrayStore, Encoded
 from navi.corpus.corpus import (
     ARRAYS_FOLDER,
     FORMAT_VERSION,
@@ -58,9 +52,6 @@ from navi.files import (
 from navi.storage import is_remote
 from navi.tables import ReadReport, Source, find_sources, join_reasons, order_headers, read_chunks, show_path
 from navi.version import VERSION
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
 
 # Why a file was skipped, rows were dropped and cells left out.
 PART_OF_CORPUS = "part of a corpus"
@@ -158,7 +149,7 @@ def prepare(
             skipped += [
                 (draft.source.path, draft.trouble) for draft in drafts if draft.trouble and not draft.report.read
             ]
-            with FolderStore(folder / ARRAYS_FOLDER) as store:
+            with ArrayStore(folder / ARRAYS_FOLDER) as store:
                 merger = RowEncoder(tokenizer, config).make_merger(store, folder / _SCRATCH)
                 entries = _merge(tables, merger, config, report)
                 encoded = merger.finish()
@@ -212,7 +203,6 @@ def _find_tables(paths: Sequence[str | Path]) -> tuple[list[Source], list[tuple[
 # Reading and encoding, here or in other processes
 
 _SCRATCH = "scratch"
-_Job = tuple[Source, Path]
 
 
 def _draft_sources(
@@ -226,122 +216,59 @@ def _draft_sources(
     is_little = config.workers is None and sum(sizes.values()) < LITTLE_INPUT
     # What this process may use can be less than what the machine has; not every system tells.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    num_workers = 1 if is_little else min(config.workers or cores, len(jobs))
-
-    def tell(done: int, rows: int) -> None:
-        report(ProgressEvent(stage="read", done=done, total=len(jobs), rows=rows))
-
-    if on_cluster:
-        drafts = _draft_on_cluster(jobs, folder, config, tell)
-    elif num_workers > 1:
-        drafts = _draft_apart(jobs, folder, config, tell, num_workers)
-    else:
-        encoder, drafts, rows = RowEncoder(load_tokenizer(folder), config), [], 0
-        for job in jobs:
-            for draft in draft_source(*job, encoder, config):
-                tell(len(drafts), rows + draft.num_rows)
-            drafts.append(draft)
-            rows += draft.num_rows
-            tell(len(drafts), rows)
-    return sorted(drafts, key=lambda draft: draft.name)
-
-
-def _draft_on_cluster(
-    jobs: Sequence[_Job], folder: Path, config: PrepareConfig, tell: Callable[[int, int], None]
-) -> list[Draft]:
-    """Return the drafts that workers of a cluster make; what they encode comes back to be merged here."""
-    arguments = [(folder / TOKENIZER_FILE).read_text(encoding="utf-8"), config]
+    num_workers = None if on_cluster else 1 if is_little else min(config.workers or cores, len(jobs))
     drafts: list[Draft] = []
-    sources = [replace(source, path=_make_absolute(source.path)) for source, _ in jobs]
-    for place, (draft, encoded) in run_jobs(_make_drafter, arguments, sources):
-        source, draft.chunks = jobs[place]
-        encoded.tofile(draft.chunks)
-        drafts.append(replace(draft, source=source))
-        tell(len(drafts), sum(each.num_rows for each in drafts))
-    return drafts
+    num_rows = 0
 
+    def show(rows: int) -> None:
+        report(ProgressEvent(stage="read", done=len(drafts), total=len(jobs), rows=num_rows + rows))
 
-def _make_absolute(path: Path) -> Path:
-    return path if is_remote(path) else path.absolute()
-
-
-def _make_drafter(tokenizer: str, config: PrepareConfig) -> Callable[[Source], tuple[Draft, NDArray[np.uint8]]]:
-    """Return what a worker of a cluster does with a source."""
-    from tokenizers import Tokenizer
-
-    encoder = RowEncoder(Tokenizer.from_str(tokenizer), config)
-
-    def draft(source: Source) -> tuple[Draft, NDArray[np.uint8]]:
-        with scratch_folder() as folder:
-            *_, made = draft_source(source, folder / "chunks", encoder, config)
-            return made, np.fromfile(folder / "chunks", np.uint8)
-
-    return draft
-
-
-def _draft_apart(
-    jobs: Sequence[_Job], folder: Path, config: PrepareConfig, tell: Callable[[int, int], None], num_workers: int
-) -> list[Draft]:
-    context = multiprocessing.get_context("spawn")
-    rows = context.RawArray("q", len(jobs))
-    theirs, ours = context.Pipe(duplex=False)
-    with _hidden_script():
-        pool = ProcessPoolExecutor(num_workers, context, _start_worker, (folder, config, rows, theirs))
-        futures = {pool.submit(_draft_job, place, job): job for place, job in enumerate(jobs)}
-    drafts: list[Draft] = []
-    pending = set(futures)
+    arguments: list[Any] = [(folder / TOKENIZER_FILE).read_text(encoding="utf-8"), config]
+    here: Sequence[tuple[Source, Path | None]] = jobs
+    if num_workers is None:
+        here = [(replace(source, path=_make_absolute(source.path)), None) for source, _ in jobs]
+    elif num_workers == 1:
+        arguments.append(show)
     try:
-        while pending:
-            done, pending = wait(pending, 0.1, FIRST_COMPLETED)
-            drafts += [future.result() for future in done]
-            tell(len(drafts), sum(rows))
+        with closing(run_jobs(_make_drafter, arguments, here, num_workers=num_workers)) as results:
+            for place, (draft, encoded) in results:
+                source, chunks = jobs[place]
+                if encoded is not None:
+                    encoded.tofile(chunks)
+                drafts.append(replace(draft, source=source, chunks=chunks))
+                num_rows += draft.num_rows
+                show(0)
     except BrokenProcessPool as error:
         read = {draft.name for draft in drafts}
         begun = [str(source.path) for source, chunks in jobs if chunks.exists() and source.name not in read]
         raise CorpusError(
             f"A worker was killed or crashed (out of memory?) while reading {' or '.join(begun)}. Try fewer workers."
         ) from error
-    finally:
-        # Whatever was still being read, nobody waits for: see `_end_with`.
-        ours.close()
-        pool.shutdown(cancel_futures=True)
-        theirs.close()
-    return drafts
+    return sorted(drafts, key=lambda draft: draft.name)
 
 
-@contextmanager
-def _hidden_script() -> Iterator[None]:
-    """Let new processes start without the caller's script: it may call `prepare` at its top level."""
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = script
+def _make_absolute(path: Path) -> Path:
+    return path if is_remote(path) else path.absolute()
 
 
-_worker: tuple[RowEncoder, PrepareConfig, Any]
-"""In a worker: its encoder, the settings, and the number of rows of each job, shared with the other processes."""
+def _make_drafter(
+    tokenizer: str, config: PrepareConfig, show: Callable[[int], None] | None = None
+) -> Callable[[tuple[Source, Path | None]], tuple[Draft, NDArray[np.uint8] | None]]:
+    """Return what a worker does with a source: its draft, and its encoded chunks where there is no file for them."""
+    from tokenizers import Tokenizer
 
+    encoder = RowEncoder(Tokenizer.from_str(tokenizer), config)
 
-def _start_worker(folder: Path, config: PrepareConfig, rows: Any, parent: Connection) -> None:
-    global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    Thread(target=_end_with, args=(parent,), daemon=True).start()
-    _worker = (RowEncoder(load_tokenizer(folder), config), config, rows)
+    def draft(job: tuple[Source, Path | None]) -> tuple[Draft, NDArray[np.uint8] | None]:
+        source, chunks = job
+        if chunks is None:
+            with scratch_folder() as folder:
+                return draft((source, folder / "chunks"))[0], np.fromfile(folder / "chunks", np.uint8)
+        for made in draft_source(source, chunks, encoder, config):
+            if show is not None:
+                show(made.num_rows)
+        return made, None
 
-
-def _end_with(parent: Connection) -> None:
-    """End this process when the other end of the connection is closed, by the parent or by its death."""
-    parent.poll(None)
-    os._exit(1)
-
-
-def _draft_job(place: int, job: _Job) -> Draft:
-    encoder, config, rows = _worker
-    for draft in draft_source(*job, encoder, config):
-        rows[place] = draft.num_rows
     return draft
 
 

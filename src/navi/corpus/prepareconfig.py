@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from navi.errors import ConfigError
-from navi.settings import override
+from navi.files import read_json
+from navi.settings import find_misfit, override
 from navi.tables import ReadConfig
 
+_EXPECTED = 'Expected {"headers": {header: attribute}, "tables": {table: {header: attribute}}} or {header: attribute}.'
 _SEPARATORS = re.compile(r"[\s_./\\\-\u2010-\u2015]+")
 
 
@@ -65,6 +66,11 @@ class AttributeMapping:
         return sorted(f"attributes: {note}" for note in notes)
 
 
+class _MappingFile(TypedDict, total=False):
+    headers: dict[str, str]
+    tables: dict[str, dict[str, str]]
+
+
 def load_attributes(mapping: str | Path | AttributeMapping | None) -> AttributeMapping:
     """Return the mapping itself, that of a JSON file, or for None the empty one.
 
@@ -75,44 +81,29 @@ def load_attributes(mapping: str | Path | AttributeMapping | None) -> AttributeM
         return AttributeMapping()
     if isinstance(mapping, AttributeMapping):
         return mapping
-    try:
-        content = json.loads(Path(mapping).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"Cannot read the attribute mapping {mapping}: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"The attribute mapping {mapping} is not JSON in UTF-8: {error}.") from error
-    return parse_attributes(content, str(mapping))
+    return parse_attributes(read_json(Path(mapping), ConfigError, _EXPECTED), str(mapping))
 
 
 def parse_attributes(content: Any, place: str) -> AttributeMapping:
     """Return the mapping that a mapping file's content describes; `place` is named in errors."""
     if isinstance(content, dict) and not any(isinstance(entry, dict) for entry in content.values()):
         content = {"headers": content}
-    is_known = _holds_dicts(content) and content.keys() <= {"headers", "tables"}
-    tables: Any = content.get("tables", {}) if is_known else None
-    if not _holds_dicts(tables):
-        raise ConfigError(
-            f"The attribute mapping {place} has another form than "
-            '{"headers": {header: attribute}, "tables": {table: {header: attribute}}} or {header: attribute}.'
-        )
-    entries = {table: _parse_entries(entry, place) for table, entry in tables.items()}
-    return AttributeMapping(_parse_entries(content.get("headers", {}), place), entries)
+    misfit = find_misfit(content, _MappingFile)
+    if misfit is None and (unknown := sorted(content.keys() - {"headers", "tables"})):
+        misfit = f"'{unknown[0]}' is not known"
+    if misfit is not None:
+        raise ConfigError(f"Cannot read the attribute mapping {place}: {misfit}. {_EXPECTED}")
+    return AttributeMapping(
+        _strip_entries(content.get("headers", {}), place),
+        {table: _strip_entries(entries, place) for table, entries in content.get("tables", {}).items()},
+    )
 
 
-def _holds_dicts(content: Any) -> bool:
-    return isinstance(content, dict) and all(isinstance(entry, dict) for entry in content.values())
-
-
-def _parse_entries(entries: dict[str, object], place: str) -> dict[str, str]:
-    parsed = {}
-    for header, attribute in entries.items():
-        if not isinstance(attribute, str) or not attribute.strip():
-            raise ConfigError(
-                f"The attribute mapping {place} gives the header '{header}' the attribute {attribute!r}; "
-                "expected a text that is not empty."
-            )
-        parsed[header] = " ".join(attribute.split())
-    return parsed
+def _strip_entries(entries: dict[str, str], place: str) -> dict[str, str]:
+    stripped = {header: " ".join(attribute.split()) for header, attribute in entries.items()}
+    if empty := [header for header, attribute in stripped.items() if not attribute]:
+        raise ConfigError(f"The attribute mapping {place} gives the header '{empty[0]}' an attribute without a letter.")
+    return stripped
 
 
 @dataclass(frozen=True, kw_only=True)

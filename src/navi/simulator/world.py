@@ -31,8 +31,6 @@ class SimulatorConfig:
     """Rows of a catalogue on average; the largest have about three times those of the smallest."""
     num_rows: int | None = None
     """Rows of all catalogues together; None is `num_catalogues * rows_per_catalogue`."""
-    num_films: int | None = None
-    """Films in the world; None grows it with the rows, so that a film is in two or three catalogues on average."""
     width: float = 1.0
     """How many of the concepts that a catalogue could have it has, as a share of the usual: 0.5 halves its columns."""
     gap_rate: float = 0.06
@@ -43,7 +41,7 @@ class SimulatorConfig:
     """Everything follows from it."""
 
     def __post_init__(self) -> None:
-        for name in ("num_catalogues", "rows_per_catalogue", "num_rows", "num_films"):
+        for name in ("num_catalogues", "rows_per_catalogue", "num_rows"):
             count = getattr(self, name)
             if count is not None and count < 1:
                 raise ConfigError(f"{name} must be at least 1, got {count}.")
@@ -125,7 +123,7 @@ class World:
         """What is true of the catalogues, their rows given as a frame or a list."""
         truth = Truth()
         for table in self.catalogues:
-            _note(truth, table, first_place=1, num_rows=None)
+            _add_truth(truth, table, first_place=1)
         return truth
 
 
@@ -139,26 +137,23 @@ def simulate(config: SimulatorConfig | None = None) -> World:
     return World(tuple(table for _, table in _make_catalogues(config or SimulatorConfig())))
 
 
-def write_catalogues(
-    folder: str | Path, config: SimulatorConfig | None = None, *, truth_rows: int | None = 20_000
-) -> Truth:
+def write_catalogues(folder: str | Path, config: SimulatorConfig | None = None) -> Truth:
     """Write the catalogues of a simulated world into a folder and return what is true of them.
 
-    The same settings write the same bytes. The truth remembers the first `truth_rows` rows of each, None for all.
+    The same settings write the same bytes.
     """
     truth, folder = Truth(), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for schema, table in _make_catalogues(config or SimulatorConfig()):
-        _note(truth, table, first_place=2 if schema.delimiter else 1, num_rows=truth_rows)
+        _add_truth(truth, table, first_place=2 if schema.delimiter else 1)
         _write(folder / f"{schema.name}{schema.suffix}", schema, table)
     return truth
 
 
-def _note(truth: Truth, table: Catalogue, *, first_place: int, num_rows: int | None) -> None:
-    films = table.row_films[:num_rows]
+def _add_truth(truth: Truth, table: Catalogue, *, first_place: int) -> None:
     truth.concepts.update({(table.name, header): concept for header, concept in table.concepts.items()})
-    truth.gaps.update({(table.name, *place): text for place, text in table.gaps.items() if place[0] < len(films)})
-    truth.films[table.name], truth.first_place[table.name] = films, first_place
+    truth.gaps.update({(table.name, *place): text for place, text in table.gaps.items()})
+    truth.films[table.name], truth.first_place[table.name] = table.row_films, first_place
 
 
 def _make_catalogues(config: SimulatorConfig) -> Iterator[tuple[FilmSchema, Catalogue]]:
@@ -168,12 +163,8 @@ def _make_catalogues(config: SimulatorConfig) -> Iterator[tuple[FilmSchema, Cata
     weights = [(0.5 + rng.random()) * (0.7 if schema.taste else 1.0) for schema in schemas]
     edges = [round(edge / sum(weights) * (total - len(schemas))) for edge in accumulate(weights)]
     sizes = [1 + high - low for low, high in pairwise([0, *edges])]
-    num_films = config.num_films or max(60, round(0.4 * total), round(1.5 * max(sizes)))
-    if num_films < max(sizes):
-        raise ConfigError(
-            f"num_films must be at least the rows of the largest catalogue, got {num_films} films "
-            f"for {max(sizes)} rows. Ask for more films or fewer rows."
-        )
+    # A film is in two or three catalogues on average.
+    num_films = max(60, round(0.4 * total), round(1.5 * max(sizes)))
     films = list(islice(make_films(num_films, rng), num_films))
     for schema, size in zip(schemas, sizes, strict=True):
         yield schema, _make_catalogue(schema, films, size, config, Random(f"{schema.name} {config.seed}"))

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from navi.errors import TableError
-from navi.tables.chunk import MAX_CHARACTERS, Chunk, make_chunks, make_distinct, name_columns
+from navi.tables.chunk import MAX_CHARACTERS, Chunk, deduplicate_headers, make_chunks, name_columns
 from navi.tables.readreport import (
     BINARY_CELL,
     CUT_OFF,
@@ -168,7 +168,7 @@ def _read_slice(
         for header, column in zip(headers, part.columns, strict=True)
         for named in flatten_column(header, column, config.max_family, number_R, report)
     ]
-    columns_K = [write_text(array, name, number_R, report) for name, array in flat]
+    columns_K = [format_column(array, name, number_R, report) for name, array in flat]
     columns_K = columns_K or [pa.nulls(part.num_rows, pa.string())]
     filled_KR = np.stack([np.asarray(pc.fill_null(pc.binary_length(column), 0)) > 0 for column in columns_K])
     by_column = pa.concat_arrays(
@@ -178,7 +178,7 @@ def _read_slice(
     row_C, column_C = (each.astype(np.int32) for each in np.nonzero(filled_KR.T))
     place_KR = (np.cumsum(filled_KR) - 1).reshape(filled_KR.shape)
     value_C = by_column.take(pa.array(place_KR.T[filled_KR.T]))
-    names, header_C = make_distinct([name for name, _ in flat], row_C, column_C, report)
+    names, header_C = deduplicate_headers([name for name, _ in flat], row_C, column_C, report)
     yield from make_chunks(names, row_C, header_C, value_C, number_R, report)
 
 
@@ -204,7 +204,7 @@ def flatten_column(
         if limit is not None:
             lost_R, length_R = _count_cells(pc.list_slice(array, limit)), np.asarray(pc.list_value_length(array))
             for row in np.flatnonzero(lost_R).tolist():
-                report.lose_members(int(number_R[row]), header, int(length_R[row]), limit, int(lost_R[row]))
+                report.drop_members(int(number_R[row]), header, int(length_R[row]), limit, int(lost_R[row]))
     else:
         yield header, array
 
@@ -230,7 +230,7 @@ def _count_cells(lists: pa.Array) -> NDArray[np.int64]:
     num_M = np.zeros(len(members), np.int64)
     nowhere = (np.zeros(len(members), np.int64), ReadReport())
     for _, column in flatten_column("", members, None, *nowhere) if len(members) else ():
-        text = write_text(column, "", *nowhere)
+        text = format_column(column, "", *nowhere)
         num_M += np.asarray(pc.fill_null(pc.binary_length(pc.utf8_trim_whitespace(text)), 0)) > 0
     return np.bincount(row_M, num_M, len(lists)).astype(np.int64)
 
@@ -247,7 +247,7 @@ def _decode(array: pa.Array) -> pa.Array:
 # Scalars as text, Arrow's and Python's alike, a column at a time
 
 
-def to_array(values: list[Any]) -> pa.Array:
+def to_arrow_array(values: list[Any]) -> pa.Array:
     """Return scalars of one Python type as an Arrow array: as text, where `str` writes them as a reader expects."""
     # Other libraries' marks for a missing value are known by name, for want of an import.
     if type(values[0]).__name__ in ("NAType", "NaTType"):
@@ -261,27 +261,25 @@ def to_array(values: list[Any]) -> pa.Array:
     return pa.array([None if (text := str(value)) == "NaT" else text for value in values], pa.string())
 
 
-def write_scalar(value: Any) -> str | None:
+def format_scalar(value: Any) -> str | None:
     """Write one scalar by itself; what is no value, such as NaN, is None."""
     if value is None or isinstance(value, str):
         return value
-    text: str | None = write_text(to_array([value]), "", np.zeros(1, np.int64), ReadReport())[0].as_py()
+    text: str | None = format_column(to_arrow_array([value]), "", np.zeros(1, np.int64), ReadReport())[0].as_py()
     return text
 
 
-def write_text(array: pa.Array, header: str, row_number: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
+def format_column(array: pa.Array, header: str, row_number: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
     """Write the scalars of a column as strings, those that are no text as null."""
     kind = array.type
     if pa.types.is_null(kind):
         return pa.nulls(len(array), pa.string())
     if pa.types.is_floating(kind):
-        return _write_floats(array)
+        return _format_floats(array)
     if pa.types.is_timestamp(kind):
-        return _write_timestamps(array)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return _write_strings(array, header, row_number, report)
-    if "binary" in str(kind):
-        return _write_bytes(array, header, row_number, report)
+        return _format_timestamps(array)
+    if "string" in str(kind) or "binary" in str(kind):
+        return _format_strings(array, header, row_number, report)
     if pa.types.is_duration(kind):
         # Nanoseconds have no type in Python.
         array = array.cast(pa.duration("us"), safe=False)
@@ -290,7 +288,7 @@ def write_text(array: pa.Array, header: str, row_number: NDArray[np.int64], repo
     return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
 
 
-def _write_floats(array: pa.Array) -> pa.StringArray:
+def _format_floats(array: pa.Array) -> pa.StringArray:
     if pa.types.is_float16(array.type):
         array = array.cast(pa.float32())
     # In their own precision, null as NaN.
@@ -309,7 +307,7 @@ def _write_floats(array: pa.Array) -> pa.StringArray:
     return text
 
 
-def _write_timestamps(array: pa.Array) -> pa.StringArray:
+def _format_timestamps(array: pa.Array) -> pa.StringArray:
     zone = array.type.tz
     # Arrow keeps UTC and the name of a zone; the instant is written without a database of zones.
     array = array.view(pa.timestamp(array.type.unit))
@@ -319,25 +317,21 @@ def _write_timestamps(array: pa.Array) -> pa.StringArray:
     return pc.replace_substring_regex(text, "T00:00:00$", "")
 
 
-def _write_strings(array: pa.Array, header: str, row_number: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        texts: list[str | None] = []
-        for value, number in zip(array.cast(pa.large_binary()).to_pylist(), row_number.tolist(), strict=True):
-            texts.append(value and value.decode("utf-8", "replace"))
-            if texts[-1] and "\ufffd" in texts[-1]:
-                report.change(WRONG_ENCODING, number, f"{header} is not utf-8, replaced")
-        return pa.array(texts, pa.string())
-    return array.cast(pa.string())
-
-
-def _write_bytes(array: pa.Array, header: str, row_number: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
+def _format_strings(array: pa.Array, header: str, row_number: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
+    """Return text as it is, and bytes decoded: what is not UTF-8 is replaced in a text, and no cell in bytes."""
+    is_text = "string" in str(array.type)
+    if is_text:
+        with suppress(pa.ArrowInvalid):
+            array.validate(full=True)
+            return array.cast(pa.string())
     texts: list[str | None] = []
     for value, number in zip(array.cast(pa.large_binary()).to_pylist(), row_number.tolist(), strict=True):
         try:
             texts.append(value and value.decode())
         except UnicodeDecodeError:
-            report.change(BINARY_CELL, number, f"{header} holds {len(value)} bytes")
-            texts.append(None)
+            texts.append(value.decode("utf-8", "replace") if is_text else None)
+            if is_text:
+                report.change(WRONG_ENCODING, number, f"{header} is not utf-8, replaced")
+            else:
+                report.change(BINARY_CELL, number, f"{header} holds {len(value)} bytes")
     return pa.array(texts, pa.string())

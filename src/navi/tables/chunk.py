@@ -144,21 +144,21 @@ def to_strings(texts: list[str | None], line_C: NDArray[np.int64], report: ReadR
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
-        mended = [text and mend_surrogates(text) for text in texts]
+        mended = [text and replace_surrogates(text) for text in texts]
         for index, text in enumerate(mended):
             if text != texts[index]:
                 report.change(NOT_UNICODE, int(line_C[index]), f"read as {text!r}")
         return pa.array(mended, pa.string())
 
 
-def mend_surrogates(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace each half of a surrogate pair."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def clean_header(key: str, unnamed: str = "unnamed") -> str:
     """Strip a header, take NUL characters out, and name it if nothing is left."""
-    return mend_surrogates(key.replace("\0", "")).strip() or unnamed
+    return replace_surrogates(key.replace("\0", "")).strip() or unnamed
 
 
 def name_columns(cells: Iterable[str], report: ReadReport) -> list[str]:
@@ -170,7 +170,7 @@ def name_columns(cells: Iterable[str], report: ReadReport) -> list[str]:
         report.note(f"columns without a name: {shown}")
     names = [clean_header(cell, f"column_{number}") for number, cell in enumerate(cells, 1)]
     places = np.arange(len(names), dtype=np.int32)
-    headers, header_C = make_distinct(names, np.zeros_like(places), places, report)
+    headers, header_C = deduplicate_headers(names, np.zeros_like(places), places, report)
     return [headers[header] for header in header_C]
 
 
@@ -201,14 +201,18 @@ def find_header(rows: Sequence[Sequence[str]], numbers: Sequence[int], asked: in
     return place if is_header and is_clear else 0
 
 
-def note_preamble(rows: Iterable[tuple[int, Sequence[str]]], header_row: int, report: ReadReport) -> None:
-    """Enter the rows above the header."""
-    for number, row in rows:
-        text = " | ".join(cell.strip() for cell in row if cell.strip())
-        report.trouble(ABOVE_HEADER, f"{text!r}; the header is in row {header_row}", number)
+def read_header(
+    rows: Sequence[tuple[int, Sequence[str]]], asked: int | None, report: ReadReport
+) -> tuple[int, list[str]]:
+    """Return which of the first rows is the header, and its names; the rows above it are entered."""
+    place = find_header([cells for _, cells in rows], [number for number, _ in rows], asked)
+    for number, cells in rows[:place]:
+        text = " | ".join(cell.strip() for cell in cells if cell.strip())
+        report.trouble(ABOVE_HEADER, f"{text!r}; the header is in row {rows[place][0]}", number)
+    return place, name_columns(rows[place][1], report)
 
 
-def make_distinct(
+def deduplicate_headers(
     keys: list[str], cell_row_C: NDArray[np.int32], cell_key_C: NDArray[np.int32], report: ReadReport
 ) -> tuple[list[str], NDArray[np.int32]]:
     """Return clean headers and that of each cell; cells of one row that share a header get `title (2)` and so on."""

@@ -10,15 +10,7 @@ from itertools import chain, islice
 import numpy as np
 
 from navi.errors import TableError
-from navi.tables.chunk import (
-    MAX_CHARACTERS,
-    Chunk,
-    find_header,
-    make_chunks,
-    name_columns,
-    note_preamble,
-    to_strings,
-)
+from navi.tables.chunk import MAX_CHARACTERS, Chunk, find_header, make_chunks, read_header, to_strings
 from navi.tables.readreport import (
     BEYOND_HEADER,
     CUT_OFF,
@@ -55,17 +47,15 @@ def read_delimited(reader: TextReader, usual: str, config: ReadConfig, report: R
         del first[0]
     if not first:
         return
-    place = find_header([row for _, row, _ in first], [line for line, _, _ in first], config.header_row)
-    note_preamble(((line, row) for line, row, _ in first[:place]), first[place][0], report)
-    headers = report.headers = name_columns(first[place][1], report)
-    width = len(headers)
+    place, headers = read_header([(line, row) for line, row, _ in first], config.header_row, report)
+    report.headers, width = headers, len(headers)
     lines: list[int] = []
     short: dict[int, int] = {}
     cells: list[str | None] = []
     size = 0
     for line, row, length in chain(first[place + 1 :], records):
         if len(row) != width:
-            row = _fit(row, width, line, report)
+            row = _trim_row(row, width, line, report)
             short[len(lines)] = len(row)
         lines.append(line)
         cells += row
@@ -76,7 +66,7 @@ def read_delimited(reader: TextReader, usual: str, config: ReadConfig, report: R
     yield from _make_chunks(headers, lines, short, cells, report)
 
 
-def _fit(row: list[str], width: int, line: int, report: ReadReport) -> list[str]:
+def _trim_row(row: list[str], width: int, line: int, report: ReadReport) -> list[str]:
     """Return a row that is not as wide as the header without the cells beyond it."""
     detail = f"{len(row)} cells, the header has {width}"
     if len(row) < width:
@@ -155,19 +145,19 @@ def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Ite
     """
     lines = (line for _, text in reader.read_lines() for line in io.StringIO(text, newline=""))
     number, width, size = 1, 0, 0
-    held: list[str] = []
+    row_lines: list[str] = []
     again: list[str] = []
 
     def feed() -> Iterator[str]:
         """Yield the lines not yet read, holding those of the present row."""
         nonlocal size
         while line := again.pop() if again else next(lines, ""):
-            held.append(line)
-            if len(held) > 1:
-                before = size or len(held[0])
+            row_lines.append(line)
+            if len(row_lines) > 1:
+                before = size or len(row_lines[0])
                 size = before + len(line)
-                if before <= _LONG_ROW < size and _look_like_rows(held, delimiter, width):
-                    raise csv.Error(f"{len(held) - 1} rows and more would be one cell")
+                if before <= _LONG_ROW < size and _look_like_rows(row_lines, delimiter, width):
+                    raise csv.Error(f"{len(row_lines) - 1} rows and more would be one cell")
                 if size > MAX_LINE:
                     raise TableError(
                         f"Cannot read {reader.stream.path}:{number}: a row has more than {MAX_LINE:,} characters."
@@ -177,11 +167,11 @@ def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Ite
     while True:
         try:
             for cells in csv.reader(feed(), delimiter=delimiter, strict=True):
-                if len(cells) > 1 or not held[0].isspace():
-                    yield number, cells, size or len(held[0])
+                if len(cells) > 1 or not row_lines[0].isspace():
+                    yield number, cells, size or len(row_lines[0])
                     width = len(cells)
-                number += len(held)
-                held.clear()
+                number += len(row_lines)
+                row_lines.clear()
                 size = 0
             return
         except csv.Error as error:
@@ -190,13 +180,13 @@ def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Ite
                     f"Cannot read {reader.stream.path}:{number}: a cell has more than {MAX_CELL:,} characters, or a "
                     "quote is never closed."
                 ) from error
-            alone = _parse_alone(held, delimiter)
+            alone = _parse_alone(row_lines, delimiter)
             if alone is not None:
-                yield number, alone, len(held[0])
+                yield number, alone, len(row_lines[0])
             elif (
                 reader.stream.damage is not None
                 and "end of data" in str(error)
-                and not _look_like_rows(held, delimiter, width)
+                and not _look_like_rows(row_lines, delimiter, width)
             ):
                 # The damage to the file explains the open quote: there is nothing behind it to go on with.
                 if not report.dropped[CUT_OFF]:
@@ -204,21 +194,21 @@ def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Ite
                 return
             else:
                 report.drop(UNCLOSED_QUOTE, number, str(error))
-            again += held[:0:-1]
-            held.clear()
+            again += row_lines[:0:-1]
+            row_lines.clear()
             size = 0
             number += 1
 
 
-def _look_like_rows(held: list[str], delimiter: str, width: int) -> bool:
+def _look_like_rows(row_lines: list[str], delimiter: str, width: int) -> bool:
     """Return whether most lines that a quote keeps open have as many cells as the rows before it."""
-    return width > 1 and sum(line.count(delimiter) == width - 1 for line in held[1:]) > 0.9 * (len(held) - 1)
+    return width > 1 and sum(line.count(delimiter) == width - 1 for line in row_lines[1:]) > 0.9 * (len(row_lines) - 1)
 
 
-def _parse_alone(held: list[str], delimiter: str) -> list[str] | None:
+def _parse_alone(row_lines: list[str], delimiter: str) -> list[str] | None:
     """Return the cells of a line with text behind a closing quote, as in `"Heat" 1995`; None if one stays open."""
     try:
-        rows = list(csv.reader([held[0], "\0end of the text\0"], delimiter=delimiter))
+        rows = list(csv.reader([row_lines[0], "\0end of the text\0"], delimiter=delimiter))
     except csv.Error:
         return None
-    return rows[0] if len(rows) == 2 and len(held) == 1 else None
+    return rows[0] if len(rows) == 2 and len(row_lines) == 1 else None

@@ -17,8 +17,8 @@ from typing import IO, Any
 from xml.parsers import expat
 
 from navi.errors import TableError
-from navi.tables.arrow import write_scalar
-from navi.tables.chunk import Chunk, find_header, name_columns, note_preamble
+from navi.tables.arrow import format_scalar
+from navi.tables.chunk import Chunk, read_header
 from navi.tables.json_rows import read_rows
 from navi.tables.readreport import (
     BEYOND_HEADER,
@@ -312,22 +312,20 @@ def read_excel(workbook: Workbook, sheet: str | None, config: ReadConfig, report
     if not first:
         report.trouble(EMPTY_FILE, f"sheet {titles[0]!r} has nothing in it")
         return
-    texts = [_lay_out(cells) for _, cells in first]
-    place = find_header(texts, [number for number, _ in first], config.header_row)
-    note_preamble(zip((number for number, _ in first[:place]), texts, strict=False), first[place][0], report)
-    headers = name_columns(texts[place], report)
-    used = {column for _, cells in first for column in cells}
+    texts = [(number, _to_texts(cells)) for number, cells in first]
+    place, headers = read_header(texts, config.header_row, report)
     # Columns that stand empty beside the table, and have no name, are none.
-    report.headers = [header for column, header in enumerate(headers) if texts[place][column] or column in used]
-    yield from read_rows(_fit_rows(chain(first[place + 1 :], rows), headers, report), config, report)
+    used = {column for _, cells in first for column in cells}
+    report.headers = [header for column, header in enumerate(headers) if column in used]
+    yield from read_rows(_trim_rows(chain(first[place + 1 :], rows), headers, report), config, report)
 
 
-def _lay_out(cells: Cells) -> list[str]:
+def _to_texts(cells: Cells) -> list[str]:
     """Return the cells of a row as texts, those between them empty."""
-    return [write_scalar(cells.get(column)) or "" for column in range(max(cells) + 1)]
+    return [format_scalar(cells.get(column)) or "" for column in range(max(cells) + 1)]
 
 
-def _fit_rows(
+def _trim_rows(
     rows: Iterator[tuple[int, Cells]], headers: list[str], report: ReadReport
 ) -> Iterator[tuple[int, list[tuple[str, Any]], int]]:
     """Yield number, headers with cells, and length of each row; cells beyond the header are entered as lost."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from navi.errors import TableError
-from navi.tables.arrow import to_array, write_scalar, write_text
-from navi.tables.chunk import MAX_CHARACTERS, Chunk, make_chunks, make_distinct, to_strings
+from navi.tables.arrow import format_column, format_scalar, to_arrow_array
+from navi.tables.chunk import MAX_CHARACTERS, Chunk, deduplicate_headers, make_chunks, to_strings
 from navi.tables.readreport import (
     BROKEN_ROW,
     CUT_OFF,
@@ -31,6 +31,8 @@ from navi.tables.textreader import TextReader
 _NESTED = (dict, list, tuple, np.ndarray)
 NumberedRow = tuple[int, Iterable[tuple[str, Any]], int]
 """Place of a row in its source, its keys and values, and its length in characters."""
+NumberedValue = tuple[int, object, int]
+"""The same of a value of JSON that may be no row."""
 
 
 class Pairs(list[tuple[str, Any]]):
@@ -86,7 +88,7 @@ class FlatRows:
                     self._flatten(key, member, number, None, report)
                 lost = sum(map(_is_cell, self.values[start:]))
                 del self.keys[start:], self.values[start:]
-                report.lose_members(number, key, len(value), limit, lost)
+                report.drop_members(number, key, len(value), limit, lost)
 
     def to_chunks(self, report: ReadReport) -> Iterator[Chunk]:
         """Yield the rows as a chunk, if any has a cell."""
@@ -94,14 +96,14 @@ class FlatRows:
         row_C = np.repeat(np.arange(len(number_R), dtype=np.int32), np.diff(self.ends, prepend=0))
         number_C = number_R[row_C]
         for (key, _), cells in self._group_scalars().items():
-            array = to_array([self.values[cell] for cell in cells])
-            texts = write_text(array, key, number_C[cells], report).to_pylist()
+            array = to_arrow_array([self.values[cell] for cell in cells])
+            texts = format_column(array, key, number_C[cells], report).to_pylist()
             for cell, text in zip(cells, texts, strict=True):
                 self.values[cell] = text
         index = {key: place for place, key in enumerate(dict.fromkeys(self.keys))}
         key_C = np.fromiter(map(index.__getitem__, self.keys), dtype=np.int32, count=len(self.keys))
         value_C = to_strings(self.values, number_C, report)
-        headers, header_C = make_distinct(list(index), row_C, key_C, report)
+        headers, header_C = deduplicate_headers(list(index), row_C, key_C, report)
         yield from make_chunks(headers, row_C, header_C, value_C, number_R, report)
 
     def _group_scalars(self) -> dict[tuple[str, type], list[int]]:
@@ -117,7 +119,7 @@ def _is_cell(scalar: Any) -> bool:
     """Return whether a scalar is written as any text."""
     if isinstance(scalar, str):
         return bool(scalar.strip())
-    return isinstance(scalar, bool | int) or bool((write_scalar(scalar) or "").strip())
+    return isinstance(scalar, bool | int) or bool((format_scalar(scalar) or "").strip())
 
 
 def read_rows(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
@@ -151,11 +153,17 @@ _OPENED = re.compile(r"\{[^\S\n]*\n(?!\{)")
 
 
 def read_json(reader: TextReader, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
-    """Read objects, one a line, one after the other or in an array; what is no object is dropped, or broken."""
-    yield from read_rows(_take_objects(_read_values(reader, report), report), config, report)
+    """Read objects, on lines of their own, one after the other or in an array; what is no object is dropped.
+
+    A row's number is its place in the array, or else its line; no two rows have the same.
+    """
+    head = reader.head().strip()
+    is_stream = head.startswith("[") or _spans_lines(head) or _OPENED.match(head) is not None
+    values = _read_stream(reader, report) if is_stream else _read_lines(reader, report)
+    yield from read_rows(_take_objects(values, report), config, report)
 
 
-def _take_objects(values: Iterator[tuple[int, object, int]], report: ReadReport) -> Iterator[NumberedRow]:
+def _take_objects(values: Iterator[NumberedValue], report: ReadReport) -> Iterator[NumberedRow]:
     """Yield the values that are objects.
 
     A table whose first object has both `row_id` and `page_url` is one of the Web Data Commons', and loses these two:
@@ -187,6 +195,7 @@ def _decodes(line: str) -> bool:
 
 
 def _spans_lines(head: str) -> bool:
+    """Return whether the first value of a text goes over several lines."""
     try:
         _, end = _DECODER.raw_decode(head)
     except json.JSONDecodeError as error:
@@ -202,57 +211,64 @@ def _is_incomplete(error: json.JSONDecodeError) -> bool:
     return error.msg.startswith("Unterminated string") or _CUT_TOKEN.fullmatch(error.doc, error.pos) is not None
 
 
-def _read_values(reader: TextReader, report: ReadReport) -> Iterator[tuple[int, object, int]]:
-    """Yield number, value and length of the values of one array, or of values that follow each other without one.
+def _read_lines(reader: TextReader, report: ReadReport) -> Iterator[NumberedValue]:
+    """Yield the values of lines, usually one each; of a line that is broken, what comes behind that is dropped."""
+    number = 0
+    for first, text in reader.read_lines():
+        for line_number, line in enumerate(text.split("\n"), first):
+            place = _skip(line, 0)
+            while place < len(line):
+                try:
+                    value, end = _DECODER.raw_decode(line, place)
+                except json.JSONDecodeError as error:
+                    report.drop(BROKEN_ROW, line_number, f"{error.msg} at column {error.colno}")
+                    break
+                except RecursionError:
+                    report.drop(TOO_DEEP, line_number)
+                    break
+                number = max(number + 1, line_number)
+                yield number, value, end - place
+                place = _skip(line, end)
 
-    Their number is the place in the array or else the line, but no two have the same. A value that cannot be decoded is
-    dropped. Where each stands on lines of its own, its line is all that is lost with it, and all others count for
-    themselves from there; in an array, and among values that go over several lines, nobody can tell where it ends, and
-    what follows is dropped with it.
+
+def _skip(text: str, place: int) -> int:
+    """Return the next place where neither a space nor a comma stands."""
+    matched = _SPACE.match(text, place)
+    assert matched is not None
+    return matched.end()
+
+
+def _read_stream(reader: TextReader, report: ReadReport) -> Iterator[NumberedValue]:
+    """Yield the values of an array, or those that go over several lines, one after the other.
+
+    Where one is broken nobody can tell where it ends, so that what follows is dropped with it.
     """
     window = _Window(reader)
     is_array = is_open = window.peek() == "["
     window.position += is_array
-    number, num_ends, by_line, goes_on = 0, 0, False, is_array
+    number, num_ends = 0, 0
     while character := window.peek():
         if is_array and character == "]":
             window.position, is_open, num_ends = window.position + 1, False, num_ends + 1
             continue
-        line = window.line
         if is_array and not is_open:
-            report.trouble(DAMAGED, "text after the end of the array", line)
+            report.trouble(DAMAGED, "text after the end of the array", window.line)
             is_open = True
             if character == "[":
                 window.position += 1
                 continue
+        line = window.line
         try:
-            value, size = window.decode_line() if by_line else window.decode()
+            value, size = window.decode()
         except (RecursionError, json.JSONDecodeError) as error:
-            if not (by_line or goes_on):
-                goes_on = number == 0 and _OPENED.match(window.text, window.position) is not None
-                by_line = not goes_on
-                if by_line:
-                    continue
-            name = f"value {number + 1}" if is_array else "the value"
-            is_last = goes_on or window.position == len(window.text)
-            if isinstance(error, RecursionError):
-                reason, message = TOO_DEEP, ""
-            elif is_last and reader.stream.damage is not None and _is_incomplete(error):
-                report.drop(CUT_OFF, line, name)
-                return
-            elif goes_on:
-                reason, message = BROKEN_ROW, f": {error.msg}"
-            else:
-                begin = window.text.rfind("\n", 0, window.position) + 1
-                column = window.position - begin - len(error.doc) + error.colno
-                reason, message = BROKEN_ROW, f"{error.msg} at column {column}"
-            if goes_on:
-                report.drop(reason, line, f"{name}{message}; nothing behind it is read", window.count_rest())
-                return
-            report.drop(reason, line, message)
-            continue
-        if number == 0 and not is_array:
-            goes_on = "\n" in window.text[window.position - size : window.position]
+            reason, detail = TOO_DEEP, f"value {number + 1}" if is_array else "the value"
+            if isinstance(error, json.JSONDecodeError):
+                if reader.stream.damage is not None and _is_incomplete(error):
+                    report.drop(CUT_OFF, line, detail)
+                    return
+                reason, detail = BROKEN_ROW, f"{detail}: {error.msg}"
+            report.drop(reason, line, f"{detail}; nothing behind it is read", window.count_rest())
+            return
         number = number + 1 if is_array else max(number + 1, line)
         yield number, value, size
     if is_array and not num_ends and reader.stream.damage is None:
@@ -267,34 +283,18 @@ class _Window:
         self._pieces = reader.read_pieces()
         self.text = ""
         self.position = 0
-        self._begin = 0
         self.line = 1
         """Line of the value that is read next."""
-
-    def grow(self) -> bool:
-        """Drop the text that was read and double what is left; say whether there was more."""
-        parts = [self.text[self.position :]]
-        size = total = len(parts[0])
-        if size > MAX_LINE:
-            raise TableError(f"Cannot read {self._path}:{self.line}: a value has more than {MAX_LINE:,} characters.")
-        while total <= 2 * size and (piece := next(self._pieces, "")):
-            parts.append(piece)
-            total += len(piece)
-        self.line += self.text.count("\n", self._begin, self.position)
-        self.text, self.position, self._begin = "".join(parts), 0, 0
-        return total > size
+        self._counted = 0
 
     def peek(self) -> str:
         """Move to the next character that is no space or comma, and return it; nothing at the end of the text."""
-        while matched := _SPACE.match(self.text, self.position):
-            self.position = matched.end()
-            if self.position < len(self.text):
-                self.line += self.text.count("\n", self._begin, self.position)
-                self._begin = self.position
-                return self.text[self.position]
-            if not self.grow():
+        while True:
+            self.position = _skip(self.text, self.position)
+            if self.position < len(self.text) or not self._grow():
                 break
-        return ""
+        self._count_lines()
+        return self.text[self.position : self.position + 1]
 
     def decode(self) -> tuple[object, int]:
         """Return the next value and its length, and move behind it."""
@@ -302,26 +302,14 @@ class _Window:
             try:
                 value, end = _DECODER.raw_decode(self.text, self.position)
             except json.JSONDecodeError as error:
-                if not (_is_incomplete(error) and self.grow()):
+                if not (_is_incomplete(error) and self._grow()):
                     raise
                 continue
             # What no bracket or quote closes may go on.
-            if end == len(self.text) and self.text[end - 1] not in '}]"' and self.grow():
+            if end == len(self.text) and self.text[end - 1] not in '}]"' and self._grow():
                 continue
             size, self.position = end - self.position, end
             return value, size
-
-    def decode_line(self) -> tuple[object, int]:
-        """Return the next value and its length, and move behind it, or behind its line where that cannot be decoded."""
-        while (end := self.text.find("\n", self.position)) < 0 and self.grow():
-            pass
-        line = self.text[self.position : end if end >= 0 else None]
-        size = len(line)
-        try:
-            value, size = _DECODER.raw_decode(line)
-        finally:
-            self.position += size
-        return value, size
 
     def count_rest(self) -> int:
         """Read to the end, and return how many objects begin from here on, and at least one."""
@@ -329,3 +317,20 @@ class _Window:
         for text in chain([self.text[self.position :]], self._pieces):
             count += sum(found == "{" for found in _OBJECT.findall(text))
         return max(count, 1)
+
+    def _grow(self) -> bool:
+        """Drop the text that was read and double what is left; say whether there was more."""
+        self._count_lines()
+        parts = [self.text[self.position :]]
+        size = total = len(parts[0])
+        if size > MAX_LINE:
+            raise TableError(f"Cannot read {self._path}:{self.line}: a value has more than {MAX_LINE:,} characters.")
+        while total <= 2 * size and (piece := next(self._pieces, "")):
+            parts.append(piece)
+            total += len(piece)
+        self.text, self.position, self._counted = "".join(parts), 0, 0
+        return total > size
+
+    def _count_lines(self) -> None:
+        self.line += self.text.count("\n", self._counted, self.position)
+        self._counted = self.position

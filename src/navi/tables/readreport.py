@@ -152,7 +152,7 @@ class ReadReport:
         self.cells[reason] += num_cells
         self._list(reason, f"{self.source}:{line}", detail)
 
-    def lose_members(self, line: int, header: str, num_members: int, limit: int, num_cells: int) -> None:
+    def drop_members(self, line: int, header: str, num_members: int, limit: int, num_cells: int) -> None:
         """Enter the cells of a list's members beyond the limit, if there are any."""
         if num_cells:
             self.change(FAMILY_LIMIT, line, f"{header} has {num_members} members, {limit} stay", num_cells)

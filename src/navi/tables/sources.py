@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections import Counter
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from navi.errors import TableError
-from navi.files import find_version, local_file
+from navi.files import expand_pattern, find_version, local_file
 from navi.storage import is_remote, list_remote, show_address
 from navi.tables.arrow import Batches, read_arrow, read_parquet
 from navi.tables.chunk import Chunk
@@ -163,21 +162,16 @@ def _list_remote(path: Path) -> dict[Path, tuple[int, str]]:
 
 def _expand(path: Path) -> Iterator[tuple[Path, str | None]]:
     """Yield the files a path stands for, each with the reason to skip it or None."""
-    if path.is_dir():
-        yield from _walk(path)
-    elif path.exists():
+    if path.is_file():
         yield path, None if _split_name(path)[1] in FORMATS else f"unknown suffix {path.suffix!r}"
-    elif glob.has_magic(str(path)):
-        try:
-            matches = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
-        except ValueError as error:
-            raise TableError(f"Cannot read {path}: {error}.") from error
-        if not matches:
-            raise TableError(f"Cannot read {path}: the pattern matches no file.")
-        for match in matches:
-            yield from _walk(match) if match.is_dir() else [(match, _reason_to_skip(match))]
-    else:
+        return
+    matches = expand_pattern(path)
+    if not matches:
+        raise TableError(f"Cannot read {path}: the pattern matches no file.")
+    if not matches[0].exists():
         raise TableError(f"Cannot read {path}: no such file or folder.")
+    for match in matches:
+        yield from _walk(match) if match.is_dir() else [(match, _reason_to_skip(match))]
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, str | None]]:

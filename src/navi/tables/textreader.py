@@ -177,7 +177,7 @@ def _detect_legacy(head: bytes) -> str:
 
 
 class TextReader:
-    """The text of a stream, in blocks of whole lines or in pieces; bytes in another encoding are mended and entered."""
+    """The text of a stream, in blocks of whole lines or in pieces; bytes in another encoding are detail and entered."""
 
     def __init__(self, stream: ByteStream, encoding: str | None, report: ReadReport) -> None:
         self.stream = stream
@@ -206,7 +206,7 @@ class TextReader:
                 text = strict.decode(block, final=not block)
             except UnicodeDecodeError:
                 lenient.setstate(state)
-                text = self._mend(lenient.decode(block, final=not block), line, escapes)
+                text = self._replace_wrong(lenient.decode(block, final=not block), line, escapes)
                 strict.setstate(lenient.getstate())
             if codec.name.startswith("utf-16"):
                 text = self._realign(text, line)
@@ -256,12 +256,12 @@ class TextReader:
             self._report.change(WRONG_ENCODING, line, f"{self.encoding} out of step, read as it was meant", num_lines)
         return mended
 
-    def _mend(self, text: str, line: int, escapes: bool) -> str:
+    def _replace_wrong(self, text: str, line: int, escapes: bool) -> str:
         """Replace what could not be decoded, and enter it once a line."""
         for number, part in enumerate(text.split("\n"), line):
             found = _WRONG.search(part)
             if found is not None:
                 wrong = found[0].encode("utf-8", "surrogateescape").hex(" ")
-                mended = f"byte {wrong} is not {self.encoding}, read as {found[0].translate(_WESTERN)!r}"
-                self._report.change(WRONG_ENCODING, number, mended if escapes else f"not {self.encoding}, replaced")
+                detail = f"byte {wrong} is not {self.encoding}, read as {found[0].translate(_WESTERN)!r}"
+                self._report.change(WRONG_ENCODING, number, detail if escapes else f"not {self.encoding}, replaced")
         return text.translate(_WESTERN)

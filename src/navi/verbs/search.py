@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from navi.corpus import Encoded
-from navi.corpus.arrays import ArrayStore, FolderStore, read_texts
+from navi.corpus.arrays import ArrayStore, read_texts
 from navi.errors import ConfigError, ModelError, TableError
 from navi.files import digest_sample, read_json, remove_leftovers, write_folder, write_json
 from navi.model.runner import Floats, Ints, Progress
@@ -276,7 +276,7 @@ def build_index(
         raise ConfigError(f"Cannot write {folder}: there is no folder {folder.parent}. Make it first.")
     # Of several that make the same index at once the first one's stays, and all of them open it.
     with suppress(FileExistsError), write_folder(folder, overwrite=False) as aside:
-        with FolderStore(aside / "scratch") as store:
+        with ArrayStore(aside / "scratch") as store:
             builder, left_out = IndexBuilder(navi, store), list[str]()
             for encoded in encode_files(navi, sources, FILE_ROWS["rows"], unreadable=left_out):
                 builder.add(encoded)

@@ -28,13 +28,13 @@ from navi.files import (
     check_target,
     digest_sample,
     is_there,
-    lasting_folder,
     list_folder,
     lock,
     open_binary,
     read_json,
     remove_file,
     remove_leftovers,
+    temporary_folder,
     write_file,
     write_json,
 )
@@ -375,7 +375,7 @@ def _make_embedder(
     """Return what a worker of a cluster does with a group."""
     from navi.verbs.navi import Navi
 
-    navi = Navi.from_pretrained(packed.unpack(lasting_folder()), precision=precision)
+    navi = Navi.from_pretrained(packed.unpack(temporary_folder()), precision=precision)
 
     def embed(group: int) -> list[tuple[str, int]]:
         rows: list[tuple[str, int]] = []

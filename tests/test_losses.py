@@ -198,7 +198,7 @@ def test_hits_count_masked_headers_and_values_predicted_right(model, builder, mo
 )
 def test_states_that_no_loss_reads_may_be_left_out(model, arrays, special, weights):
     config = AlignmentConfig(**weights)
-    builder = BatchBuilder(arrays, special, masking=MASKING, align=config.needs_plain)
+    builder = BatchBuilder(arrays, special, masking=MASKING, align=max(config.weight, config.row_weight) > 0)
     batch = builder.build(ROWS, epoch=0)
     read = find_read_tokens(batch, config)
     assert 0 < len(read) < batch.rows.num_tokens

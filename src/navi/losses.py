@@ -46,11 +46,6 @@ class AlignmentConfig:
         if self.low_negatives not in ("table", "batch"):
             raise ConfigError(f"low_negatives must be 'table' or 'batch', got '{self.low_negatives}'.")
 
-    @property
-    def needs_plain(self) -> bool:
-        """Whether any loss looks at rows that are not masked."""
-        return max(self.weight, self.row_weight) > 0
-
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsConfig:
@@ -197,7 +192,7 @@ def find_read_tokens(batch: Batch, config: AlignmentConfig) -> Tensor:
         is_read_S[batch.alignment.high_segment] = True
     is_read_T = is_read_S[rows.token_span // 2]  # what is in no segment has the span after the last
     is_read_T[batch.targets.position] = True
-    if batch.has_plain and config.row_weight > 0:
+    if batch.alignment is not None and config.row_weight > 0:
         is_read_T[_find_plain_firsts(batch)] = True
     return is_read_T.nonzero().squeeze(1)
 
@@ -222,7 +217,7 @@ def compute_losses(model: NaviModel, output: NaviOutput, batch: Batch, config: A
         low = low_entropy_loss(low_LD, anchors_KD, alignment, config) / num_tables
         values_HD = output.values.index_select(0, alignment.high_segment)
         high = high_entropy_loss(high_HD, values_HD, alignment, config) / num_tables
-    if config.row_weight > 0 and batch.has_plain:
+    if batch.alignment is not None and config.row_weight > 0:
         logits_RV = model.predict_tokens(output, _find_plain_firsts(batch), train_head=False)
         words = bag_of_words_loss(logits_RV, batch.rows, batch.plain_row) / num_rows
     is_header_M, is_value_M = targets.kind == REGIME_HEADER, targets.kind == REGIME_VALUE

@@ -127,11 +127,6 @@ class Batch(TensorGroup):
     row_table: Tensor  # (R,) their tables; -1 for filling
     plain_row: Tensor  # (R,) where the plain copy of each row stands among all rows; the row itself, if there is none
 
-    @property
-    def has_plain(self) -> bool:
-        """Whether the plain copy of each row is there."""
-        return self.alignment is not None
-
 
 @final
 @dataclass(frozen=True, kw_only=True)

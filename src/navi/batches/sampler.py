@@ -38,11 +38,6 @@ class SamplerConfig:
     def __post_init__(self) -> None:
         check_bounds(self, "rows_per_batch", "tables_per_batch", least=1)
 
-    @property
-    def rows_per_table(self) -> int:
-        """Rows that one table gives to a step, at most."""
-        return max(1, self.rows_per_batch // self.tables_per_batch)
-
 
 def plan_epoch(rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, *, seed: int, epoch: int) -> list[Ints]:
     """Return the rows of each batch of an epoch, every row of `rows` exactly once.
@@ -53,7 +48,7 @@ def plan_epoch(rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, 
     """
     if len(rows) == 0:
         return []
-    key = make_key(seed, epoch)
+    key, rows_per_table = make_key(seed, epoch), max(1, config.rows_per_batch // config.tables_per_batch)
     strata: list[Ints] = []
     places: list[NDArray[np.float64]] = []
     table_of_row = row_table[rows]
@@ -62,7 +57,7 @@ def plan_epoch(rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, 
     for table, places_of_table in zip(tables, np.split(by_table, first[1:]), strict=True):
         table_key = int(fold(key, np.array([table], np.int64))[0])
         members = rows[places_of_table][permute(table_key, len(places_of_table))]
-        count = -(-len(members) // config.rows_per_table)
+        count = -(-len(members) // rows_per_table)
         strata.extend(np.array_split(members, count))
         places.append((np.arange(count) + uniform(fold(table_key, np.arange(count) + len(members)))) / count)
     order = np.argsort(np.concatenate(places), kind="stable")

@@ -396,7 +396,7 @@ def make_pretrain_config(
     with, where no preset, ablation or file is given.
     """
     from navi.training import PretrainConfig, make_preset
-    from navi.training.checkpoint import recall_config
+    from navi.training.export import recall_config
     from navi.training.processes import choose_device
     from navi.training.trainer import choose_preset
 

@@ -34,7 +34,7 @@ FORMAT = 5
 """Version of the files of a checkpoint; one of another version is refused."""
 HARMLESS = frozenset(["workers", "checkpoint_steps", "checkpoint_minutes", "keep_checkpoints", "keep_values"])
 """Settings of `TrainingConfig` that change no result and may differ when a run is resumed."""
-_DELETE, _START_AGAIN = "Delete it to go on from the one before.", "Start again (--overwrite)."
+_DELETE = "Delete it to go on from the one before."
 
 
 @dataclass(kw_only=True)
@@ -156,7 +156,7 @@ def list_checkpoints(out: Path) -> list[Path]:
 
 def load_checkpoint(place: Path, identity: RunIdentity, model: nn.Module, optimizer: AdamW) -> RunState:
     """Put a checkpoint's weights and optimiser state into place, and return where its run stood."""
-    state, found, digests = _read_state(place)
+    state, found, digests = read_state(place)
     identity.check(found, place)
     try:
         for name in (WEIGHTS, OPTIMIZER):
@@ -183,7 +183,7 @@ def load_checkpoint(place: Path, identity: RunIdentity, model: nn.Module, optimi
     return state
 
 
-def _read_state(place: Path) -> tuple[RunState, RunIdentity, dict[str, Any]]:
+def read_state(place: Path) -> tuple[RunState, RunIdentity, dict[str, Any]]:
     """Return where the run of a checkpoint stood, what run it is, and the digests of its files."""
     content = read_json(place / STATE, TrainingError, _DELETE)
     if content.get("format") != FORMAT:
@@ -232,19 +232,6 @@ def open_folder(out: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
             for name in (RECORD_FILE, WEIGHTS, *EXPORTED, METRICS_FILE):
                 (out / name).unlink(missing_ok=True)
         yield
-
-
-def recall_config(out: Path) -> PretrainConfig | None:
-    """Return the settings that the run in a directory was started with; None if there is no run."""
-    checkpoints = list_checkpoints(out)
-    if checkpoints:
-        return PretrainConfig.from_dict(_read_state(checkpoints[-1])[1].config)
-    if not (out / RECORD_FILE).is_file():
-        return None
-    record = read_json(out / RECORD_FILE, TrainingError, _START_AGAIN)
-    if not isinstance(config := record.get("config"), dict):
-        raise TrainingError(f"Cannot read {out / RECORD_FILE}: it has no settings. {_START_AGAIN}")
-    return PretrainConfig.from_dict(config)
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_licence
 from navi.errors import ConfigError, ModelError
 from navi.files import digest_file, read_json, sync, write_json
 from navi.settings import construct
-from navi.training.checkpoint import RECORD_FILE, save_weights
+from navi.training.checkpoint import RECORD_FILE, list_checkpoints, read_state, save_weights
+from navi.training.config import PretrainConfig
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -124,6 +125,13 @@ class TrainingResult:
             return construct(cls, record, path=Path(path))
         except ConfigError as error:
             raise ModelError(f"Cannot read {file}: {error}. {remedy}") from error
+
+
+def recall_config(out: Path) -> PretrainConfig | None:
+    """Return the settings that the run in a directory was started with; None if there is no run."""
+    if checkpoints := list_checkpoints(out):
+        return PretrainConfig.from_dict(read_state(checkpoints[-1])[1].config)
+    return PretrainConfig.from_dict(TrainingResult.load(out).config) if (out / RECORD_FILE).is_file() else None
 
 
 @dataclass(frozen=True, kw_only=True)

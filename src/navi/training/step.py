@@ -128,10 +128,6 @@ class Stepper:
         if self._may_record:
             self.recorder = Recorder(self._learn, self.builder.to(self.device), steps)
 
-    def forget_graphs(self) -> None:
-        """Give up recorded passes and their memory; from here on batches are made on the host."""
-        self.recorder = None
-
     def build(self, rows: Ints, epoch: int, max_tokens: int | None, step: int = 0) -> StepBatches:
         """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""
         processes, tables = self.processes, self.builder.arrays.row_table

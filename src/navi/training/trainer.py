@@ -184,7 +184,7 @@ class Trainer:
             corpus.arrays,
             self.special,
             masking=config.masking,
-            align=config.alignment.needs_plain,
+            align=max(config.alignment.weight, config.alignment.row_weight) > 0,
             random_routing=config.alignment.random_routing,
             seed=config.training.seed,
         )
@@ -285,7 +285,7 @@ class Trainer:
                     f"{short} for a single row of {num_tokens} tokens. Prepare the corpus with fewer max_tokens, or "
                     "take a smaller backbone."
                 ) from error
-        self.stepper.forget_graphs()
+        self.stepper.recorder = None  # from here on batches are made on the host
         release_memory()
         self.state.max_tokens = num_tokens // 2
         self._report(
@@ -309,7 +309,8 @@ class Trainer:
         if is_new:
             seen, rows = self.plan.num_steps * self.config.sampler.rows_per_batch, len(self.corpus.rows_of("train"))
             times = "once" if seen <= rows else f"{seen / rows:.1f} times"
-            self._report(f"{minutes:g} minutes will see about {min(seen, rows):,} of {rows:,} rows, {times}.")
+            length = "1 minute" if minutes == 1 else f"{minutes:g} minutes"
+            self._report(f"{length} will see about {min(seen, rows):,} of {rows:,} rows, {times}.")
 
     def _log_if_due(self, made: StepBatches, scale: float) -> None:
         """Write a line of metrics if that is due; raise if too many steps in a row were skipped."""

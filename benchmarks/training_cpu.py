@@ -33,8 +33,7 @@ from navi.corpus import ROLE_HIGH, ROLE_LOW, Corpus
 from navi.model import load_backbone
 from navi.simulator import SimulatorConfig, write_catalogues
 from navi.training import make_preset
-from navi.training.run import keep_freed_memory
-from navi.training.step import Stepper
+from navi.training.step import Stepper, keep_freed_memory
 
 
 class PlainWay:

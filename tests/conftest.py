@@ -187,7 +187,7 @@ def navi_command() -> Callable[..., Result]:
 def forkserver() -> multiprocessing.context.ForkServerContext:
     """Starts processes that have the imports of training done, and no threads begun; there is one for all tests."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["navi.training.run", "navi.corpus", "navi.cli.app", "navi.columns"])
+    context.set_forkserver_preload(["navi.training.trainer", "navi.corpus", "navi.cli.app", "navi.columns"])
     return context
 
 

@@ -235,9 +235,9 @@ def test_autocast_does_not_round_the_similarities(world):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"weight": -1.0}, "weight must be 0 or more, got -1.0"),
-        ({"temperature_low": 0.0}, "temperature_low must be positive, got 0.0"),
-        ({"temperature_high": -0.1}, "temperature_high must be positive, got -0.1"),
+        ({"weight": -1.0}, "weight must be at least 0, got -1.0"),
+        ({"temperature_low": 0.0}, "temperature_low must be more than 0, got 0.0"),
+        ({"temperature_high": -0.1}, "temperature_high must be more than 0, got -0.1"),
         ({"low_negatives": "row"}, "low_negatives must be 'table' or 'batch', got 'row'"),
     ],
 )

@@ -30,7 +30,7 @@ MASKING = MaskingConfig(header_share=0.4, value_share=0.4, unknown_attribute_rat
 SEEDS = st.integers(0, 2**16)
 CHOSEN = st.lists(st.integers(0, 23), min_size=1, max_size=10, unique=True).map(np.array)
 ALIGNED = (
-    *("low_segment", "low_anchor", "low_table", "anchor_slot", "anchor_table", "anchor_first"),
+    *("low_segment", "low_anchor", "low_table", "anchor_slot", "anchor_table"),
     *("high_segment", "high_column", "high_value", "high_table"),
 )
 
@@ -112,7 +112,7 @@ def test_a_batch_is_the_masked_copy_then_the_plain_copy(make_arrays, special, se
     masked_span = torch.where(layout.token_span == num_spans, 2 * num_spans, layout.token_span)
     assert packed.token_span.tolist() == [*masked_span, *(layout.token_span + num_spans)]
     assert all(torch.equal(getattr(batch.targets, name), getattr(targets, name)) for name in ("position", "token"))
-    assert (batch.num_tokens, batch.row_ids.tolist()) == (count, rows.tolist())
+    assert batch.row_ids.tolist() == rows.tolist()
     assert batch.plain_row.tolist() == list(range(len(rows), 2 * len(rows)))
     # Slots lead to the segments' attributes, each packed once, or to the unknown one; values to their rows.
     attributes = [attribute for *_, attribute, _ in walk_segments(arrays, rows)]
@@ -153,7 +153,6 @@ def test_alignment_is_what_a_walk_over_the_cells_finds(make_arrays, special, see
     expected = [*(zip(*low, strict=True) if low else [()] * 3)]
     expected.append([batch.rows.attribute_ids.tolist().index(attribute) + FIRST_SLOT for attribute in attributes])
     expected.append([tables.index(table) for table, _ in anchors])
-    expected.append([int(attributes.index(each) == place) for place, each in enumerate(attributes)])
     expected += [*(zip(*high, strict=True) if high else [()] * 4)]
     for name, entries in zip(ALIGNED, expected, strict=True):
         assert getattr(alignment, name).tolist() == list(entries), name
@@ -170,7 +169,7 @@ def test_random_routing_deals_the_roles_of_each_table_out_again(make_arrays, spe
     assert np.abs(low_share - 3 / 6).max() < 5 * np.sqrt(1 / 4 / 300)
 
 
-@pytest.mark.parametrize(("routing", "digest"), [(False, "231868d862cc4bab"), (True, "6750e49fbe2dd26a")])
+@pytest.mark.parametrize(("routing", "digest"), [(False, "813a7563b58b117c"), (True, "c875ee571d251276")])
 def test_the_batches_of_a_seed_are_those_of_earlier_versions(make_arrays, special, routing, digest):
     arrays = make_arrays(seed=5, num_tables=4)
     builder = BatchBuilder(arrays, special, seed=3, random_routing=routing)

@@ -160,10 +160,9 @@ def test_training_shows_losses_rates_and_the_time_left_once_it_is_known(capsys):
     from navi.cli.console import Screen
     from navi.training import StepReport
 
-    first = StepReport(step=1, num_steps=200, epoch=1, rows_per_second=0.0, tokens_per_second=0.0, seconds_left=None)
-    rates = {"rows_per_second": 16.25, "tokens_per_second": 1234.0, "seconds_left": 125.0}
-    metrics = {"loss": 3.5, "masked": 3.4, "low": None}
-    later = StepReport(step=10, num_steps=200, epoch=1, **rates, metrics=metrics, note="Memory ran out.")
+    first = StepReport(step=1, num_steps=200, epoch=1, seconds_left=None)
+    metrics = {"loss": 3.5, "masked": 3.4, "low": None, "rows_per_second": 16.25, "tokens_per_second": 1234.0}
+    later = StepReport(step=10, num_steps=200, epoch=1, seconds_left=125.0, metrics=metrics, note="Memory ran out.")
     with Screen().follow() as meter:
         meter.wait("Loading")
         for report in (first, later):

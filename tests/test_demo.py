@@ -20,7 +20,9 @@ from navi.training import PRESETS
 from navi.verbs.column_groups import ColumnCluster, ColumnRef
 
 TITLES = [
-    *("How well it went", "Columns that mean the same, before learning", "Columns that mean the same"),
+    "How well it went",
+    "Columns that mean the same, by the model that comes along",
+    "Columns that mean the same, after learning",
     *("Unnamed columns, named", "Empty cells, filled", "The same film in two catalogues", "Your own tables"),
 ]
 
@@ -35,14 +37,16 @@ def small(tiny_backbone):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PRESETS, "laptop", laptop)
         patch.setattr(demo, "ROWS_FILLED", 12)
-        yield ("--catalogues", "3", "--rows", "60", "--backbone", str(tiny_backbone))
+        patch.setattr(demo, "BASE_MODEL", str(tiny_backbone))
+        patch.setattr(demo, "WORLD", {"num_catalogues": 4, "num_rows": 60})
+        yield
 
 
 @pytest.fixture(scope="module")
 def first_demo(small, tmp_path_factory):
     """A demo's folder, and what it printed."""
     folder = tmp_path_factory.mktemp("demo") / "tour"
-    result = CliRunner().invoke(app, ["demo", "--folder", str(folder), *small], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["demo", "--folder", str(folder)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return folder, result.stdout
 
@@ -68,7 +72,7 @@ def test_the_demo_ends_with_scores_and_what_to_type_next(first_demo):
 
 @pytest.mark.long
 def test_the_demo_may_be_repeated_in_its_folder_and_speak_json(first_demo, small, navi_command):
-    scores = json.loads(navi_command("demo", "--folder", first_demo[0], *small, "--json").stdout)["scores"]
+    scores = json.loads(navi_command("demo", "--folder", first_demo[0], "--json").stdout)["scores"]
     assert [set(score) for score in scores] == [{"task", "guess_name", "guess", "navi"}] * len(scores)
     assert scores
 
@@ -129,7 +133,7 @@ def test_fills_stand_beside_what_their_own_row_held(tour):
     answer = SimpleNamespace(cells=pa.Table.from_pylist(cells), num_filled=2)
     tour.model.impute = lambda frame, **settings: answer
     demo.fill_gaps(tour)
-    expected = {"column": "film", "filled with": "the alien", "truth": "The  Alien", "right": True, "confidence": 0.9}
+    expected = {"column": "film", "filled with": "the alien", "truth": "The  Alien", "right": True, "probability": 0.9}
     assert read_section(tour) == [expected]
     assert (tour.scores[0].navi, tour.scores[0].guess) == (1.0, 0.0)
 

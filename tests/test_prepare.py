@@ -390,13 +390,13 @@ def test_summary_adds_up_names_the_first_places_and_json_says_the_same(shop, nav
 
 
 def test_flags_and_settings_file_reach_the_corpus(film_tables, navi_prepare, tmp_path):
-    (tmp_path / "navi.toml").write_text("[prepare]\nmax_header_tokens = 7\nmax_value_tokens = 9\n")
-    flags = ("--seed", 3, "--unseen-tables", 1, "--total-rows", 40, "--max-value-tokens", 4, "--workers", 1)
+    (tmp_path / "navi.toml").write_text("[prepare]\nseed = 4\nmax_header_tokens = 7\nmax_value_tokens = 9\n")
+    flags = ("--seed", 3, "--unseen-tables", 1, "--total-rows", 40, "--workers", 1)
     found = json.loads(navi_prepare(film_tables, "--config", tmp_path / "navi.toml", *flags, "--json").stdout)
     assert found["totals"]["rows"] == 40
     assert found["splits"]["unseen"] > 0
     settings = Corpus.open(tmp_path / "corpus").config
-    assert (settings.seed, settings.max_value_tokens, settings.max_header_tokens) == (3, 4, 7)
+    assert (settings.seed, settings.max_value_tokens, settings.max_header_tokens) == (3, 9, 7)
 
 
 @pytest.mark.parametrize(

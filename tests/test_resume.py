@@ -257,7 +257,7 @@ def test_what_changes_the_result_cannot_change_on_the_way_and_all_else_may(stopp
     message = r"learning_rate was 0.0002 and is now 1.0, and 1 more settings differ"
     with pytest.raises(TrainingError, match=message):
         pretrain(toy_corpus, stopped, config, resume=True)
-    harmless = {"workers": 1, "checkpoint_steps": 1, "keep_checkpoints": 5, "max_bad_steps": 2}
+    harmless = {"workers": 1, "checkpoint_steps": 1, "keep_checkpoints": 5}
     config = make_config(training={"max_steps": 3, **harmless})
     with pytest.raises(TrainingError, match=r"Cannot resume from .*step-000000002: the corpus has changed"):
         pretrain(replace(toy_corpus, fingerprint="other"), stopped, config, resume=True)

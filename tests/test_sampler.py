@@ -32,7 +32,7 @@ def test_each_chosen_row_comes_once_in_as_many_batches_of_few_tables_and_rows(si
     assert sorted(row for batch in plan for row in batch.tolist()) == chosen.tolist()
     for batch in plan:
         assert 1 <= len(np.unique(row_table[batch])) <= config.tables_per_batch
-        assert len(batch) <= config.tables_per_batch * config.rows_per_table
+        assert len(batch) <= config.tables_per_batch * max(1, config.rows_per_batch // config.tables_per_batch)
 
 
 def test_the_order_of_a_seed_is_that_of_earlier_versions():
@@ -54,23 +54,11 @@ def test_a_full_batch_takes_about_as_many_rows_from_each_of_its_tables():
     assert np.mean(distinct) > 3.5
 
 
-def test_a_table_gives_no_more_rows_than_it_may_and_others_in_each_epoch():
-    row_table = number_tables([100, 7])
-    config = SamplerConfig(rows_per_batch=8, tables_per_batch=2, max_table_rows=20)
-    first, second = (
-        np.concatenate(plan_epoch(np.arange(107), row_table, config, seed=0, epoch=epoch)) for epoch in (0, 1)
-    )
-    assert np.bincount(row_table[first]).tolist() == np.bincount(row_table[second]).tolist() == [20, 7]
-    assert len(set(first)) == 27
-    assert set(first) != set(second)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rows_per_batch": 0}, "must be at least 1, got 0 and 16"),
-        ({"tables_per_batch": 0}, "must be at least 1, got 256 and 0"),
-        ({"max_table_rows": 0}, "max_table_rows must be at least 1 or None, got 0"),
+        ({"rows_per_batch": 0}, "rows_per_batch must be at least 1, got 0"),
+        ({"tables_per_batch": 0}, "tables_per_batch must be at least 1, got 0"),
     ],
 )
 def test_sizes_below_one_are_refused(settings, message):

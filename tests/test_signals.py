@@ -19,9 +19,9 @@ from navi.training.processes import Stopped, stop_on_signals
 SECONDS = 5.0
 """How long an answer may take, on a processor of its own."""
 STAGES = {
-    "making the corpus": ("navi.corpus.encode.RowEncoder.encode_chunks", "before training began"),
+    "making the corpus": ("navi.corpus.encode.RowEncoder.encode_chunks", "before the first step"),
     "reading columns": ("navi.training.trainer.StepViews.__init__", "before the first step"),
-    "measuring": ("navi.training.validation.Validation.__call__", "after step 0 of 2"),
+    "measuring": ("navi.training.metrics.Validation.__call__", "after step 0 of 2"),
     "a step": ("navi.training.step.Stepper.accumulate", "after step 0 of 2"),
     "writing": ("navi.training.export.survey_columns", "after step 2 of 2"),
 }

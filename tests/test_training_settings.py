@@ -25,7 +25,7 @@ from navi.training import (
     TrainingResult,
     make_preset,
 )
-from navi.training.run import choose_preset
+from navi.training.trainer import choose_preset
 
 Command = Callable[..., Any]
 
@@ -97,7 +97,7 @@ def test_only_what_is_set_changes_and_settings_survive_a_trip_through_json():
         ({"training": {"precision": "half"}}, "must be one of 'auto', 'float32', 'bfloat16', got 'half'"),
         ({"training": {"stepz": 3}}, r"Unknown setting 'training.stepz'. Did you mean 'training.epochs'|max_steps"),
         ({"zzzzzz": 3}, "Unknown setting 'zzzzzz'. Known here are backbone, model, masking"),
-        ({"model": {"local_head_share": 1.0}}, "local_head_share must be at least 0 and less than 1, got 1.0"),
+        ({"model": {"local_head_share": 1.0}}, "local_head_share and dropout must be less than 1, got 1"),
         ({"masking": {"header_share": 0.9}}, r"header_share \+ value_share must be at most 1"),
     ],
 )
@@ -112,8 +112,8 @@ def test_a_wrong_setting_is_refused_with_what_is_expected(settings, message):
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"max_steps": 0}, "max_steps must be at least 1, got 0"),
         ({"workers": -1}, "workers must be at least 0, got -1"),
-        ({"learning_rate": 0.0}, "learning_rate must be positive, got 0.0"),
-        ({"checkpoint_minutes": -1.0}, "checkpoint_minutes must be positive"),
+        ({"learning_rate": 0.0}, "learning_rate must be more than 0, got 0.0"),
+        ({"checkpoint_minutes": -1.0}, "checkpoint_minutes must be more than 0"),
         ({"warmup_share": 1.5}, "warmup_share must lie between 0 and 1, got 1.5"),
         ({"precision": "float16"}, "precision must be one of auto, float32, bfloat16, got 'float16'"),
     ],
@@ -133,8 +133,7 @@ def test_flags_go_over_the_file_the_file_over_the_preset(toy_corpus, write_toml,
     training = record["config"]["training"]
     assert (training["seed"], training["epochs"], training["learning_rate"]) == (5, 3, 3e-5)
     assert record["config"]["alignment"]["weight"] == 0.0
-    sampler = {"rows_per_batch": 16, "tables_per_batch": 4, "max_table_rows": None}
-    assert record["config"]["sampler"] == sampler
+    assert record["config"]["sampler"] == {"rows_per_batch": 16, "tables_per_batch": 4}
     assert record["config"]["backbone"] == str(toy_corpus.config.backbone)
     assert record["num_steps"] == 2
 
@@ -144,9 +143,9 @@ def test_the_summary_sets_validation_beside_the_majority(toy_corpus, write_toml,
     assert "2 steps on cpu, float32" in shown
     for text in ("before", "most frequent guess", "headers, attribute hidden (blind)"):
         assert text in shown
-    (worth,) = (line for line in shown.splitlines() if line.startswith("Worth it? ") and ": columns matched " in line)
-    assert ", headers named " in worth
+    (worth,) = (line for line in shown.splitlines() if line.startswith("Worth it? ") and ": headers named " in line)
     assert ", values filled " in worth
+    assert ", columns matched " in worth
     assert "No better than the most frequent guess yet: " in " ".join(shown.split())
     assert "navi match " in shown
 
@@ -182,7 +181,7 @@ def test_without_a_gpu_a_run_takes_ten_minutes_unless_a_length_is_named(
         given.append(config)
         raise ConfigError("That is enough.")
 
-    monkeypatch.setattr("navi.training.run.pretrain", stop)
+    monkeypatch.setattr("navi.training.trainer.pretrain", stop)
     monkeypatch.setattr("navi.training.processes.torch.cuda.is_available", lambda: False)
     for flags in ([], ["--epochs", 3], ["--max-steps", 5], ["--minutes", 2], ["--preset", "paper"]):
         navi_command("pretrain", toy_corpus.path, "-o", tmp_path / "model", *flags, code=2)

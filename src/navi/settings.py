@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 import types
 import typing
@@ -67,6 +68,22 @@ def construct(kind: type[Config], content: Any, **given: Any) -> Config:
         if item.name not in content and item.default is MISSING and item.default_factory is MISSING:
             raise ConfigError(f"it has no '{item.name}'")
     return kind(**given, **{name: _convert(name, value, hints[name]) for name, value in content.items()})
+
+
+def check_bounds(
+    config: object, *names: str, least: float = -math.inf, most: float = math.inf, above: float = -math.inf
+) -> None:
+    """Raise `ConfigError` unless these fields, where they are set, lie within bounds.
+
+    >>> check_bounds(types.SimpleNamespace(share=1.5), "share", least=0, most=1)
+    Traceback (most recent call last):
+    navi.errors.ConfigError: share must lie between 0 and 1, got 1.5.
+    """
+    rule = f"be at least {least:g}" if most == math.inf else f"lie between {least:g} and {most:g}"
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not (least <= value <= most and value > above):
+            raise ConfigError(f"{name} must {rule if above == -math.inf else f'be more than {above:g}'}, got {value}.")
 
 
 def _explain_unknown(full_name: str, key: str, where: str, known: list[str]) -> str:

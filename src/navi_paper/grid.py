@@ -27,7 +27,7 @@ from navi.report import write_report
 from navi.settings import find_misfit
 from navi.training import ABLATIONS, PretrainConfig, StepReport, make_preset, pretrain
 from navi.training.checkpoint import RunIdentity
-from navi.training.run import open_corpus
+from navi.training.trainer import open_corpus
 from navi.verbs.loading import CONFIG_FILE, TOKENIZER_FILE
 from navi_paper.baselines import BASELINES, load_baseline, train_baseline
 from navi_paper.baselines.base import CONFIG_FILE as BASELINE_FILE
@@ -58,7 +58,10 @@ VERSIONS = ("navi-tables", "torch", "transformers", "tokenizers", "numpy", "scik
 """Packages whose versions stand beside each figure."""
 NAVI_PRESETS = {"navi": "default", "navi-paper": "paper"}
 """The whole models by name, and the preset of each."""
-FORMER_SETTINGS = {"sampler.tokens_per_batch": None, "training.accumulation": 1, "training.sample_rows": 0}
+FORMER_SETTINGS: dict[str, int | None] = {
+    **{"sampler.tokens_per_batch": None, "sampler.max_table_rows": None},
+    **{"training.accumulation": 1, "training.sample_rows": 0},
+}
 """Settings that runs had once: with them, what stands for a model's settings is what it was, and its figures count."""
 
 

@@ -50,17 +50,19 @@ def make_quick(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def demo(tiny_backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that `navi demo` leaves, with twenty rows a table and a model of a few steps."""
+    from navi.cli import demo
     from navi.cli.console import Screen
-    from navi.cli.demo import Demo, make_catalogues, prepare_corpus
     from navi.training import PretrainConfig, pretrain
 
     folder = tmp_path_factory.mktemp("world") / "navi-demo"
-    tour = Demo(folder=folder, screen=Screen(quiet=True), num_rows=280, backbone=str(tiny_backbone))
-    make_catalogues(tour)
-    prepare_corpus(tour)
+    run = demo.Demo(folder=folder, screen=Screen(quiet=True))
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "BASE_MODEL", str(tiny_backbone))
+        patch.setitem(demo.WORLD, "num_rows", 280)
         make_quick(tiny_backbone, patch)
-        pretrain(tour.corpus, folder / "model", PretrainConfig.from_dict({"backbone": str(tiny_backbone)} | SETTINGS))
+        demo.make_catalogues(run)
+        demo.prepare_corpus(run)
+        pretrain(run.corpus, folder / "model", PretrainConfig.from_dict({"backbone": str(tiny_backbone)} | SETTINGS))
     return folder
 
 

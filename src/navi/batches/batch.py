@@ -109,7 +109,6 @@ class Alignment(TensorGroup):
     low_table: Tensor  # (L,) each one's table; num_tables for filling
     anchor_slot: Tensor  # (K,) row of the attribute table of each anchor
     anchor_table: Tensor  # (K,) each anchor's table
-    anchor_first: Tensor  # (K,) 1 for the first anchor of each attribute, 0 for those of other tables with the same one
     high_segment: Tensor  # (H,) segments of high-entropy columns
     high_column: Tensor  # (H,) each one's column: those of the same column are each other's negatives
     high_value: Tensor  # (H,) each one's value, to tell apart rows that hold the same
@@ -127,12 +126,6 @@ class Batch(TensorGroup):
     row_ids: Tensor  # (R,) the rows of one copy, as the corpus numbers them; -1 for filling
     row_table: Tensor  # (R,) their tables; -1 for filling
     plain_row: Tensor  # (R,) where the plain copy of each row stands among all rows; the row itself, if there is none
-    num_tokens: int  # tokens of one copy
-
-    @property
-    def has_plain(self) -> bool:
-        """Whether the plain copy of each row is there."""
-        return self.alignment is not None
 
 
 @final

@@ -181,7 +181,6 @@ class BatchBuilder:
             row_ids=rows,
             row_table=torch.where(rows >= 0, table_R, -1),
             plain_row=count_up(len(rows), rows) + (len(copies) - 1) * (len(layout.starts) - 1),
-            num_tokens=layout.num_tokens,
         )
 
     def _number(self, used_A: Tensor, capacity: BatchCapacity | None) -> AttributeSlots:
@@ -219,7 +218,6 @@ class BatchBuilder:
             low_table=low.fill(table_S[low.places], num_tables),
             anchor_slot=anchor.fill(slots.slot[attribute_K], -1),
             anchor_table=anchor.fill(table_rank[table_K], -1),
-            anchor_first=anchor.fill(_find_first(attribute_K, self._num_attributes), 0),
             high_segment=high.fill(high.places + plain, 0),
             high_column=high.fill(column_S[high.places], -1),
             high_value=high.fill(value_H, -1),
@@ -235,7 +233,7 @@ class BatchBuilder:
         anchor = np.zeros(arrays.num_columns, np.int64)
         anchor[low] = own.reshape(-1)
         return _Tensors(
-            **vars(CorpusTensors.view(arrays)),
+            **{field.name: as_tensor(getattr(arrays, field.name)) for field in fields(CorpusTensors)},
             regular_tokens=as_tensor(self.special.regular),
             cell_column=as_tensor(arrays.cell_column if self.align else anchor[:0]),
             column_role=as_tensor(self.column_role),
@@ -283,13 +281,6 @@ def _repeat_starts(starts: Tensor, step: int, times: int) -> Tensor:
 def _mark(numbers: Tensor, size: int) -> Tensor:
     """Return which of the numbers below `size` there are."""
     return torch.zeros(size, dtype=torch.bool, device=numbers.device).index_fill_(0, numbers, True)
-
-
-def _find_first(numbers: Tensor, limit: int) -> Tensor:
-    """Return 1 for each number below `limit` that stands there for the first time, 0 for the others."""
-    place = count_up(len(numbers), numbers)
-    earliest = torch.full((limit,), len(place), device=numbers.device).scatter_reduce(0, numbers, place, "amin")
-    return (earliest[numbers] == place).long()
 
 
 def pack_texts(

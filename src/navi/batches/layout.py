@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches.batch import IGNORED, Sequences, Targets, TensorGroup
-from navi.corpus.arrays import SegmentArrays
 from navi.errors import ConfigError, ModelError
 from navi.randomness import choose_below, fold, order_keys, uniform
+from navi.settings import check_bounds
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -90,11 +90,6 @@ class CorpusTensors(TensorGroup):
     attribute_offsets: Tensor
     attribute_tokens: Tensor
     column_table: Tensor
-
-    @classmethod
-    def view(cls, arrays: SegmentArrays) -> Self:
-        """Return the arrays on the CPU, in the memory where they lie, mapped from a file or not."""
-        return cls(**{field.name: as_tensor(getattr(arrays, field.name)) for field in fields(cls)})
 
 
 def as_tensor(array: NDArray[Any]) -> Tensor:
@@ -258,10 +253,7 @@ class MaskingConfig:
     """Mask headers and values whole; off, every segment is vanilla (the ablation without segment masking)."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            share = getattr(self, field.name)
-            if field.name != "whole_spans" and not 0.0 <= share <= 1.0:
-                raise ConfigError(f"{field.name} must lie between 0 and 1, got {share}.")
+        check_bounds(self, *(field.name for field in fields(self) if field.name != "whole_spans"), least=0, most=1)
         if self.header_share + self.value_share > 1.0:
             raise ConfigError(
                 f"header_share + value_share must be at most 1, got {self.header_share} + {self.value_share}."

@@ -16,8 +16,8 @@ from navi.batches.batch import BatchCapacity
 from navi.batches.builder import BatchBuilder
 from navi.batches.layout import MaskingConfig
 from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, gather_ranges
-from navi.errors import ConfigError
 from navi.randomness import fold, make_key, permute, uniform
+from navi.settings import check_bounds
 
 Ints = NDArray[np.int64]
 Task = TypeVar("Task")
@@ -34,26 +34,13 @@ class SamplerConfig:
     """Rows of a step (the paper: 32)."""
     tables_per_batch: int = 16
     """Tables that a step draws from; each gives about rows_per_batch / tables_per_batch rows."""
-    max_table_rows: int | None = None
-    """Rows that a table gives to an epoch, at most, others in each epoch; None for all."""
 
     def __post_init__(self) -> None:
-        if self.rows_per_batch < 1 or self.tables_per_batch < 1:
-            raise ConfigError(
-                "rows_per_batch and tables_per_batch must be at least 1, "
-                f"got {self.rows_per_batch} and {self.tables_per_batch}."
-            )
-        if self.max_table_rows is not None and self.max_table_rows < 1:
-            raise ConfigError(f"max_table_rows must be at least 1 or None, got {self.max_table_rows}.")
-
-    @property
-    def rows_per_table(self) -> int:
-        """Rows that one table gives to a step, at most."""
-        return max(1, self.rows_per_batch // self.tables_per_batch)
+        check_bounds(self, "rows_per_batch", "tables_per_batch", least=1)
 
 
 def plan_epoch(rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, *, seed: int, epoch: int) -> list[Ints]:
-    """Return the rows of each batch of an epoch, every row of `rows` exactly once, or `max_table_rows` of a table.
+    """Return the rows of each batch of an epoch, every row of `rows` exactly once.
 
     Each table's rows are shuffled and cut into nearly equal strata; stratum i of n gets a random place in the i-th
     n-th of the epoch, so that large and small tables alike are spread over all of it. `row_table` is that of the whole
@@ -61,7 +48,7 @@ def plan_epoch(rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, 
     """
     if len(rows) == 0:
         return []
-    key = make_key(seed, epoch)
+    key, rows_per_table = make_key(seed, epoch), max(1, config.rows_per_batch // config.tables_per_batch)
     strata: list[Ints] = []
     places: list[NDArray[np.float64]] = []
     table_of_row = row_table[rows]
@@ -69,8 +56,8 @@ def plan_epoch(rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, 
     tables, first = np.unique(table_of_row[by_table], return_index=True)
     for table, places_of_table in zip(tables, np.split(by_table, first[1:]), strict=True):
         table_key = int(fold(key, np.array([table], np.int64))[0])
-        members = rows[places_of_table][permute(table_key, len(places_of_table))][: config.max_table_rows]
-        count = -(-len(members) // config.rows_per_table)
+        members = rows[places_of_table][permute(table_key, len(places_of_table))]
+        count = -(-len(members) // rows_per_table)
         strata.extend(np.array_split(members, count))
         places.append((np.arange(count) + uniform(fold(table_key, np.arange(count) + len(members)))) / count)
     order = np.argsort(np.concatenate(places), kind="stable")
@@ -81,9 +68,11 @@ def plan_epoch(rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, 
 def shard_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, count: int) -> list[Ints]:
     """Return what each of `count` processes takes of a step: whole tables, of about as many tokens each.
 
-    A table is cut only where there are fewer than processes; a process without a row has none to take.
+    A table is cut only where there are fewer than processes; a process without a row has none to take. `row_table` and
+    `row_tokens` are those of the whole corpus.
     """
-    pieces = _split_by_table(rows, row_table)
+    by_table = rows[np.argsort(row_table[rows], kind="stable")]
+    pieces = np.split(by_table, np.flatnonzero(np.diff(row_table[by_table])) + 1)
     while len(pieces) < min(count, len(rows)):
         longest = max(range(len(pieces)), key=lambda place: len(pieces[place]))
         pieces[longest : longest + 1] = np.array_split(pieces[longest], 2)
@@ -97,34 +86,15 @@ def shard_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, count
 
 
 def split_rows(rows: Ints, row_table: NDArray[np.int32], row_tokens: Ints, max_tokens: int) -> list[Ints]:
-    """Cut a step into parts of at most `max_tokens` tokens, between tables where it can be, else between rows.
-
-    A row longer than that is a part of its own. `row_table` and `row_tokens` are those of the whole corpus.
-    """
-    if row_tokens[rows].sum() <= max_tokens:
+    """Cut a step into parts of at most `max_tokens` tokens, tables whole where they fit; a longer row is a part."""
+    least = -(-int(row_tokens[rows].sum()) // max_tokens)
+    if least <= 1:
         return [rows]
-    tables = _split_by_table(rows, row_table)
-    fitting = [part for table in tables for part in _join(np.split(table, len(table)), row_tokens, max_tokens)]
-    return _join(fitting, row_tokens, max_tokens)
-
-
-def _join(pieces: Sequence[Ints], row_tokens: Ints, max_tokens: int) -> list[Ints]:
-    """Join neighbouring pieces while they hold no more than `max_tokens` tokens; a larger one stands alone."""
-    groups: list[list[Ints]] = []
-    left = 0
-    for piece in pieces:
-        num_tokens = int(row_tokens[piece].sum())
-        if num_tokens > left or not groups:
-            groups.append([])
-            left = max_tokens
-        groups[-1].append(piece)
-        left -= num_tokens
-    return [np.concatenate(group) for group in groups]
-
-
-def _split_by_table(rows: Ints, row_table: NDArray[np.int32]) -> list[Ints]:
-    by_table = rows[np.argsort(row_table[rows], kind="stable")]
-    return np.split(by_table, np.flatnonzero(np.diff(row_table[by_table])) + 1)
+    for count in range(least, len(rows) + 1):
+        parts = shard_rows(rows, row_table, row_tokens, count)
+        if all(len(part) == 1 or row_tokens[part].sum() <= max_tokens for part in parts):
+            return parts
+    return np.split(rows, len(rows))
 
 
 def prefetch(

@@ -153,8 +153,9 @@ class Meter:
         if at.note:
             self.screen.note(at.note)
         parts = [f"{name} {format_loss(at.metrics[name])}" for name in LOSSES if name in at.metrics]
-        if at.rows_per_second:
-            parts += [f"{format_count(at.rows_per_second)} rows/s", f"{format_count(at.tokens_per_second)} tokens/s"]
+        for thing in ("rows", "tokens"):
+            if rate := at.metrics.get(f"{thing}_per_second"):
+                parts.append(f"{format_count(rate)} {thing}/s")
         left = at.seconds_left or -1.0
         self.update(f"Epoch {at.epoch}", at.step, at.num_steps, ", ".join(parts), left)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import combinations, compress
 from pathlib import Path
+from statistics import mean
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -27,7 +28,7 @@ from navi.cli.console import (
     quote,
     shorten,
 )
-from navi.cli.learn import MEASURES, describe_corpus, describe_table, describe_training, list_tables
+from navi.cli.learn import describe_corpus, describe_training
 from navi.cli.options import Json, Quiet
 from navi.cli.rows import list_cells, show_cells
 from navi.errors import ConfigError, MissingExtraError
@@ -36,21 +37,21 @@ if TYPE_CHECKING:
     from rich.table import Table as Shown
 
     from navi.corpus import Corpus
-    from navi.report import ReportColumn, ReportTable, Section
+    from navi.report import ReportTable, Section
     from navi.simulator import Truth
     from navi.tables import Table
     from navi.verbs import Navi
 
 TRUTH_FILE = "truth.json"
 """Marks a folder as the demo's own, and holds what the simulator knows."""
-WIDTH = 0.5
+WORLD: dict[str, Any] = {"width": 0.5}
 """Catalogues of half the usual columns: a row costs half as much, and a few minutes teach twice as many."""
-MANY_CATALOGUES = 6
-"""Tables from which two can be kept out of training."""
 CONFIDENCE = 0.6
-"""How sure a fill must be."""
+"""How probable a fill must be."""
 ROWS_FILLED, ROWS_PAIRED = 150, 500
 """Rows of a table that are filled, and that a table to be paired may have, to keep the demo short."""
+ROWS_SHOWN, LINES_SHOWN = 200, 10
+"""Rows of an answer that the page shows, and the terminal."""
 LEAD = """\
 Film catalogues that a simulator made, no two with the same schema: headers, formats and order differ, cells are
 missing. NAVI learned one encoder from them, without any label, and was then asked. The simulator knows the truth, so
@@ -79,10 +80,8 @@ class Demo:
     screen: Screen
     seed: int = 0
     minutes: float = 2.0
-    num_catalogues: int = 14
-    num_rows: int | None = None
-    """Rows of all tables; None for 400 each on average."""
-    backbone: str = BASE_MODEL
+    title: str = ""
+    """The step that it takes."""
     counts: dict[str, int] = field(default_factory=dict)
     """How many of what there is: tables, rows, headers …"""
     scores: list[Score] = field(default_factory=list)
@@ -98,22 +97,14 @@ class Demo:
         """The tables that were kept out of training, to be asked about afterwards."""
         return [table["name"] for table in self.corpus.manifest["tables"] if table["splits"]["unseen"]]
 
-    def show(
-        self,
-        title: str,
-        text: str,
-        caption: str,
-        columns: Sequence[ReportColumn | str],
-        records: Sequence[Mapping[str, Any]],
-        most: int | None = None,
-    ) -> None:
-        """Add a section with a table of records to the page, and show some of it in the terminal."""
-        from navi.report import ReportTable, Section
+    def show(self, text: str, caption: str, names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> None:
+        """Add a section with a table of records to the page, and show the first of them in the terminal."""
+        from navi.report import ReportColumn, ReportTable, Section
 
-        names = [column if isinstance(column, str) else column.name for column in columns]
-        table = ReportTable(caption, columns, [[record.get(name) for name in names] for record in records])
-        self.sections.append(Section(title, text, (table,)))
-        self.screen.summarise(render_table(table, most))
+        columns = [ReportColumn(name, bar=True, digits=2) if name == "probability" else name for name in names]
+        table = ReportTable(caption, columns, [[record.get(name) for name in names] for record in records[:ROWS_SHOWN]])
+        self.sections.append(Section(self.title, text, (table,)))
+        self.screen.summarise(render_table(table, LINES_SHOWN))
 
 
 @verb("Start", "navi demo", "navi demo --folder films --seed 7 --minutes 5", needs_arguments=False)
@@ -121,19 +112,15 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Folder for everything it makes.")] = Path("navi-demo"),
     seed: Annotated[int, typer.Option(help="Another seed makes another world.")] = 0,
     minutes: Annotated[float, typer.Option(min=0.01, help="Time for pretraining, about.")] = 2.0,
-    catalogues: Annotated[int, typer.Option(min=2, help="Tables to make.", hidden=True)] = 14,
-    rows: Annotated[int | None, typer.Option(min=2, help="Rows of all tables.", hidden=True)] = None,
-    backbone: Annotated[str, typer.Option(help="What to start from.", hidden=True)] = BASE_MODEL,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Show everything on film catalogues that it makes itself, in minutes on a laptop."""
     screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
-    run = Demo(folder=folder, screen=screen, seed=seed, minutes=minutes, backbone=backbone)
-    run.num_catalogues, run.num_rows = catalogues, rows
+    run = Demo(folder=folder, screen=screen, seed=seed, minutes=minutes)
     check_folder(folder)
-    for number, (title, take_step) in enumerate(STEPS.items(), start=1):
-        screen.summarise("", make_heading(f"{number}. {title}"))
+    for number, (run.title, take_step) in enumerate(STEPS.items(), start=1):
+        screen.summarise("", make_heading(f"{number}. {run.title}"))
         take_step(run)
     seconds = monotonic() - started
     screen.answer_json({"folder": folder, "seconds": seconds, "scores": [score._asdict() for score in run.scores]})
@@ -164,8 +151,7 @@ def make_catalogues(run: Demo) -> None:
 
     folder = run.folder / "tables"
     shutil.rmtree(folder, ignore_errors=True)
-    config = SimulatorConfig(num_rows=run.num_rows, num_catalogues=run.num_catalogues, width=WIDTH, seed=run.seed)
-    run.truth = truth = write_catalogues(folder, config)
+    run.truth = truth = write_catalogues(folder, SimulatorConfig(**WORLD, seed=run.seed))
     truth.save(run.folder / TRUTH_FILE)
     run.counts = {
         "tables": len(truth.films),
@@ -183,38 +169,30 @@ def ask_base(run: Demo) -> None:
     from navi.tables import read_tables
     from navi.verbs import Navi
 
-    run.tables = read_tables([run.folder / "tables"])
-    match_columns(run, Navi.from_pretrained())
+    run.tables, run.model = read_tables([run.folder / "tables"]), Navi.from_pretrained()
+    match_columns(run)
 
 
 def prepare_corpus(run: Demo) -> None:
-    """Make a corpus of the tables, some of them kept out of training."""
+    """Make a corpus of the tables, two of them kept out of training."""
     from navi.corpus import PrepareConfig, prepare
 
-    num_unseen, started = 2 if run.num_catalogues >= MANY_CATALOGUES else 1, monotonic()
-    config = PrepareConfig(seed=run.seed, backbone=run.backbone, unseen_tables=num_unseen)
-    folders = [run.folder / "tables"], run.folder / "corpus"
+    started = monotonic()
+    config = PrepareConfig(seed=run.seed, backbone=BASE_MODEL, unseen_tables=2)
     with run.screen.follow() as meter:
+        folders = [run.folder / "tables"], run.folder / "corpus"
         run.corpus = prepare(*folders, config, meter.show_preparing, overwrite=True)
     run.screen.summarise(*describe_corpus(run.corpus, monotonic() - started))
     run.screen.summarise(f"Kept out of training, to be asked about later: {', '.join(run.unseen_tables)}.")
 
 
-def show_corpus(run: Demo) -> None:
-    """Show the tables, and the columns of the first."""
-    from navi.corpus import inspect_corpus
-
-    found = inspect_corpus(run.corpus)
-    width = run.screen.results.width
-    run.screen.summarise(list_tables(found, width), *describe_table(found.tables[0], width))
-
-
 def learn(run: Demo) -> None:
     """Pretrain for about the minutes given, from the base model on, and score what validation says."""
     from navi.training import PretrainConfig, make_preset, pretrain
+    from navi.training.export import MEASURES
     from navi.verbs import Navi
 
-    wanted = {"backbone": run.backbone, "training": {"seed": run.seed, "minutes": run.minutes}}
+    wanted = {"backbone": BASE_MODEL, "training": {"seed": run.seed, "minutes": run.minutes}}
     config = PretrainConfig.from_dict(wanted, base=make_preset("laptop"))
     with run.screen.follow() as meter:
         meter.wait("Measuring the model as it is")
@@ -222,22 +200,18 @@ def learn(run: Demo) -> None:
     run.screen.summarise(*describe_training(result))
     run.model = Navi.from_pretrained(run.folder / "model")
     first, last = result.validation[0], result.validation[-1]
-    for name, (label, guess) in MEASURES.items():
-        if guess is not None:
+    for name, (label, guess, _) in MEASURES.items():
+        if guess:
             run.scores.append(Score(label, last[name], first[guess], guess.replace("_", " ")))
 
 
-def match_columns(run: Demo, base: Navi | None = None) -> None:
-    """Match the columns of all catalogues, by the model that learned or a given one, and compare with what they mean.
-
-    The score is of pairs of columns of different tables.
-    """
+def match_columns(run: Demo) -> None:
+    """Match the columns of all catalogues and compare with what they mean, pair by pair of different tables."""
     from navi.corpus import canonicalise
-    from navi.report import ReportColumn
 
     with run.screen.follow() as meter:
         meter.wait(f"Comparing the columns of {count_things(len(run.tables), 'table')}")
-        found = (base or run.model).match(run.tables)
+        found = run.model.match(run.tables)
     cluster_of, records = dict[tuple[str, str], int](), []
     for number, cluster in enumerate(found.clusters):
         cluster_of |= {(each.table, each.header): number for each in cluster.columns}
@@ -247,11 +221,10 @@ def match_columns(run: Demo, base: Navi | None = None) -> None:
             record = {"name": cluster.name, "columns": list_columns(cluster), "probability": cluster.score}
             records.append(record | {"meaning": meaning, "agree": f"{count} of {len(cluster.columns)}"})
     run.show(
-        f"Columns that mean the same{', before learning' if base else ''}",
         "Columns of all catalogues, put together by what their headers and values say. The meaning is the simulator's; "
         "the last column says how many of the group's columns have it.",
         "Groups of matched columns.",
-        ("name", "columns", ReportColumn("probability", bar=True, digits=2), "meaning", "agree"),
+        ("name", "columns", "probability", "meaning", "agree"),
         records,
     )
     known = sorted(column for column in cluster_of if run.truth.concept_of(*column))
@@ -263,8 +236,8 @@ def match_columns(run: Demo, base: Navi | None = None) -> None:
     truth = pair(lambda column: run.truth.concept_of(*column))
     share = measure_f1(pair(cluster_of.__getitem__), truth)
     guess = measure_f1(pair(lambda column: canonicalise(column[1])), truth)
-    task = f"columns that mean the same{', before learning' if base else ''} (F1 of pairs)"
-    run.scores.append(Score(task, share, guess, "equal headers"))
+    when = "" if run.scores else ", before learning"
+    run.scores.append(Score(f"columns that mean the same{when} (F1 of pairs)", share, guess, "equal headers"))
 
 
 def measure_f1(found: Set[Hashable], truth: Set[Hashable]) -> float:
@@ -279,7 +252,6 @@ def measure_f1(found: Set[Hashable], truth: Set[Hashable]) -> float:
 def name_columns(run: Demo) -> None:
     """Hide the headers of a catalogue that no training saw, and name its columns."""
     from navi.corpus import canonicalise
-    from navi.report import ReportColumn
 
     table, truth = run.tables[run.unseen_tables[0]], run.truth
     learned = Counter(meaning for (name, _), meaning in truth.concepts.items() if name not in run.unseen_tables)
@@ -299,23 +271,20 @@ def name_columns(run: Demo) -> None:
             record |= {"proposed": best.header, "probability": best.probability, "right": right}
         records.append(record)
     run.show(
-        "Unnamed columns, named",
         f"{table.name} was not in the training. Its headers were hidden, and names proposed from the values alone. "
         "A name is right if it means the same.",
         "Columns with the names proposed for them.",
-        ("hidden header", "values", "proposed", ReportColumn("probability", bar=True, digits=2), "right", "next"),
+        ("hidden header", "values", "proposed", "probability", "right", "next"),
         records,
     )
     usual = learned.most_common(1)[0][0]
-    right = sum(record["right"] for record in records) / max(len(records), 1)
-    guess = sum(truth.concept_of(table.name, header) == usual for header in headers) / max(len(records), 1)
+    right = mean(record["right"] for record in records)
+    guess = mean(truth.concept_of(table.name, header) == usual for header in headers)
     run.scores.append(Score(f"columns of {table.name}, unseen, named", right, guess, "most frequent meaning"))
 
 
 def fill_gaps(run: Demo) -> None:
     """Fill the gaps of the catalogue that has most, and compare with what they held."""
-    from navi.report import ReportColumn
-
     name = Counter(table for table, _, _ in run.truth.gaps).most_common(1)[0][0]
     frame, first = run.tables[name].text.slice(0, ROWS_FILLED), run.truth.first_place[name]
     with run.screen.follow() as meter:
@@ -329,22 +298,20 @@ def fill_gaps(run: Demo) -> None:
         held = run.truth.gaps.get((name, row, cell["column"]))
         if cell["value"] is not None and held is not None:
             filled = {"column": cell["column"], "filled with": cell["value"], "truth": held}
-            records.append(filled | {"right": is_same(cell["value"], held), "confidence": cell["probability"]})
+            records.append(filled | {"right": is_same(cell["value"], held), "probability": cell["probability"]})
             guesses.append(is_same(usual[cell["column"]], held))
     run.screen.summarise(
         f"{name}, {count_things(frame.num_rows, 'row')}: {count_things(result.cells.num_rows, 'empty cell')}, "
-        f"{format_count(result.num_filled)} filled with a confidence of {CONFIDENCE} or more."
+        f"{format_count(result.num_filled)} filled with a probability of {CONFIDENCE} or more."
     )
     run.show(
-        "Empty cells, filled",
         "Cells that the simulator left empty. It knows what they would have held.",
         f"Empty cells of {name} with what they were filled with.",
-        ("column", "filled with", "truth", "right", ReportColumn("confidence", bar=True, digits=2)),
-        records[:200],
-        most=10,
+        ("column", "filled with", "truth", "right", "probability"),
+        records,
     )
     if records:
-        right, guess = sum(record["right"] for record in records) / len(records), sum(guesses) / len(guesses)
+        right, guess = mean(record["right"] for record in records), mean(guesses)
         run.scores.append(Score("empty cells that it filled", right, guess, "column's most frequent value"))
 
 
@@ -355,8 +322,6 @@ def is_same(value: str, truth: str) -> bool:
 
 def find_same_films(run: Demo) -> None:
     """Pair the rows of the two catalogues, of moderate size if there are such, that share most films."""
-    from navi.report import ReportColumn
-
     moderate = [name for name, rows in run.truth.films.items() if len(rows) <= ROWS_PAIRED]
     pairs_of_tables = combinations(moderate if len(moderate) > 1 else run.truth.films, 2)
     names = max(pairs_of_tables, key=lambda pair: len(run.truth.shared_rows(*pair)))
@@ -374,12 +339,10 @@ def find_same_films(run: Demo) -> None:
     counted = f"{count_things(len(truth), 'film')}; {count_things(len(pairs), 'pair')} found"
     run.screen.summarise(f"{left.name} and {right.name} share {counted}.")
     run.show(
-        "The same film in two catalogues",
         "Rows of two catalogues that share no schema, linked by what their columns have in common.",
         "Pairs of rows, the surest first.",
-        (*names, "right", ReportColumn("probability", bar=True, digits=2)),
-        records[:50],
-        most=4,
+        (*names, "right", "probability"),
+        records,
     )
     task, guess = f"rows of {left.name} and {right.name} about one film (F1)", pair_titles(run, left, right)
     run.scores.append(Score(task, measure_f1(pairs, truth), measure_f1(guess, truth), "equal titles"))
@@ -424,7 +387,6 @@ STEPS: dict[str, Callable[[Demo], None]] = {
     "Film catalogues, no two with the same schema": make_catalogues,
     "Columns that mean the same, by the model that comes along": ask_base,
     "One corpus of segments": prepare_corpus,
-    "What is in it": show_corpus,
     "Learning, without any label": learn,
     "Columns that mean the same, after learning": match_columns,
     "Unnamed columns, named": name_columns,
@@ -444,11 +406,10 @@ def tabulate_scores(run: Demo) -> ReportTable:
 
 
 def render_table(table: ReportTable, most: int | None = None) -> Shown:
-    """Return a page's table for the terminal; of many rows every so many one."""
+    """Return a page's table for the terminal, at most so many of its rows."""
     from navi.report import show_table
 
     shown = show_table(table)
     names = [column.name for column in shown["columns"]]
-    step = max(1, len(shown["rows"]) // most) if most else 1
-    rows = [[cell.text for cell in row] for row in shown["rows"][::step][:most]]
+    rows = [[cell.text for cell in row] for row in shown["rows"][:most]]
     return make_table(names, rows, right=list(compress(names, shown["numeric"])))

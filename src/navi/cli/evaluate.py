@@ -70,13 +70,8 @@ def evaluate(
 
     screen, opened = Screen(quiet=quiet, as_json=as_json), Corpus.open(corpus, verify=True)
     amounts = {key: value for key, value in (("rows", rows), ("runs", runs)) if value is not None}
-    settings = make_pretrain_config(
-        str(opened.config.backbone),
-        preset="default",
-        ablation=None,
-        file=config,
-        flags={"training.max_steps": max_steps},
-    )
+    flags = {"training": {"max_steps": max_steps}}
+    settings = make_pretrain_config(flags, str(opened.config.backbone), preset="default", file=config)
     with screen.follow() as meter:
 
         def report(at: GridReport) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from textwrap import wrap
@@ -45,7 +44,7 @@ from navi.cli.options import (
     split_names,
     summarise_manifest,
 )
-from navi.errors import TableError, TrainingInterrupted
+from navi.errors import TableError
 from navi.settings import override, read_settings
 
 if TYPE_CHECKING:
@@ -55,28 +54,12 @@ if TYPE_CHECKING:
     from navi.corpus import Corpus, InspectedTable, Inspection, PrepareConfig
     from navi.training import PretrainConfig, TrainingResult
 
-NUM_COLUMNS, NUM_NOTES = 500, 50
-"""Columns and notes shown of a table; `--json` has them all."""
 COLUMNS = ("header", "attribute", "fill", "distinct", "entropy", "role", "tokens", "trouble", "examples")
 SMALL, SMALL_COLUMNS = 130, ("header", "fill", "distinct", "entropy", "role", "examples")
 """What a terminal has room for that is narrower than so many characters."""
 UNDECIDED = "undecided"
 """Role of a column that has too few cells to tell one by."""
 _RIGHT = ("fill", "distinct", "entropy", "tokens", "rows", "columns", "dropped")
-MEASURES = {
-    "masked_loss": ("loss of masked tokens", None),
-    "header_accuracy_informed": ("headers, attribute known (informed)", "most_frequent_header"),
-    "header_accuracy_blind": ("headers, attribute hidden (blind)", "most_frequent_header"),
-    "value_accuracy": ("values", "most_frequent_value"),
-    "column_accuracy": ("columns found again (not learned)", None),
-}
-"""Measures of validation, what they are called, and the guess that each is to beat."""
-WORTH = {
-    "column_accuracy": "columns matched",
-    "header_accuracy_blind": "headers named",
-    "value_accuracy": "values filled",
-}
-"""The measures that say whether a model serves better than the one it started from, and what a user calls them."""
 Start = Annotated[
     str | None,
     typer.Option(
@@ -140,7 +123,7 @@ def describe_table(table: InspectedTable, width: int) -> list[RenderableType]:
     """Return a table of the columns of one table, each on one line, and what else is to be said of it."""
     title = f"{table.name}: {count_things(table.rows, 'row')}, {count_things(len(table.columns), 'column')}"
     names, rows, trouble = COLUMNS if width >= SMALL else SMALL_COLUMNS, [], defaultdict[str, list[str]](list)
-    for column in table.columns[:NUM_COLUMNS]:
+    for column in table.columns:
         cells = {
             "header": shorten(column.header, 24),
             "attribute": shorten(column.attribute, 16),
@@ -164,10 +147,7 @@ def describe_table(table: InspectedTable, width: int) -> list[RenderableType]:
             lines += wrap(f"{each}: {', '.join(headers)}", width, initial_indent="  ", subsequent_indent="    ")
     if any(column.entropy is None for column in table.columns):
         lines.append(f"  {UNDECIDED}: fewer than two cells to train on; add rows to tell entropy and role")
-    lines += [f"  {note}" for note in table.notes[:NUM_NOTES]]
-    for rest, what in ((len(table.columns) - NUM_COLUMNS, "column"), (len(table.notes) - NUM_NOTES, "note")):
-        if rest > 0:
-            lines.append(f"  and {count_things(rest, what)} more: --json lists all")
+    lines += [f"  {note}" for note in table.notes]
     return [make_table(names, rows, title=title, right=_RIGHT, width=width), *lines]
 
 
@@ -207,9 +187,6 @@ def prepare(
     ] = None,
     largest_tables: Annotated[int | None, typer.Option(metavar="N", help="Keep the N tables with most rows.")] = None,
     total_rows: Annotated[int | None, typer.Option(metavar="N", help="Sample down to N rows in all.")] = None,
-    max_value_tokens: Annotated[
-        int | None, typer.Option(metavar="N", help="Cut values at N tokens.", show_default="20")
-    ] = None,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Processes.", show_default="one a core")] = None,
     sheet: Sheet = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first row or cell that would be lost.")] = False,
@@ -233,7 +210,6 @@ def prepare(
         validation_tables=parse_tables(validation_tables),
         largest_tables=largest_tables,
         total_rows=total_rows,
-        max_value_tokens=max_value_tokens,
         workers=workers,
         strict=strict,
     )
@@ -334,9 +310,6 @@ def pretrain(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Decides everything random.", show_default="0")] = None,
     backbone: Start = None,
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"] | None, typer.Option(help="Arithmetic.", show_default="auto")
-    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run stopped.")] = False,
     finish: Annotated[bool, typer.Option("--finish", help="Take a stopped run as it is; no further steps.")] = False,
     values: Annotated[
@@ -348,31 +321,25 @@ def pretrain(
     quiet: Quiet = False,
 ) -> None:
     """Learn a model from a folder of tables or a corpus; Ctrl-C saves a checkpoint, --resume continues."""
-    screen, goes_on = Screen(quiet=quiet, as_json=as_json), resume or finish
-    with stop_before_training(), screen.follow() as meter:
-        from navi.training import make_preset
-        from navi.training import pretrain as pretrain_model
+    from navi.training import make_preset
+    from navi.training import pretrain as pretrain_model
+    from navi.training.processes import stop_on_signals
 
+    screen, goes_on = Screen(quiet=quiet, as_json=as_json), resume or finish
+    with stop_on_signals(), screen.follow() as meter:
         make_preset(preset or "default", ablation)  # a name that is mistyped is said before any work
         prepared = make_prepare_config(config, backbone=backbone)
         opened = open_or_prepare(source, out, prepared, meter, resume=goes_on, overwrite=overwrite)
         meter.wait("Loading, and measuring the model as it is")
+        length = {"epochs": epochs, "max_steps": max_steps, "minutes": minutes}
+        training = {**length, "seed": seed, "keep_values": None if values else False}
         settings = make_pretrain_config(
-            choose_start(str(opened.config.backbone), preset),
+            {"backbone": backbone, "sampler": {"rows_per_batch": rows_per_batch}, "training": training},
+            str(opened.config.backbone),
             preset=preset,
             ablation=ablation,
             file=config,
             running=out if goes_on else None,
-            flags={
-                "training.epochs": epochs,
-                "training.max_steps": max_steps,
-                "training.minutes": minutes,
-                "training.seed": seed,
-                "training.precision": precision,
-                "training.keep_values": None if values else False,
-                "sampler.rows_per_batch": rows_per_batch,
-                "backbone": backbone,
-            },
         )
         result = pretrain_model(
             opened, out, settings, resume=resume, finish=finish, overwrite=overwrite, progress=meter.show_training
@@ -383,21 +350,6 @@ def pretrain(
         screen.summarise(f"{out} holds no values of your tables; the corpus that it was learned from still does.")
     command = f"navi match --model {quote(out)} {find_tables(opened)}"
     screen.suggest("find columns that mean the same in your tables", command)
-
-
-@contextmanager
-def stop_before_training() -> Iterator[None]:
-    """Say how to go on where a signal comes before training listens itself: while the corpus is made, or loaded."""
-    from navi.training.processes import Stopped, stop_on_signals
-
-    with stop_on_signals():
-        try:
-            yield
-        except Stopped as stop:
-            raise TrainingInterrupted(
-                f"Stopped by {stop} before training began; nothing is half-written. To go on: the same with --resume.",
-                stop.number,
-            ) from stop
 
 
 def open_or_prepare(
@@ -428,61 +380,57 @@ def find_tables(corpus: Corpus) -> str:
     return "PATHS…"
 
 
-def choose_start(corpus_backbone: str, preset: str | None) -> str:
-    """Return what training starts from: what the preset says if it has the corpus's vocabulary, else the corpus's.
-
-    >>> choose_start("minilm", None), choose_start("minilm", "paper"), choose_start("bert-base-uncased", None)
-    ('navi-base', 'minilm', 'bert-base-uncased')
-    """
-    from navi.training import make_preset
-
-    named = make_preset(preset or "default").backbone
-    return named if corpus_backbone in (BASE_MODEL, MINILM) else corpus_backbone
-
-
 def make_pretrain_config(
-    backbone: str,
+    flags: dict[str, Any],
+    vocabulary: str,
     *,
-    preset: str | None,
-    ablation: str | None,
-    file: Path | None,
-    flags: Mapping[str, Any],
+    preset: str | None = None,
+    ablation: str | None = None,
+    file: Path | None = None,
     running: Path | None = None,
 ) -> PretrainConfig:
-    """Return the settings of `navi pretrain`: a preset, then the file, then flags, given as `section.name`.
+    """Return the settings of `navi pretrain`: a preset, over it the file, over it those flags that were given.
 
-    Training starts from `backbone` unless the file or a flag names another. Epochs or steps that are given replace the
-    preset's minutes. A run that is to go on (`running` is its directory) keeps the settings it was started with, where
-    no preset, ablation or file is given.
+    What a corpus of another `vocabulary` than the base model's was prepared for, it is learned with. Epochs or steps
+    take the place of minutes. A run that is to go on (`running` is its directory) keeps the settings it was started
+    with, where no preset, ablation or file is given.
     """
     from navi.training import PretrainConfig, make_preset
-    from navi.training.checkpoint import recall_config
+    from navi.training.export import recall_config
     from navi.training.processes import choose_device
-    from navi.training.run import choose_preset
+    from navi.training.trainer import choose_preset
 
-    recorded = recall_config(running) if running and not (preset or ablation or file) else None
-    base = recorded or replace(make_preset(preset or choose_preset(choose_device()), ablation), backbone=backbone)
-    given = {name: content for name, content in read_settings(file).items() if name != "prepare"}
-    PretrainConfig.from_dict(given, base)  # what is wrong in the file is said before flags are put over it
-    for full_name, value in flags.items():
-        *section, name = full_name.split(".")
-        if value is not None:
-            (given.setdefault(section[0], {}) if section else given)[name] = value
-    length = given.get("training", {})
-    if recorded is None and "minutes" not in length and {"epochs", "max_steps"} & set(length):
-        base = replace(base, training=replace(base.training, minutes=None))
-    return PretrainConfig.from_dict(given, base)
+    config = recall_config(running) if running and not (preset or ablation or file) else None
+    recorded = config is not None
+    if config is None:
+        config = make_preset(preset or choose_preset(choose_device()), ablation)
+        config = config if vocabulary in (BASE_MODEL, MINILM) else replace(config, backbone=vocabulary)
+    in_file = {name: content for name, content in read_settings(file).items() if name != "prepare"}
+    for given in (in_file, drop_none(flags)):
+        config, length = PretrainConfig.from_dict(given, config), given.get("training", {})
+        if not recorded and "minutes" not in length and {"epochs", "max_steps"} & length.keys():
+            config = replace(config, training=replace(config.training, minutes=None))
+    return config
+
+
+def drop_none(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings without those that are None, in sections too.
+
+    >>> drop_none({"backbone": None, "training": {"epochs": 1, "seed": None}})
+    {'training': {'epochs': 1}}
+    """
+    cleared = {name: drop_none(value) if isinstance(value, dict) else value for name, value in settings.items()}
+    return {name: value for name, value in cleared.items() if value is not None}
 
 
 def describe_training(result: TrainingResult) -> list[RenderableType]:
     """Return what was learned, how long it took, whether it was worth it, and what else a user should know."""
-    rate, num_rows = result.train.get("rows_per_second"), result.corpus.get("train_rows")
-    learned = [] if num_rows is None else [count_things(num_rows, "training row")]
-    learned += [format_duration(result.seconds)] if result.seconds else []
-    learned += [f"{format_count(float(rate))} rows/s lately"] if rate else []
+    learned = [count_things(result.corpus["train_rows"], "training row"), format_duration(result.seconds)]
+    if rate := result.train.get("rows_per_second"):
+        learned.append(f"{format_count(rate)} rows/s lately")
     lines: list[RenderableType] = [
         make_heading(f"Model {result.path}: {count_things(result.num_steps, 'step')} on {result.device}"),
-        *([f"{', '.join(learned)}."] if learned else []),
+        f"{', '.join(learned)}.",
         *(compare_validation(result.validation) if result.validation else []),
     ]
     if result.skipped:
@@ -492,33 +440,26 @@ def describe_training(result: TrainingResult) -> list[RenderableType]:
 
 def compare_validation(lines: list[dict[str, Any]]) -> list[RenderableType]:
     """Return the validation before and after, beside the most frequent guess, and whether training was worth it."""
+    from navi.training.export import MEASURES
+
     first, last = lines[0], lines[-1]
-    rows, behind = [], []
-    for name, (label, guess) in MEASURES.items():
-        show = format_loss if name == "masked_loss" else format_share
-        after, beat = last.get(name), first.get(guess) if guess else None
-        if after is not None:
-            rows.append((label, show(first.get(name)), show(after), format_share(beat) if guess else ""))
-        if after is not None and beat is not None and after <= beat:
-            behind.append(label)
+    rows, changes, same, behind = [], [], [], []
+    for name, (label, guess, use) in MEASURES.items():
+        if (before := first.get(name)) is None or (after := last.get(name)) is None:
+            continue
+        show, beat = format_loss if name == "masked_loss" else format_share, first.get(guess)
+        rows.append((label, show(before), show(after), "" if beat is None else show(beat)))
+        changes += [f"{use} {show(before)} → {show(after)}"] if use else []
+        same += [use] if use and after <= before else []
+        behind += [label] if beat is not None and after <= beat else []
     columns = ("validation rows", "before", "after", "most frequent guess")
     shown: list[RenderableType] = [make_table(columns, rows, right=columns[1:])]
     if len(lines) > 1:
-        shown.append(judge_training(first, last))
+        verdict = f"No better: {', '.join(same)}; for that, what it started from serves as well" if same else ""
+        shown.append(
+            f"Worth it? On rows and columns that it did not learn: {', '.join(changes)}. "
+            f"{verdict or 'Better at all of it'}."
+        )
     if behind:
         shown.append(f"No better than the most frequent guess yet: {'; '.join(behind)}. Train longer: --minutes.")
     return shown
-
-
-def judge_training(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
-    """Return one line that says what training changed for a user of the model.
-
-    >>> judge_training({"value_accuracy": 0.2}, {"value_accuracy": 0.31})
-    'Worth it? On rows and columns that it did not learn: values filled 20.0 % → 31.0 %. Better at all of it.'
-    """
-    known = {name: label for name, label in WORTH.items() if first.get(name) is not None}
-    changes = [f"{label} {format_share(first[name])} → {format_share(last[name])}" for name, label in known.items()]
-    same = [label for name, label in known.items() if last[name] <= first[name]]
-    verdict = f"No better: {', '.join(same)}; for that, what it started from serves as well" if same else ""
-    verdict = verdict or "Better at all of it"
-    return f"Worth it? On rows and columns that it did not learn: {', '.join(changes)}. {verdict}."

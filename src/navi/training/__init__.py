@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from navi.errors import TrainingInterrupted
     from navi.training.config import ABLATIONS, PRESETS, ModelConfig, PretrainConfig, TrainingConfig, make_preset
     from navi.training.export import Domain, TrainingResult
-    from navi.training.log import StepReport
-    from navi.training.run import pretrain
+    from navi.training.metrics import StepReport
+    from navi.training.trainer import pretrain
 
 __all__ = [
     "ABLATIONS",
@@ -23,7 +23,11 @@ __all__ = [
     "make_preset",
     "pretrain",
 ]
-_HOME = {"TrainingInterrupted": "navi.errors", "StepReport": "navi.training.log", "pretrain": "navi.training.run"}
+_HOME = {
+    "TrainingInterrupted": "navi.errors",
+    "StepReport": "navi.training.metrics",
+    "pretrain": "navi.training.trainer",
+}
 _HOME |= dict.fromkeys(("Domain", "TrainingResult"), "navi.training.export")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from safetensors import SafetensorError
@@ -21,19 +21,20 @@ from navi.files import ASIDE, digest_file, lock, read_json, sync, was_locked, wr
 from navi.settings import construct
 from navi.training.config import PretrainConfig
 
+if TYPE_CHECKING:
+    from navi.corpus import Corpus
+
 CHECKPOINTS, RECORD_FILE = "checkpoints", "pretrain.json"
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 METRICS_FILE = "metrics.jsonl"
 """What a run adds lines to while it goes."""
 EXPORTED = ("config.json", "tokenizer.json", "README.md", "values.arrow", "columns.arrow")
 """What stands beside the weights of a finished run."""
-FORMAT = 4
+FORMAT = 5
 """Version of the files of a checkpoint; one of another version is refused."""
-HARMLESS = frozenset(
-    ["workers", "checkpoint_steps", "checkpoint_minutes", "keep_checkpoints", "keep_values", "max_bad_steps"]
-)
+HARMLESS = frozenset(["workers", "checkpoint_steps", "checkpoint_minutes", "keep_checkpoints", "keep_values"])
 """Settings of `TrainingConfig` that change no result and may differ when a run is resumed."""
-_DELETE, _START_AGAIN = "Delete it to go on from the one before.", "Start again (--overwrite)."
+_DELETE = "Delete it to go on from the one before."
 
 
 @dataclass(kw_only=True)
@@ -45,8 +46,10 @@ class RunState:
 
     step: int = 0
     """Steps done."""
-    validations: int = 0
-    """Validations done; one comes before the first step and one after each epoch."""
+    validation: list[dict[str, Any]] = field(default_factory=list)
+    """The lines of the validations done; one comes before the first step and one after each epoch."""
+    train: dict[str, Any] = field(default_factory=dict)
+    """The latest line of metrics of steps."""
     num_steps: int | None = None
     """Steps of the run, once it is measured how many its minutes allow."""
     most_steps: int | None = None
@@ -77,6 +80,11 @@ class RunIdentity:
     """Its settings, as `PretrainConfig.from_dict` takes them."""
     corpus: str
     """Fingerprint of its corpus."""
+
+    @classmethod
+    def of(cls, config: PretrainConfig, corpus: Corpus) -> Self:
+        """Return what run these settings and this corpus make."""
+        return cls(config=config.to_dict(), corpus=corpus.fingerprint)
 
     def describe(self) -> dict[str, Any]:
         """Return all that changes the result, flat, by the names that a user knows the settings by."""
@@ -146,26 +154,13 @@ def list_checkpoints(out: Path) -> list[Path]:
     return sorted(place for place in named if (place / STATE).is_file())
 
 
-def load_state(place: Path) -> tuple[RunState, RunIdentity]:
-    """Return where the run of a checkpoint stood, and what run it is."""
-    found = read_json(place / STATE, TrainingError, _DELETE)
-    if found.get("format") != FORMAT:
-        raise TrainingError(
-            f"The checkpoint {place} has format {found.get('format', 1)}, this version reads {FORMAT}. Go on with the "
-            "version that wrote it, or start again (--overwrite)."
-        )
+def load_checkpoint(place: Path, identity: RunIdentity, model: nn.Module, optimizer: AdamW) -> RunState:
+    """Put a checkpoint's weights and optimiser state into place, and return where its run stood."""
+    state, found, digests = read_state(place)
+    identity.check(found, place)
     try:
-        return construct(RunState, found.get("state")), construct(RunIdentity, found.get("identity"))
-    except ConfigError as error:
-        raise TrainingError(f"The checkpoint {place} is damaged: {error}. {_DELETE}") from error
-
-
-def load_tensors(place: Path, model: nn.Module, optimizer: AdamW) -> None:
-    """Put a checkpoint's weights and optimiser state into place."""
-    digests = read_json(place / STATE, TrainingError, _DELETE).get("sha256")
-    try:
-        for name, digest in digests.items() if isinstance(digests, dict) else ():
-            if digest_file(place / name) != digest:
+        for name in (WEIGHTS, OPTIMIZER):
+            if digest_file(place / name) != digests.get(name):
                 raise TrainingError(f"The checkpoint {place} is damaged: {name} is not as it was written. {_DELETE}")
         weights, moments = load_file(place / WEIGHTS), load_file(place / OPTIMIZER)
     except (OSError, SafetensorError) as error:
@@ -174,17 +169,34 @@ def load_tensors(place: Path, model: nn.Module, optimizer: AdamW) -> None:
     if set(parameters) != set(weights):
         different = sorted(set(parameters) ^ set(weights))
         raise TrainingError(f"The checkpoint {place} is of another model: {different[0]} is not in both. {_DELETE}")
-    state: dict[int, dict[str, Tensor]] = {}
+    by_parameter: dict[int, dict[str, Tensor]] = {}
     try:
         with torch.no_grad():
             for name, parameter in parameters.items():
                 parameter.copy_(weights[name])
         for full_name, tensor in moments.items():
             number, name = full_name.split("/")
-            state.setdefault(int(number), {})[name] = tensor
-        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+            by_parameter.setdefault(int(number), {})[name] = tensor
+        optimizer.load_state_dict({"state": by_parameter, "param_groups": optimizer.state_dict()["param_groups"]})
     except (RuntimeError, ValueError) as error:
         raise TrainingError(f"The checkpoint {place} is of another model: {error}. {_DELETE}") from error
+    return state
+
+
+def read_state(place: Path) -> tuple[RunState, RunIdentity, dict[str, Any]]:
+    """Return where the run of a checkpoint stood, what run it is, and the digests of its files."""
+    content = read_json(place / STATE, TrainingError, _DELETE)
+    if content.get("format") != FORMAT:
+        raise TrainingError(
+            f"The checkpoint {place} has format {content.get('format', 1)}, this version reads {FORMAT}. Go on with "
+            "the version that wrote it, or start again (--overwrite)."
+        )
+    try:
+        state = construct(RunState, content.get("state"))
+        identity = construct(RunIdentity, content.get("identity"))
+    except ConfigError as error:
+        raise TrainingError(f"The checkpoint {place} is damaged: {error}. {_DELETE}") from error
+    return state, identity, content.get("sha256", {})
 
 
 @contextmanager
@@ -220,19 +232,6 @@ def open_folder(out: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
             for name in (RECORD_FILE, WEIGHTS, *EXPORTED, METRICS_FILE):
                 (out / name).unlink(missing_ok=True)
         yield
-
-
-def recall_config(out: Path) -> PretrainConfig | None:
-    """Return the settings that the run in a directory was started with; None if there is no run."""
-    checkpoints = list_checkpoints(out)
-    if checkpoints:
-        return PretrainConfig.from_dict(load_state(checkpoints[-1])[1].config)
-    if not (out / RECORD_FILE).is_file():
-        return None
-    record = read_json(out / RECORD_FILE, TrainingError, _START_AGAIN)
-    if not isinstance(config := record.get("config"), dict):
-        raise TrainingError(f"Cannot read {out / RECORD_FILE}: it has no settings. {_START_AGAIN}")
-    return PretrainConfig.from_dict(config)
 
 
 @contextmanager

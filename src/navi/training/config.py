@@ -9,7 +9,7 @@ from navi.backbones import BASE_MODEL, MINILM
 from navi.batches import MaskingConfig, SamplerConfig
 from navi.errors import ConfigError
 from navi.losses import AlignmentConfig, ViewsConfig
-from navi.settings import override
+from navi.settings import check_bounds, override
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 MAX_EPOCHS = 10
@@ -36,10 +36,9 @@ class ModelConfig:
     """Share of the states that is dropped while learning; None for what the backbone was trained with."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.local_head_share < 1.0:
-            raise ConfigError(f"local_head_share must be at least 0 and less than 1, got {self.local_head_share}.")
-        if self.dropout is not None and not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(f"dropout must be at least 0 and less than 1, got {self.dropout}.")
+        check_bounds(self, "local_head_share", "dropout", least=0, most=1)
+        if 1.0 in (self.local_head_share, self.dropout):
+            raise ConfigError("local_head_share and dropout must be less than 1, got 1.")
 
     def as_settings(self) -> dict[str, Any]:
         """Return the settings of `NaviConfig` that say the same.
@@ -96,22 +95,14 @@ class TrainingConfig:
     """Validation rows looked at before the first step and after each epoch, at most; 0 for no validation."""
     keep_values: bool = True
     """Write values of the tables into the model directory: the lists of frequent ones, and profiles of columns."""
-    max_bad_steps: int = 10
-    """Stop when the loss was not finite this many steps in a row."""
     log_every: int = 10
     """Steps between two lines of metrics.jsonl."""
 
     def __post_init__(self) -> None:
-        _check_least(
-            self, 1, "epochs", "max_steps", "checkpoint_steps", "keep_checkpoints", "max_bad_steps", "log_every"
-        )
-        _check_least(self, 0, "weight_decay", "workers", "validate_rows")
-        for name in ("learning_rate", "new_learning_rate", "clip_norm", "checkpoint_minutes", "minutes"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ConfigError(f"{name} must be positive, got {value}.")
-        if not 0.0 <= self.warmup_share <= 1.0:
-            raise ConfigError(f"warmup_share must lie between 0 and 1, got {self.warmup_share}.")
+        check_bounds(self, "epochs", "max_steps", "checkpoint_steps", "keep_checkpoints", "log_every", least=1)
+        check_bounds(self, "weight_decay", "workers", "validate_rows", least=0)
+        check_bounds(self, "warmup_share", least=0, most=1)
+        check_bounds(self, "learning_rate", "new_learning_rate", "clip_norm", "checkpoint_minutes", "minutes", above=0)
         if self.precision not in PRECISIONS:
             raise ConfigError(f"precision must be one of {', '.join(PRECISIONS)}, got '{self.precision}'.")
 
@@ -147,13 +138,6 @@ class PretrainConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain nested dictionaries, ready for JSON; `from_dict` reads them back."""
         return asdict(self)
-
-
-def _check_least(config: TrainingConfig, least: int, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        if value is not None and value < least:
-            raise ConfigError(f"{name} must be at least {least}, got {value}.")
 
 
 PRESETS: dict[str, dict[str, Any]] = {

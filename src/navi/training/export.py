@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_licence
 from navi.errors import ConfigError, ModelError
 from navi.files import digest_file, read_json, sync, write_json
 from navi.settings import construct
-from navi.training.checkpoint import RECORD_FILE, save_weights
+from navi.training.checkpoint import RECORD_FILE, list_checkpoints, read_state, save_weights
+from navi.training.config import PretrainConfig
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -67,11 +67,17 @@ finite.
 
 {measures}
 
-Header accuracy is `informed` where the model knew the column's attribute, `blind` where it did not.
-
-## Settings
-{settings}
+Header accuracy is `informed` where the model knew the column's attribute, `blind` where it did not. All settings are \
+in `pretrain.json`.
 """
+MEASURES = {
+    "masked_loss": ("loss of masked tokens", "", ""),
+    "header_accuracy_informed": ("headers, attribute known (informed)", "most_frequent_header", ""),
+    "header_accuracy_blind": ("headers, attribute hidden (blind)", "most_frequent_header", "headers named"),
+    "value_accuracy": ("values", "most_frequent_value", "values filled"),
+    "column_accuracy": ("columns found again (not learned)", "", "columns matched"),
+}
+"""Measures of validation: what each is called, the guess that it is to beat, and what it is worth to a user."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +125,13 @@ class TrainingResult:
             return construct(cls, record, path=Path(path))
         except ConfigError as error:
             raise ModelError(f"Cannot read {file}: {error}. {remedy}") from error
+
+
+def recall_config(out: Path) -> PretrainConfig | None:
+    """Return the settings that the run in a directory was started with; None if there is no run."""
+    if checkpoints := list_checkpoints(out):
+        return PretrainConfig.from_dict(read_state(checkpoints[-1])[1].config)
+    return PretrainConfig.from_dict(TrainingResult.load(out).config) if (out / RECORD_FILE).is_file() else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,17 +194,8 @@ def survey_columns(model: NaviModel, special: SpecialTokens, corpus: Corpus) -> 
     terms = np.sum([np.diff(bags.indptr) for bags in profiles.bags.values()], axis=0)
     floats = sum(vector.shape[1] for vector in profiles.vectors.values())
     sizes = TERM_BYTES * terms[most] + 2 * floats + COLUMN_BYTES
-    most = most[: count_fitting(sizes, MAX_BYTES[COLUMNS_FILE])]
-    return profiles.take(np.sort(most[profiles.cells[most] > 0]))
-
-
-def count_fitting(sizes: NDArray[np.int64], limit: int) -> int:
-    """Return how many of the first things fit a limit together.
-
-    >>> count_fitting(np.array([3, 4, 5]), 8)
-    2
-    """
-    return int(np.searchsorted(np.cumsum(sizes), limit, side="right"))
+    fitting = np.cumsum(sizes) <= MAX_BYTES[COLUMNS_FILE]
+    return profiles.take(np.sort(most[fitting & (profiles.cells[most] > 0)]))
 
 
 def forget_values(profiles: ColumnProfiles) -> ColumnProfiles:
@@ -212,11 +216,15 @@ def make_card(result: TrainingResult) -> str:
     """Return the model card, in Markdown with the front matter that model hubs read."""
     backbone = result.config["backbone"]
     licence = find_licence(backbone)
-    sections = {name: section for name, section in result.config.items() if isinstance(section, dict)}
-    settings = [
-        f"- {name}: " + ", ".join(f"{key} {value}" for key, value in section.items())
-        for name, section in sections.items()
-    ]
+    if result.validation:
+        first, last = result.validation[0], result.validation[-1]
+        lines = ["| on validation rows | before | after | most frequent guess |", "|---|---|---|---|"]
+        for name, (label, guess, _) in MEASURES.items():
+            figures = (first.get(name), last.get(name), first.get(guess))
+            shown = ("" if figure is None else f"{figure:.4f}" for figure in figures)
+            lines.append(f"| {label} | {' | '.join(shown)} |")
+    else:
+        lines = [f"Last training loss: {result.train.get('loss') or 0:.4f}. There were no validation rows."]
     return CARD.format(
         licence_line=f"license: {licence}\n" if licence else "",
         licence=licence or "not known; see the backbone",
@@ -224,8 +232,7 @@ def make_card(result: TrainingResult) -> str:
         version=VERSION,
         corpus=result.corpus,
         run=result,
-        measures=_tabulate(result),
-        settings="\n".join(settings),
+        measures="\n".join(lines),
     )
 
 
@@ -249,28 +256,6 @@ def survey_domain(corpus: Corpus) -> Domain:
         for name, known in (("attribute", corpus.attributes), ("value", corpus.values))
     }
     sizes = 24 + sum(pc.binary_length(each).to_numpy() for each in texts.values())
-    attribute = found["attribute"].to_numpy()[: count_fitting(sizes, MAX_BYTES[VALUES_FILE])]
+    attribute = found["attribute"].to_numpy()[np.cumsum(sizes) <= MAX_BYTES[VALUES_FILE]]
     values = pa.table({**texts, "count": found["count_sum"]})
     return Domain(values=values.take(np.argsort(attribute, kind="stable")))
-
-
-def _tabulate(result: TrainingResult) -> str:
-    """Return a table of the first and the last validation, and of the majority baseline."""
-    if not result.validation:
-        return f"Last training loss: {_show(result.train.get('loss'))}. There were no validation rows."
-    first, last = result.validation[0], result.validation[-1]
-    baseline = {
-        "masked_loss": None,
-        "header_accuracy_informed": first.get("most_frequent_header"),
-        "header_accuracy_blind": first.get("most_frequent_header"),
-        "value_accuracy": first.get("most_frequent_value"),
-    }
-    lines = [
-        f"| {name.replace('_', ' ')} | {_show(first[name])} | {_show(last[name])} | {_show(guess)} |"
-        for name, guess in baseline.items()
-    ]
-    return "\n".join(["| on validation rows | before | after | most frequent guess |", "|---|---|---|---|", *lines])
-
-
-def _show(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from navi.errors import ConfigError, TrainingError
+from navi.errors import ConfigError, TrainingError, TrainingInterrupted
 
 PATIENCE = timedelta(hours=1)
 """How long a process waits for the others, which may be making a corpus; one that ended is noticed at once."""
@@ -144,11 +144,6 @@ class StopSignals:
         """Number of the signal that came; 0 while none did."""
         self._holds = 0
 
-    def note(self, number: int) -> None:
-        """Take a signal."""
-        self.came = number
-        self.check()
-
     def check(self) -> None:
         """Raise if a signal came and nothing holds it back."""
         if self.came and not self._holds:
@@ -168,7 +163,8 @@ class StopSignals:
 def stop_on_signals() -> Iterator[StopSignals]:
     """Listen for SIGTERM and SIGINT; the same one a second time acts as it always did.
 
-    Outside the main thread Python cannot listen, and nothing changes.
+    What nobody inside has caught came before a run had anything to save. Outside the main thread Python cannot listen,
+    and nothing changes.
     """
     listens = threading.current_thread() is threading.main_thread()
     # A handler that was not set from Python is given as None and cannot be put back by it.
@@ -177,12 +173,19 @@ def stop_on_signals() -> Iterator[StopSignals]:
 
     def note(number: int, frame: FrameType | None) -> None:
         signal.signal(number, before[signal.Signals(number)])
-        signals.note(number)
+        signals.came = number
+        signals.check()
 
     for number in before if listens else ():
         signal.signal(number, note)
     try:
         yield signals
+    except Stopped as stop:
+        raise TrainingInterrupted(
+            f"Stopped by {stop} before the first step; nothing is half-written. To go on: the same with resume=True "
+            "(--resume).",
+            stop.number,
+        ) from stop
     finally:
         for number, handler in before.items() if listens else ():
             signal.signal(number, handler)

@@ -6,14 +6,16 @@ were recorded once for each size that batches are filled up to: it waits neither
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -35,7 +37,6 @@ from navi.batches import (
 from navi.columns.texts import CLEAN, CLEAN_HEADER, FIRST_VIEW, make_views
 from navi.corpus.tokens import TextTokenizer
 from navi.losses import (
-    StepSize,
     ViewsBatch,
     compute_losses,
     compute_views_losses,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 MEANS = ("loss", "masked", "low", "high", "bag_of_words", "views", "keeping", "norm")
-COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "rows", "tokens", "steps_with_views")
+COUNTS = ("header_hits", "value_hits", "header_targets", "value_targets", "steps_with_views")
 SUMS = (*MEANS, *COUNTS)
 """What a step adds to a window of metrics, in this order; the first are means."""
 NUM_CAPACITIES = 4
@@ -78,8 +79,8 @@ class StepBatches:
     """Tokens of one copy of the rows of each part."""
     batches: list[Batch]
     """The parts as batches; none where the device makes its own."""
-    size: StepSize
-    """What their losses are divided by."""
+    size: Tensor
+    """What their losses are divided by: (3,), see `measure_step`."""
     capacity: BatchCapacity | None
     """What the batch that the device makes is filled up to; None where batches are made on the host."""
     epoch: int
@@ -127,15 +128,10 @@ class Stepper:
         if self._may_record:
             self.recorder = Recorder(self._learn, self.builder.to(self.device), steps)
 
-    def forget_graphs(self) -> None:
-        """Give up recorded passes and their memory; from here on batches are made on the host."""
-        self.recorder = None
-
     def build(self, rows: Ints, epoch: int, max_tokens: int | None, step: int = 0) -> StepBatches:
         """Make the batches of a step, none of more than `max_tokens` tokens; threads may call this side by side."""
-        views, processes, tables = None, self.processes, self.builder.arrays.row_table
-        if self.views is not None and self.views.is_due(step):
-            views = self.views.draw(step, processes.rank, processes.count)
+        processes, tables = self.processes, self.builder.arrays.row_table
+        views = self.views.draw(step, processes.rank, processes.count) if self.views else None
         parts, beside, capacity = [rows], None, None
         if processes.count > 1:
             parts, beside = [shard_rows(rows, tables, self._row_tokens, processes.count)[processes.rank]], rows
@@ -169,15 +165,13 @@ class Stepper:
             assert self.recorder is not None
             torch.manual_seed(self._make_seed(step, 0))
             sums += self.recorder(made.parts[0], make_key(self.config.training.seed, made.epoch), made.capacity)
-        size = made.size if self.processes.count == 1 else self._measure_all(made)
+        size = self.processes.sum(made.size.to(self.device, copy=True)) if self.processes.count > 1 else made.size
         for number, batch in enumerate(made.batches):
             torch.manual_seed(self._make_seed(step, number))
             sums += self._learn(batch.to(self.device), size)
         if made.views is not None:
             torch.manual_seed(self._make_seed(step, len(made.parts)))
             sums += self._learn_views(made.views.to(self.device))
-        sums[SUMS.index("rows")].fill_(made.num_rows)
-        sums[SUMS.index("tokens")].fill_(made.num_tokens)
         return sums
 
     def update(self, sums: Tensor, scale: float) -> tuple[Tensor, Tensor]:
@@ -194,14 +188,7 @@ class Stepper:
         take_step(self.optimizer, scale, finite)
         return sums, finite
 
-    def _measure_all(self, made: StepBatches) -> StepSize:
-        """Return what the losses of a step are divided by that several processes take."""
-        size = made.size if made.batches else StepSize(num_targets=0, num_tables=0, num_rows=0)
-        counts = torch.tensor([size.num_targets, size.num_tables, size.num_rows], device=self.device)
-        num_targets, num_tables, num_rows = self.processes.sum(counts).clamp(min=1).unbind()
-        return StepSize(num_targets=num_targets, num_tables=num_tables, num_rows=num_rows)
-
-    def _learn(self, batch: Batch, size: StepSize) -> Tensor:
+    def _learn(self, batch: Batch, size: Tensor) -> Tensor:
         """Add one batch's gradients; return its `SUMS` as far as the device knows them, the others 0."""
         # How many tokens are read is known where the host looks at them, which would hold a GPU up.
         read = find_read_tokens(batch, self.config.alignment) if self.device.type == "cpu" else None
@@ -259,16 +246,16 @@ class StepViews:
         """The columns that are measured and not learned."""
         self._special = SpecialTokens.of(corpus.tokenizer)
         self._steps_between = max(1, config.views.rows_between // config.sampler.rows_per_batch)
-        clean = (np.arange(len(self.views))[:, None] * self.views.num_texts + np.array([CLEAN, CLEAN_HEADER])).ravel()
-        vectors = self._embed(clean, model, device)
-        self._targets = vectors.astype(np.float16).reshape(len(self.views), 2, -1)
+        self._before = self._make_runner(deepcopy(model), device)
+        self._targets = np.full((len(self.views), FIRST_VIEW, model.config.hidden_size), np.nan, np.float16)
+        if device.type != "cpu":  # quick at reading many texts at once; a CPU reads each when it is first drawn
+            texts = np.arange(len(self.views))[:, None] * self.views.num_texts + np.arange(FIRST_VIEW)
+            self._targets[:] = self._before.embed_texts(self.views.texts, texts.ravel()).reshape(self._targets.shape)
 
-    def is_due(self, step: int) -> bool:
-        """Return whether a step has texts of columns."""
-        return step % self._steps_between == 0
-
-    def draw(self, step: int, rank: int = 0, count: int = 1) -> ViewsBatch:
-        """Return the texts of one step, or what one of so many processes reads of them."""
+    def draw(self, step: int, rank: int = 0, count: int = 1) -> ViewsBatch | None:
+        """Return the texts of one step, or what one of so many processes reads of them; None if it has none."""
+        if step % self._steps_between:
+            return None
         key, num_texts = make_key(self._seed, step, 0), self.views.num_texts
         drawn = self.views.choose(self._num_columns + len(self.held_out), key)
         drawn = drawn[~np.isin(drawn, self.held_out)][: self._num_columns]
@@ -281,8 +268,17 @@ class StepViews:
         return ViewsBatch(
             texts=pack_texts(self.views.texts.offsets, self.views.texts.tokens, np.concatenate(texts), self._special),
             meaning=torch.from_numpy(self.views.meanings[drawn]),
-            target=torch.from_numpy(self._targets[chosen, kept]),
+            target=torch.from_numpy(self._find_targets(chosen, kept)),
         )
+
+    def _find_targets(self, chosen: Ints, kept: Ints) -> NDArray[np.float16]:
+        """Return where the model had some texts before training; each is read alone, whatever was drawn with it."""
+        for column, text in zip(chosen.tolist(), kept.tolist(), strict=True):
+            if np.isnan(self._targets[column, text, 0]):
+                place = np.array([column * self.views.num_texts + text])
+                self._targets[column, text] = self._before.embed_texts(self.views.texts, place)[0]
+        found: NDArray[np.float16] = self._targets[chosen, kept]
+        return found
 
     def measure_columns(self, model: NaviModel, device: torch.device) -> dict[str, float]:
         """Return how often a perturbed view of a held-out column is most like that column among many; nothing of few.
@@ -294,19 +290,16 @@ class StepViews:
         others = np.setdiff1d(np.arange(self.views.num_columns), self.held_out)[:MAX_RIVALS]
         columns = np.concatenate([self.held_out, others])
         queries = (self.held_out[:, None] * self.views.num_texts + np.arange(FIRST_VIEW, self.views.num_texts)).ravel()
-        candidate_KD = self._embed(columns * self.views.num_texts + CLEAN, model, device)
+        was_training, runner = model.training, self._make_runner(model, device)
+        candidate_KD = runner.embed_texts(self.views.texts, columns * self.views.num_texts + CLEAN)
         candidate_KD /= np.linalg.norm(candidate_KD, axis=1, keepdims=True)
-        nearest = columns[(self._embed(queries, model, device) @ candidate_KD.T).argmax(axis=1)]
+        nearest = columns[(runner.embed_texts(self.views.texts, queries) @ candidate_KD.T).argmax(axis=1)]
+        model.train(was_training)  # a runner has no dropout
         meanings = self.views.meanings
         return {"column_accuracy": float((meanings[nearest] == meanings[queries // self.views.num_texts]).mean())}
 
-    def _embed(self, texts: NDArray[np.int64], model: NaviModel, device: torch.device) -> NDArray[np.float32]:
-        """Return the vectors of some texts: (N, D)."""
-        was_training = model.training
-        runner = Runner(model, self._special, devices=[device], precision="float32", tokens_per_batch=4096)
-        found = runner.embed_texts(self.views.texts, texts)
-        model.train(was_training)  # a runner has no dropout
-        return found
+    def _make_runner(self, model: NaviModel, device: torch.device) -> Runner:
+        return Runner(model, self._special, devices=[device], precision="float32", tokens_per_batch=4096)
 
 
 class Recorder:
@@ -316,9 +309,7 @@ class Recorder:
     that cannot record, every batch runs as it is.
     """
 
-    def __init__(
-        self, learn: Callable[[Batch, StepSize], Tensor], builder: BatchBuilder, steps: Sequence[Ints]
-    ) -> None:
+    def __init__(self, learn: Callable[[Batch, Tensor], Tensor], builder: BatchBuilder, steps: Sequence[Ints]) -> None:
         self._learn, self._builder = learn, builder
         places = np.linspace(0, len(steps) - 1, min(len(steps), MEASURED_STEPS)).astype(np.int64)
         needs = [measure_capacity(builder, steps[place]) for place in places]
@@ -458,3 +449,26 @@ def release_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+@contextmanager
+def keep_freed_memory(device: torch.device) -> Iterator[None]:
+    """Keep, inside, freed memory of the host for the next step instead of giving it back to the system.
+
+    A step on a CPU takes and frees gigabytes in large arrays, and the system clears each page of a new one. Kept, a
+    step of benchmarks/training_cpu.py has 17,000 to 26,000 page faults instead of 174,000, 0.06 s of system time
+    instead of 0.32, and took 0.91 of its time on two quiet cores. Without glibc nothing is done.
+    """
+    libc: Any = ctypes.CDLL(None) if device.type == "cpu" and sys.platform.startswith("linux") else None
+    if not hasattr(libc, "gnu_get_libc_version"):
+        yield
+        return
+    trim_threshold, mmap_max = -1, -4  # what mallopt calls them
+    libc.mallopt(mmap_max, 0)
+    libc.mallopt(trim_threshold, -1)
+    try:
+        yield
+    finally:  # where glibc itself arrives once large arrays were freed
+        libc.mallopt(mmap_max, 65536)
+        libc.mallopt(trim_threshold, 64 << 20)
+        libc.malloc_trim(0)

@@ -1,11 +1,12 @@
-"""The training loop: which rows each step takes, steps from where a run stands, validation, checkpoints and trouble."""
+"""`pretrain`: from a corpus to a model directory, step by step, by a run that can stop and go on anywhere."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator
-from contextlib import closing
-from functools import lru_cache
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, NoReturn, cast
@@ -17,8 +18,8 @@ from torch import Tensor
 from navi.backbones import check_vocabulary
 from navi.batches import BatchBuilder, SpecialTokens, plan_epoch, prefetch
 from navi.corpus.arrays import SegmentArrays
-from navi.errors import TrainingError, TrainingInterrupted
-from navi.files import put_folder
+from navi.errors import ConfigError, TrainingError, TrainingInterrupted
+from navi.files import is_there, local_folder, put_folder
 from navi.model import load_backbone
 from navi.randomness import make_key
 from navi.storage import is_remote, show_address
@@ -28,18 +29,27 @@ from navi.training.checkpoint import (
     STATE,
     RunIdentity,
     RunState,
-    load_state,
-    load_tensors,
+    list_checkpoints,
+    load_checkpoint,
+    open_folder,
     remove_checkpoints,
     save_checkpoint,
     writing,
 )
-from navi.training.config import MAX_EPOCHS, PretrainConfig
+from navi.training.config import MAX_EPOCHS, PretrainConfig, make_preset
 from navi.training.export import TrainingResult, export_run
-from navi.training.log import StepReport, TrainingLog
-from navi.training.processes import Processes, Stopped, StopSignals
-from navi.training.step import Ints, StepBatches, Stepper, StepViews, is_out_of_memory, release_memory, scale_rate
-from navi.training.validation import Validation
+from navi.training.metrics import MAX_SKIPPED, StepReport, TrainingLog, Validation
+from navi.training.processes import Processes, Stopped, StopSignals, stop_on_signals
+from navi.training.step import (
+    Ints,
+    StepBatches,
+    Stepper,
+    StepViews,
+    is_out_of_memory,
+    keep_freed_memory,
+    release_memory,
+    scale_rate,
+)
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
@@ -52,6 +62,66 @@ MAX_NAMED = 20
 """Rows of a table that a message names, at most."""
 
 
+def pretrain(
+    corpus: Corpus | str | Path,
+    out: str | Path,
+    config: PretrainConfig | None = None,
+    *,
+    resume: bool = False,
+    finish: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> TrainingResult:
+    """Learn a NAVI encoder from a corpus; return what the model directory `out` then records.
+
+    With `resume` the run in `out` goes on from its newest complete checkpoint, exactly as if it had never stopped, and
+    a finished one is left as it is; without a checkpoint it begins. With `finish` that checkpoint becomes the model,
+    and nothing more is learned. SIGTERM and Ctrl-C save a checkpoint and raise `TrainingInterrupted`. Without a
+    `config`, the preset is `laptop` on a CPU, else `default`. The global random state is put back afterwards. Where
+    `out` is an address in an object store, the run is kept in a scratch folder, and put up with each checkpoint.
+    """
+    address, opened, processes, goes_on = Path(out), open_corpus(corpus), Processes.join(), resume or finish
+    if is_remote(address) and not (goes_on or overwrite) and is_there(address):
+        raise ConfigError(f"{show_address(address)} holds files. Resume it, overwrite it, or give another directory.")
+    folder = local_folder(address, make=True)
+    settings = config or make_preset(choose_preset(processes.device))
+    with ExitStack() as stack:
+        stack.callback(processes.leave)
+        if processes.is_main:
+            stack.enter_context(open_folder(folder, resume=goes_on, overwrite=overwrite))
+        processes.wait()
+        checkpoints = list_checkpoints(folder) if goes_on else []
+        if goes_on and not checkpoints and (folder / RECORD_FILE).is_file():
+            result, identity = TrainingResult.load(folder), RunIdentity.of(settings, opened)
+            recorded = PretrainConfig.from_dict(result.config).to_dict()
+            identity.check(RunIdentity(config=recorded, corpus=result.corpus["fingerprint"]), folder)
+            return result
+        if finish and not checkpoints:
+            raise ConfigError(f"{folder} has no checkpoint to finish. Train it first (--resume begins or goes on).")
+        stack.enter_context(torch.random.fork_rng(list(range(torch.cuda.device_count()))))
+        stack.enter_context(keep_freed_memory(processes.device))
+        signals = stack.enter_context(stop_on_signals())
+        if processes.count > 1:  # several stop where all of them agree
+            stack.enter_context(signals.hold())
+        trainer = Trainer(opened, folder, settings, processes, signals, progress, address)
+        trainer.begin(checkpoints[-1] if checkpoints else None, is_last=finish)
+        return replace(trainer.finish(), path=address)
+
+
+def choose_preset(device: torch.device) -> str:
+    """Return the preset of a machine: a CPU has minutes, not epochs."""
+    return "laptop" if device.type == "cpu" else "default"
+
+
+def open_corpus(corpus: Corpus | str | Path) -> Corpus:
+    """Return a corpus given as it is, or as its directory."""
+    if not isinstance(corpus, str | Path):
+        return corpus
+    from navi.corpus import Corpus
+
+    return Corpus.open(corpus, verify=True)
+
+
 class RunPlan:
     """Which rows each step of a run takes, epoch after epoch: a pure function of the seed and the step."""
 
@@ -59,13 +129,9 @@ class RunPlan:
         if len(rows) == 0:
             raise TrainingError("There are no training rows. Prepare a corpus with more rows.")
         training = config.training
-
-        @lru_cache(maxsize=1)
-        def plan(epoch: int) -> list[Ints]:
-            return plan_epoch(rows, arrays.row_table, config.sampler, seed=training.seed, epoch=epoch)
-
-        self._plan = plan
-        self.epoch_steps = len(plan(0))
+        plan = partial(plan_epoch, rows, arrays.row_table, config.sampler, seed=training.seed)
+        self._plan = lru_cache(maxsize=1)(plan)
+        self.epoch_steps = len(self._plan(epoch=0))
         """Steps of an epoch."""
         whole = self.epoch_steps * (training.epochs or MAX_EPOCHS)
         self.most_steps = min(whole, training.max_steps or whole)
@@ -85,7 +151,7 @@ class RunPlan:
     def list_steps(self, epoch: int, first: int) -> list[Ints]:
         """Return the rows of each step of an epoch, from step `first` of the run up to its last."""
         begin = epoch * self.epoch_steps
-        return self._plan(epoch)[first - begin : self.num_steps - begin]
+        return self._plan(epoch=epoch)[first - begin : self.num_steps - begin]
 
 
 class Trainer:
@@ -109,8 +175,7 @@ class Trainer:
         self.address = address or out
         """Where the run belongs; in an object store it is put up whenever something is saved."""
         self.signals, self.progress = signals or StopSignals(), progress
-        train_rows = corpus.rows_of("train")
-        self.plan = RunPlan(corpus.arrays, train_rows, config)
+        self.plan = RunPlan(corpus.arrays, corpus.rows_of("train"), config)
         self.special = SpecialTokens.of(corpus.tokenizer)
         check_vocabulary(corpus.tokenizer, config.backbone)
         torch.manual_seed(make_key(config.training.seed))  # for parameters that start cold; steps seed themselves
@@ -119,7 +184,7 @@ class Trainer:
             corpus.arrays,
             self.special,
             masking=config.masking,
-            align=config.alignment.needs_plain,
+            align=max(config.alignment.weight, config.alignment.row_weight) > 0,
             random_routing=config.alignment.random_routing,
             seed=config.training.seed,
         )
@@ -128,32 +193,34 @@ class Trainer:
         self.stepper = Stepper(model, builder, config, processes, views)
         self.stepper.prepare_graphs(self.plan.list_steps(0, 0))
         self.validation = Validation(corpus, self.special, config)
-        self.identity = RunIdentity(config=config.to_dict(), corpus=corpus.fingerprint)
+        self.identity = RunIdentity.of(config, corpus)
 
     def begin(self, checkpoint: Path | None, *, is_last: bool = False) -> None:
         """Stand where a checkpoint stood, or at the beginning; with `is_last` there is no further step."""
-        self.state = RunState()
+        self.state, plan = RunState(), self.plan
         if checkpoint is not None:
-            self.state, found = load_state(checkpoint)
-            self.identity.check(found, checkpoint)
-            load_tensors(checkpoint, self.stepper.model, self.stepper.optimizer)
-            self.plan.most_steps = self.state.most_steps or self.plan.most_steps
-            self.plan.num_steps = min(self.state.num_steps or self.plan.most_steps, self.plan.most_steps)
+            self.state = load_checkpoint(checkpoint, self.identity, self.stepper.model, self.stepper.optimizer)
+            plan.most_steps = self.state.most_steps or plan.most_steps
+            plan.num_steps = min(self.state.num_steps or plan.most_steps, plan.most_steps)
         with writing(self.out):
             self.log = TrainingLog(self.out, self.processes, self.state)
         self._saved_at = self.log.throughput.seconds
-        self._warm: tuple[int, float] | None = None
-        self._measured_at = 0.0
+        self._measured_at: float | None = None
         if is_last:
-            self._report(f"Taken as it was after step {self.state.step} of {self.plan.num_steps}.")
-            self.plan.num_steps = self.state.step
+            self._report(f"Taken as it was after step {self.state.step} of {plan.num_steps}.")
+            plan.num_steps = self.state.step
         elif checkpoint is not None:
-            self._report(f"Going on after step {self.state.step} of {self.plan.num_steps}.")
+            self._report(f"Going on after step {self.state.step} of {plan.num_steps}.")
 
     def finish(self) -> TrainingResult:
         """Take all steps that are left, and write the model directory."""
         try:
-            self._train()
+            while self.state.step < self.plan.num_steps:
+                self._validate()
+                self._stop_if_asked()
+                self._train_epoch()
+            self._validate()
+            self.processes.wait()
             result = self._make_result()
             if self.processes.is_main:
                 with writing(self.out):
@@ -166,15 +233,6 @@ class Trainer:
                 self._upload()
             self.processes.wait()
         return result
-
-    def _train(self) -> None:
-        """Take all steps that are left."""
-        while self.state.step < self.plan.num_steps:
-            self._validate()
-            self._stop_if_asked()
-            self._train_epoch()
-        self._validate()
-        self.processes.wait()
 
     def _train_epoch(self) -> None:
         """Take the steps that are left of the present epoch, or those before memory runs out."""
@@ -197,108 +255,92 @@ class Trainer:
         if sums is None:
             return False
         with self.signals.hold():
-            sums, finite = self.stepper.update(sums, self._scale_rate())
+            scale = scale_rate(self.state.step, self.plan.num_steps, self.config.training.warmup_share)
+            sums, finite = self.stepper.update(sums, scale)
             self.state.step += 1
             self.log.add(made, sums, finite)
-            self._limit_if_measured()
-            self._log_if_due(made)
+            self._limit_to_minutes()
+            self._log_if_due(made, scale)
             self._report()
-            if self._is_checkpoint_due():
-                self._save()
+            self._save_if_due()
         self._stop_if_asked()
         return True
 
-    def _limit_if_measured(self) -> None:
-        """Set how many steps the minutes of a run allow: once it has shown how fast it is, and now and then again."""
-        minutes, seconds, step = self.config.training.minutes, self.log.throughput.seconds, self.state.step
-        if minutes is None or not (self.processes.is_main and self._may_agree()):
-            return
-        if self._warm is None:  # the first step is slower than all others
-            self._warm, self._measured_at = (step, seconds), seconds
-        if seconds < self._measured_at + MEASURED_SHARE * 60 * minutes:
-            return
-        self._measured_at = seconds
-        taken, spent = step - self._warm[0], seconds - self._warm[1]
-        left = max(0, int((60 * minutes - seconds) * taken / spent))
-        self.plan.num_steps = min(self.plan.most_steps, step + left)
-        is_new, self.state.num_steps = self.state.num_steps is None, self.plan.num_steps
-        if is_new:
-            seen, rows = self.plan.num_steps * self.config.sampler.rows_per_batch, len(self.corpus.rows_of("train"))
-            times = "once" if seen <= rows else f"{seen / rows:.1f} times"
-            self._report(f"{minutes:g} minutes will see about {min(seen, rows):,} of {rows:,} rows, {times}.")
-
-    def _scale_rate(self) -> float:
-        """Return the share of the highest learning rates at which the next step is taken."""
-        return scale_rate(self.state.step, self.plan.num_steps, self.config.training.warmup_share)
-
     def _accumulate(self, made: StepBatches) -> Tensor | None:
         """Put the gradients of a step in place; None if memory ran out, the limit on its parts then halved."""
+        short = f"Memory ran out at step {self.state.step + 1}"
         try:
             return self.stepper.accumulate(made, self.state.step)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            self._check_halvable(made, error)
-        self.stepper.forget_graphs()
+            num_tokens, rows = max(zip(made.part_tokens, made.parts, strict=True), key=lambda part: part[0])
+            if self.processes.count > 1:
+                raise TrainingError(
+                    f"{short}, and several processes cannot change their parts on the way. Start again with smaller "
+                    "batches (rows_per_batch)."
+                ) from error
+            if len(rows) == 1:
+                raise TrainingError(
+                    f"{short} for a single row of {num_tokens} tokens. Prepare the corpus with fewer max_tokens, or "
+                    "take a smaller backbone."
+                ) from error
+        self.stepper.recorder = None  # from here on batches are made on the host
         release_memory()
-        self.state.max_tokens = max(made.part_tokens) // 2
+        self.state.max_tokens = num_tokens // 2
         self._report(
-            f"Memory ran out at step {self.state.step + 1}: from here on a step is taken in parts of at most "
-            f"{self.state.max_tokens} tokens; its rows stay, segments are compared within a part."
+            f"{short}: from here on a step is taken in parts of at most {self.state.max_tokens} tokens; its rows stay, "
+            "segments are compared within a part."
         )
         return None
 
-    def _check_halvable(self, made: StepBatches, error: RuntimeError) -> None:
-        """Raise if a step that memory ran out in cannot be taken in smaller parts."""
-        num_tokens, rows = max(zip(made.part_tokens, made.parts, strict=True), key=lambda part: part[0])
-        if self.processes.count > 1:
-            raise TrainingError(
-                f"Memory ran out at step {self.state.step + 1}, and several processes cannot change their parts on the "
-                "way. Start again with smaller batches (rows_per_batch)."
-            ) from error
-        if len(rows) == 1:
-            raise TrainingError(
-                f"Memory ran out at step {self.state.step + 1} for a single row of {num_tokens} tokens. "
-                "Prepare the corpus with fewer max_tokens, or take a smaller backbone."
-            ) from error
+    def _limit_to_minutes(self) -> None:
+        """Set how many steps the minutes of a run allow: once it has shown how fast it is, and now and then again."""
+        minutes, throughput = self.config.training.minutes, self.log.throughput
+        if minutes is None or not (self.processes.is_main and self._may_agree()):
+            return
+        seconds, step_seconds = throughput.seconds, throughput.estimate(1)
+        self._measured_at = self._measured_at or seconds
+        if step_seconds is None or seconds < self._measured_at + MEASURED_SHARE * 60 * minutes:
+            return
+        left = max(0, int((60 * minutes - seconds) / step_seconds))
+        self.plan.num_steps = min(self.plan.most_steps, self.state.step + left)
+        is_new, self.state.num_steps, self._measured_at = self.state.num_steps is None, self.plan.num_steps, seconds
+        if is_new:
+            seen, rows = self.plan.num_steps * self.config.sampler.rows_per_batch, len(self.corpus.rows_of("train"))
+            times = "once" if seen <= rows else f"{seen / rows:.1f} times"
+            length = "1 minute" if minutes == 1 else f"{minutes:g} minutes"
+            self._report(f"{length} will see about {min(seen, rows):,} of {rows:,} rows, {times}.")
 
-    def _log_if_due(self, made: StepBatches) -> None:
+    def _log_if_due(self, made: StepBatches, scale: float) -> None:
+        """Write a line of metrics if that is due; raise if too many steps in a row were skipped."""
         step, config = self.state.step, self.config.training
         due = step % config.log_every == 0 or step in self.plan.boundaries
         if due or self.stepper.device.type == "cpu":
-            self._check_finite(made)
+            in_a_row = self.log.skipped.fetch()[1]
+            if in_a_row >= MAX_SKIPPED:
+                raise TrainingError(
+                    f"The loss was not finite {in_a_row} steps in a row; stopped at step {step}, the weights as before "
+                    f"them. The last batch: {name_rows(self.corpus, made)}. Look for damaged values there, or lower "
+                    "the learning rates."
+                )
         if due:
-            scale = scale_rate(step - 1, self.plan.num_steps, config.warmup_share)
             entries = {"epoch": self.plan.find_epoch(step - 1) + 1, "learning_rate": config.learning_rate * scale}
             with writing(self.out):
-                self.log.write_train(step, entries)
-
-    def _check_finite(self, made: StepBatches) -> None:
-        """Raise if too many steps in a row were skipped, and name the rows of the last."""
-        _, in_a_row = self.log.skipped.fetch()
-        if in_a_row >= self.config.training.max_bad_steps:
-            raise TrainingError(
-                f"The loss was not finite {in_a_row} steps in a row; stopped at step {self.state.step}, the weights as "
-                f"before them. The last batch: {name_rows(self.corpus, made)}. Look for damaged values there, or lower "
-                "the learning rates."
-            )
+                self.log.write_train(entries)
 
     def _validate(self) -> None:
         """Validate where the run stands, if that is due and not yet done."""
-        state = self.state
-        if state.validations == len(self.plan.boundaries) or self.plan.boundaries[state.validations] != state.step:
+        boundaries, done = self.plan.boundaries, len(self.state.validation)
+        if done == len(boundaries) or boundaries[done] != self.state.step:
             return
         measures = self.validation(self.stepper)
-        if measures and state.validations == 0 and self.processes.is_main:
+        if measures and done == 0 and self.processes.is_main:
             measures |= self.validation.measure_majority()
-        with self.signals.hold():
-            if measures and self.processes.is_main:
-                with writing(self.out):
-                    self.log.metrics.write("validation", state.step, {"epoch": state.validations, **measures})
-            if state.validations > 0:
+        with self.signals.hold(), writing(self.out):
+            self.log.write_validation(measures)
+            if done > 0:
                 self._limit_if_not_lower(measures.get("masked_loss"))
-            state.validations += 1
-            self.log.throughput.restart()
 
     def _limit_if_not_lower(self, loss: float | None) -> None:
         """Take one more epoch, in which the rate falls to 0, if the last one has not lowered the validation loss."""
@@ -312,12 +354,11 @@ class Trainer:
             self._report(f"Epoch {epoch} has not lowered the validation loss: one more, at a falling rate.")
         state.lowest = min(loss, state.lowest or loss)
 
-    def _is_checkpoint_due(self) -> bool:
-        config = self.config.training
-        if config.checkpoint_steps is not None and self.state.step % config.checkpoint_steps == 0:
-            return True
+    def _save_if_due(self) -> None:
+        steps, minutes = self.config.training.checkpoint_steps, self.config.training.checkpoint_minutes
         waited = self.log.throughput.seconds - self._saved_at
-        return config.checkpoint_minutes is not None and waited >= 60 * config.checkpoint_minutes
+        if (steps and self.state.step % steps == 0) or (minutes and waited >= 60 * minutes):
+            self._save()
 
     def _save(self) -> None:
         """Save a checkpoint; only the main process writes."""
@@ -325,7 +366,7 @@ class Trainer:
         if self.processes.is_main:
             stepper, keep = self.stepper, self.config.training.keep_checkpoints
             with writing(self.out):
-                self.log.save(self.state)
+                self.log.save()
                 save_checkpoint(self.out, stepper.model, stepper.optimizer, self.state, self.identity, keep=keep)
             self._upload()
 
@@ -341,10 +382,8 @@ class Trainer:
     def _stop_if_asked(self) -> None:
         """Stop if a signal asked for it; several processes agree on that, and on how many steps there are."""
         if self.processes.count > 1 and self._may_agree():
-            number, num_steps = self.processes.max(
-                self.signals.came, self.plan.num_steps if self.processes.is_main else 0
-            )
-            self.plan.num_steps = num_steps
+            num_steps = self.plan.num_steps if self.processes.is_main else 0
+            number, self.plan.num_steps = self.processes.max(self.signals.came, num_steps)
             if number:
                 raise Stopped(number)
         self.signals.check()
@@ -378,10 +417,8 @@ class Trainer:
                 step=step,
                 num_steps=self.plan.num_steps,
                 epoch=self.plan.find_epoch(max(step - 1, 0)) + 1,
-                rows_per_second=throughput.rows_per_second,
-                tokens_per_second=throughput.tokens_per_second,
                 seconds_left=left,
-                metrics=self.log.latest,
+                metrics=self.state.train,
                 note=note,
             )
         )
@@ -401,8 +438,8 @@ class Trainer:
             skipped=self.log.skipped.fetch()[0],
             seconds=self.log.throughput.seconds,
             device=f"{self.stepper.device.type}, {str(self.stepper.dtype).removeprefix('torch.')}",
-            train=(self.log.metrics.read("train") or [{}])[-1],
-            validation=self.log.metrics.read("validation"),
+            train=self.state.train,
+            validation=list(filter(None, self.state.validation)),
             notes=list(self.state.notes),
         )
 

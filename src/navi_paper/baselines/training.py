@@ -23,10 +23,17 @@ from navi.model.backbone import check_shape
 from navi.randomness import make_key
 from navi.training.checkpoint import writing
 from navi.training.config import PretrainConfig
-from navi.training.log import MetricsLog, SkippedSteps, StepReport, Throughput
+from navi.training.metrics import (
+    MAX_SKIPPED,
+    VALIDATION_EPOCH,
+    SkippedSteps,
+    StepReport,
+    Throughput,
+    choose_rows,
+    write_metrics,
+)
 from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, take_step
 from navi.training.trainer import Progress, RunPlan
-from navi.training.validation import VALIDATION_EPOCH, choose_rows
 from navi_paper.baselines.base import CONFIG_FILE, Baseline, Batch, read_record
 from navi_paper.baselines.cm2 import Cm2
 from navi_paper.baselines.haetae import Haetae
@@ -97,7 +104,7 @@ def describe_baseline(name: str, corpus: Corpus, config: PretrainConfig) -> dict
         "backbone": config.backbone,
         "corpus": corpus.fingerprint,
         # With settings that there were once, so that figures and baselines of then still count.
-        "sampler": settings["sampler"] | {"tokens_per_batch": None},
+        "sampler": settings["sampler"] | {"tokens_per_batch": None, "max_table_rows": None},
         "training": {key: settings["training"][key] for key in MATTERING} | {"accumulation": 1},
     }
 
@@ -116,7 +123,7 @@ class BaselineTrainer:
         self.losses: list[float] = []
         """The loss on validation rows after each epoch."""
         self.optimizer = make_optimizer(baseline, config.training, baseline.is_new)
-        self.metrics = MetricsLog(folder)
+        self.folder = folder
         self.skipped = SkippedSteps(self.device)
         self.throughput = Throughput()
         self.step = 0
@@ -154,7 +161,7 @@ class BaselineTrainer:
                 loss = self.baseline.compute_loss({name: each.to(self.device) for name, each in batch.items()})
             total, count = total + float(loss) * targets, count + targets
         self.losses.append(total / max(1, count))
-        self.metrics.write("validation", self.step, {"epoch": epoch + 1, "masked_loss": self.losses[-1]})
+        write_metrics(self.folder, "validation", self.step, {"epoch": epoch + 1, "masked_loss": self.losses[-1]})
         if self.config.epochs is None and self.losses[-1] > min(self.losses):
             end = min(self.plan.num_steps, self.step + self.plan.epoch_steps)
             self.plan.num_steps = self.plan.most_steps = min(self.plan.most_steps, end)
@@ -197,8 +204,6 @@ class BaselineTrainer:
                 step=self.step,
                 num_steps=self.plan.num_steps,
                 epoch=epoch,
-                rows_per_second=self.throughput.rows_per_second,
-                tokens_per_second=self.throughput.tokens_per_second,
                 seconds_left=self.throughput.estimate(self.plan.num_steps - self.step),
                 metrics=self.latest,
             )
@@ -207,20 +212,14 @@ class BaselineTrainer:
     def _log(self, epoch: int) -> None:
         """Write a line of the steps since the last one; only here the host waits for the device."""
         skipped, in_a_row = self.skipped.fetch()
-        if in_a_row >= self.config.max_bad_steps:
+        if in_a_row >= MAX_SKIPPED:
             raise TrainingError(
                 f"The loss of the baseline '{self.baseline.name}' was not finite {in_a_row} steps in a row; stopped "
                 f"at step {self.step}. Lower the learning rates."
             )
-        self.throughput.mark()
-        self.latest = {
-            "epoch": epoch,
-            "loss": float(torch.stack(self._losses).mean()),
-            "skipped": skipped,
-            "seconds": self.throughput.seconds,
-            "rows_per_second": self.throughput.rows_per_second,
-        }
-        self.metrics.write("train", self.step, self.latest)
+        loss = float(torch.stack(self._losses).mean())
+        self.latest = {"epoch": epoch, "loss": loss, "skipped": skipped, **self.throughput.mark()}
+        write_metrics(self.folder, "train", self.step, self.latest)
         self._losses.clear()
 
 

@@ -8,7 +8,7 @@ from sklearn.preprocessing import normalize
 
 from navi.corpus.arrays import ROLE_LOW, SegmentArrays, count_up, gather_ranges
 from navi.randomness import fold, make_key, permute
-from navi.training.validation import NO_TOKEN, read_tokens
+from navi.training.metrics import NO_TOKEN, read_tokens
 from navi_paper.data import SPLITS, EvaluationData, Task, TaskResult, draw_members
 from navi_paper.table_encoder import (
     PREDICTS_TOKENS,

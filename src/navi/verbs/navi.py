@@ -87,6 +87,11 @@ class Navi:
         """Length of every embedding."""
         return int(self.runner.model.config.hidden_size)
 
+    @property
+    def pooling(self) -> str:
+        """What stands for a row where no pooling is named: [CLS] in a model of the paper's preset, else its text."""
+        return "text" if self.runner.model.config.row_words else "cls"
+
     @cached_property
     def domain(self) -> Domain:
         """Headers and values of the rows that the model learned from."""
@@ -122,11 +127,11 @@ class Navi:
         show_progress_bar: bool = False,
         dtype: str = "float32",
         output: str = "numpy",
-        pooling: str = "row",
+        pooling: str | None = None,
     ) -> Vectors:
         """Return (rows, D): one vector for each row of the frame, in its order; a row without any cell has zeros.
 
-        With `columns`, only these are read. `pooling` is `row`, `cls`, `mean`, `values` or `text`, as in `EmbedConfig`.
+        With `columns`, only these are read. `pooling` is `text`, `cls`, `mean` or `values`, as in `EmbedConfig`.
         Batches, neighbours and devices change the result by rounding alone, less than 1e-5 in float32.
         """
         config = EmbedConfig(

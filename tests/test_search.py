@@ -414,9 +414,7 @@ def test_a_file_of_vectors_is_searched_and_added_to_as_if_all_had_been_there(nav
 def test_a_lance_dataset_of_vectors_is_searched_as_the_parquet_file_it_was_made_of(navi, frames, vectors, tmp_path):
     pytest.importorskip("faiss")
     if find_spec("lance") is None:
-        with pytest.raises(
-            MissingExtraError, match="A Lance dataset needs an extra"
-        ):
+        with pytest.raises(MissingExtraError, match="A Lance dataset needs an extra"):
             VectorIndex.build(tmp_path / "rows.lance", tmp_path / "index")
         pytest.skip("needs pylance")
     import lance

@@ -299,8 +299,11 @@ def sort_cells(arrays: SegmentArrays) -> SegmentArrays:
     return replace(arrays, row_segments=segments[np.lexsort((value, header, arrays.cell_row))])
 
 
-def write_texts(layout: Layout, special: SpecialTokens, max_length: int, num_tokens: int) -> Sequences:
-    """Return packed rows as texts, `header: value, header: value`, cut to a length; they have `num_tokens` in all."""
+def write_texts(layout: Layout, special: SpecialTokens, max_length: int, num_tokens: int | None = None) -> Sequences:
+    """Return packed rows as texts, `header: value, header: value`, cut to a length.
+
+    A GPU is not waited for if the number of their tokens is given.
+    """
     length_R = layout.starts.diff().clamp(max=max_length)
     begin_R, row_T, within_T = lay_end_to_end(length_R, num_tokens, False)
     ids_T = layout.token_ids[layout.starts[row_T] + within_T]
@@ -309,7 +312,7 @@ def write_texts(layout: Layout, special: SpecialTokens, max_length: int, num_tok
     return Sequences(
         token_ids=torch.where(is_last_T, special.sep, ids_T),
         token_position=within_T,
-        starts=torch.cat([begin_R, begin_R.new_full((1,), num_tokens)]),
+        starts=torch.cat([begin_R, begin_R.new_full((1,), len(row_T))]),
     )
 
 

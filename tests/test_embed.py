@@ -156,15 +156,6 @@ def test_a_row_that_does_not_fit_in_memory_alone_is_an_error_that_says_what_to_d
         navi.embed_rows({"title": "king"})
 
 
-def test_a_token_budget_for_one_call_is_kept_to_and_then_forgotten(navi, watch):
-    counted = []
-    watch(counted.append)
-    navi.embed_rows(ROWS, tokens_per_batch=1)
-    assert counted == [1] * 5
-    navi.embed_rows(ROWS)
-    assert counted[5:] == [5]
-
-
 def test_normalised_vectors_have_length_one_and_the_same_direction(navi):
     found = navi.embed_rows([*ROWS, {}], normalize=True)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), [1, 1, 1, 1, 1, 0], atol=1e-6)
@@ -240,7 +231,6 @@ def test_a_progress_bar_is_drawn_on_stderr_only_when_asked_for(navi, capsys):
     ("setting", "value", "message"),
     [
         ("batch_size", 0, "batch_size must be at least 1, got 0"),
-        ("tokens_per_batch", -5, "tokens_per_batch must be at least 1, got -5"),
         ("dtype", "int8", "dtype must be one of float32, float16, got 'int8'"),
         ("output", "list", "output must be one of numpy, torch, got 'list'"),
         ("pooling", "row", "pooling must be one of text, cls, mean, values, got 'row'"),

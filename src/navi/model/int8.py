@@ -147,22 +147,18 @@ class QuantizedLayers:
 
     def __call__(self, hidden_TD: Tensor, packing: Packing, some_K: Tensor | None = None) -> Tensor:
         """Return the states after all layers: (T, D), or (K, D) of some tokens."""
-        # The last layer is for the first token of each row alone where no other is asked for.
-        first_alone = some_K is not None and torch.equal(some_K, packing.starts[:-1])
         states_TD = np.zeros(hidden_TD.shape, np.float32)
 
         def keep(request: Any, given: tuple[NDArray[np.int64], list[NDArray[Any]]]) -> None:
-            places_BL, (_, segment_BL, _) = given
-            found_BLD = request.get_output_tensor().data
-            asked_BL = segment_BL[:, : found_BLD.shape[1]] >= 0
-            states_TD[places_BL[:, : found_BLD.shape[1]][asked_BL]] = found_BLD[asked_BL]
+            places_BL, (_, segment_BL) = given
+            real_BL = segment_BL >= 0
+            states_TD[places_BL[real_BL]] = request.get_output_tensor().data[real_BL]
 
         with self._lock:
             self._queue.set_callback(keep)
             try:
                 for places_BL, segment_BL in split_buckets(packing):
-                    num_queries = 1 if first_alone else places_BL.shape[1]
-                    inputs = [hidden_TD.numpy()[places_BL], segment_BL, np.array([num_queries], np.int32)]
+                    inputs = [hidden_TD.numpy()[places_BL], segment_BL]
                     # The callback's arguments keep the inputs until it is called.
                     self._queue.start_async(inputs, (places_BL, inputs), share_inputs=True)
             finally:  # also of an interrupt: what is under way must not meet the next callback
@@ -202,42 +198,35 @@ def _open_core() -> Any:
 
 
 def draw_graph(layers: Sequence[Any], config: NaviConfig, ranges: Ranges) -> Any:
-    """Return the graph of all layers.
+    """Return the graph of all layers: of padded states, (B, L, D), and the segment of each token, (B, L).
 
-    It takes padded states, (B, L, D), the segment of each token, (B, L), as a `PaddedBucket` has it, and how many
-    tokens at the beginning of each row the last layer is for, (1,).
+    Segments are as a `PaddedBucket` has them.
     """
     given = ops.parameter([-1, -1, config.hidden_size], np.float32)
     segments = ops.parameter([-1, -1], np.int32)
-    num_queries = ops.parameter([1], np.int32)
-    states, hiding = given, _hide(segments, segments)
-    for layer in layers[:-1]:
-        states = _draw_layer(layer, config, ranges, states, states, hiding)
-    asking, asking_segments = (ops.slice(node, [0], num_queries, [1], [1]) for node in (states, segments))
-    hiding = _hide(asking_segments, segments)
-    states = _draw_layer(layers[-1], config, ranges, asking, states, hiding)
-    return ov.Model([states], [given, segments, num_queries])
+    states, hiding = given, _hide(segments)
+    for layer in layers:
+        states = _draw_layer(layer, config, ranges, states, hiding)
+    return ov.Model([states], [given, segments])
 
 
-def _hide(asking: Node, segments: Node) -> tuple[Node, Node]:
+def _hide(segments: Node) -> tuple[Node, Node]:
     """Return what is added to scores: it hides padding, (B, 1, 1, L), and other segments as well, (B, 1, L, L)."""
-    asked, asking = ops.unsqueeze(segments, [1, 2]), ops.unsqueeze(asking, [1, 3])
+    asked, asking = ops.unsqueeze(segments, [1, 2]), ops.unsqueeze(segments, [1, 3])
     real = ops.greater_equal(asked, np.int32(0))
     own = ops.logical_or(ops.equal(asked, asking), ops.equal(asking, np.int32(0)))  # [CLS] sees its row in every head
     row, segment = (ops.select(seen, np.float32(0), HIDDEN) for seen in (real, ops.logical_and(own, real)))
     return row, segment
 
 
-def _draw_layer(
-    layer: Any, config: NaviConfig, ranges: Ranges, asking: Node, states: Node, hiding: tuple[Node, Node]
-) -> Node:
-    """Return what a BERT layer makes of the tokens that ask, which see all states but those that are hidden."""
+def _draw_layer(layer: Any, config: NaviConfig, ranges: Ranges, states: Node, hiding: tuple[Node, Node]) -> Node:
+    """Return what a BERT layer makes of states, which see all but those that are hidden from them."""
     mixing, wide, narrow = layer.attention.output.dense, layer.intermediate.dense, layer.output.dense
     num_heads, num_wide = config.num_attention_heads, config.num_attention_heads - config.num_local_heads
-    attend = _draw_attention(layer.attention.self, ranges[layer.attention.self], asking, states)
+    attend = _draw_attention(layer.attention.self, ranges[layer.attention.self], states)
     groups = ((range(num_wide), hiding[0]), (range(num_wide, num_heads), hiding[1]))
     mixed = ops.concat([attend(heads, hidden) for heads, hidden in groups if heads], 2)
-    attended = ops.add(QuantizedLinear([mixing], ranges[mixing])(mixed), asking)
+    attended = ops.add(QuantizedLinear([mixing], ranges[mixing])(mixed), states)
     attended = _normalize(attended, layer.attention.output.LayerNorm)
     activation, *settings = ACTIVATIONS[config.hidden_act]
     inner = getattr(ops, activation)(QuantizedLinear([wide], ranges[wide])(attended), *settings)
@@ -246,22 +235,21 @@ def _draw_layer(
     return _normalize(ops.add(outer, attended), layer.output.LayerNorm)
 
 
-def _draw_attention(attention: Any, seen: ActivationRange, asking: Node, states: Node) -> Callable[[range, Node], Node]:
+def _draw_attention(attention: Any, seen: ActivationRange, states: Node) -> Callable[[range, Node], Node]:
     """Return what draws, for some heads and what is hidden from them, what they take: (B, L, width of these heads)."""
     maps, width = (attention.query, attention.key, attention.value), attention.query.out_features // attention.num_heads
     qkv = QuantizedLinear(maps, seen)
-    known = qkv.quantize(states)
-    asked = known if asking is states else qkv.quantize(asking)
+    quantized = qkv.quantize(states)
 
-    def look(quantized: Node, kind: int, heads: range) -> Node:
+    def look(kind: int, heads: range) -> Node:
         first = (kind * attention.num_heads + heads.start) * width
         flat = qkv.multiply(quantized, slice(first, first + len(heads) * width))
         return ops.transpose(ops.reshape(flat, [0, 0, len(heads), width], True), [0, 2, 1, 3])
 
     def attend(heads: range, hiding: Node) -> Node:
-        scores = ops.matmul(look(asked, 0, heads), look(known, 1, heads), False, True)
+        scores = ops.matmul(look(0, heads), look(1, heads), False, True)
         shares = ops.softmax(ops.add(ops.multiply(scores, np.float32(attention.scaling)), hiding), -1)
-        mixed = ops.matmul(shares, look(known, 2, heads), False, False)
+        mixed = ops.matmul(shares, look(2, heads), False, False)
         return ops.reshape(ops.transpose(mixed, [0, 2, 1, 3]), [0, 0, len(heads) * width], True)
 
     return attend

@@ -114,7 +114,6 @@ class Runner:
         parts: Sequence[str] = ("rows",),
         mask: Mask | None = None,
         batch_size: int | None = None,
-        tokens_per_batch: int | None = None,
         progress: Progress | None = None,
     ) -> dict[str, Floats]:
         """Return the asked-for embeddings in the order of `rows`: (R, D) for `ROW_PARTS`, (S, D) for the others.
@@ -140,13 +139,9 @@ class Runner:
 
         batches: list[Batches] = []
         if "texts" in parts:
-            batches.append(self._read_rows(arrays, distinct, batch_size, tokens_per_batch))
+            batches.append(self._read_rows(arrays, distinct, batch_size))
         if encoded := [part for part in parts if part != "texts"]:
-            batches.append(
-                self._encode(
-                    arrays, distinct, take, mask=mask, batch_size=batch_size, tokens_per_batch=tokens_per_batch
-                )
-            )
+            batches.append(self._encode(arrays, distinct, take, mask=mask, batch_size=batch_size))
         for places, found in chain(*batches):
             cells = gather_ranges(offsets, places)[1]
             for part, embedded in found.items():
@@ -184,9 +179,7 @@ class Runner:
             vectors[places] = found["texts"]
         return vectors
 
-    def _read_rows(
-        self, arrays: SegmentArrays, rows: Ints, batch_size: int | None, tokens_per_batch: int | None
-    ) -> Batches:
+    def _read_rows(self, arrays: SegmentArrays, rows: Ints, batch_size: int | None) -> Batches:
         """Yield the mean states of rows read as texts, `header: value, header: value`."""
         builder = BatchBuilder(sort_cells(arrays), self.special, align=False)
         whole = arrays.count_row_tokens()[rows]
@@ -199,7 +192,7 @@ class Runner:
             texts = write_texts(layout, self.special, int(lengths[places].max()), int(lengths[places].sum()))
             return {"texts": model.embed_texts(send(texts, model.device) if on_host else texts)}
 
-        return self._share_out(lengths, compute, batch_size=batch_size, tokens_per_batch=tokens_per_batch)
+        return self._share_out(lengths, compute, batch_size=batch_size)
 
     def _encode(
         self,
@@ -211,7 +204,6 @@ class Runner:
         models: Sequence[NaviModel] = (),
         on_host: bool = False,
         batch_size: int | None = None,
-        tokens_per_batch: int | None = None,
     ) -> Batches:
         """Yield what `take` took from the model for each batch of rows.
 
@@ -235,7 +227,7 @@ class Runner:
             packed = send(packed, model.device) if on_host else packed
             return take(model, packed, replica.attribute_table, layout)
 
-        return self._share_out(lengths, compute, models, batch_size, tokens_per_batch)
+        return self._share_out(lengths, compute, models, batch_size)
 
     def _share_out(
         self,
@@ -243,7 +235,6 @@ class Runner:
         compute: Compute,
         models: Sequence[NaviModel] = (),
         batch_size: int | None = None,
-        tokens_per_batch: int | None = None,
     ) -> Batches:
         """Yield what `compute` makes of rows or texts of these lengths, batch by batch, on all devices.
 
@@ -274,7 +265,7 @@ class Runner:
             torch.cuda.empty_cache()
             return [batch for half in np.array_split(places, 2) for batch in encode(half)]
 
-        groups = group_by_length(lengths, tokens_per_batch or self.tokens_per_batch, batch_size)
+        groups = group_by_length(lengths, self.tokens_per_batch, batch_size)
         workers = len(models) if len(models) > 1 else 0  # handing batches to one thread costs, and brings nothing
         last: tuple[Ints, Fetch] | None = None
         for batch in chain.from_iterable(prefetch(groups, encode, workers=workers, ahead=2 * workers)):

@@ -42,9 +42,7 @@ class EmbedConfig:
     """How embeddings are made and handed out; the pooling alone changes their direction."""
 
     batch_size: int | None = None
-    """Most rows of a batch; None leaves it to the token budget."""
-    tokens_per_batch: int | None = None
-    """Token budget of a batch; None for the device's own (4,096 on a CPU, 16,384 in int8, 262,144 on a GPU)."""
+    """Most rows of a batch; None leaves it to the model's token budget."""
     normalize: bool = False
     """Scale each vector to length 1."""
     dtype: str = "float32"
@@ -57,10 +55,8 @@ class EmbedConfig:
     one of the paper's preset, else `text`."""
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "tokens_per_batch"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, got {value}.")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise ConfigError(f"batch_size must be at least 1, got {self.batch_size}.")
         for name, known in (("dtype", DTYPES), ("output", OUTPUTS), ("pooling", POOLINGS)):
             if getattr(self, name) not in (*known, *([None] if name == "pooling" else [])):
                 raise ConfigError(f"{name} must be one of {', '.join(known)}, got '{getattr(self, name)}'.")
@@ -118,14 +114,7 @@ def embed_arrays(
 ) -> Floats:
     """Return a vector for each encoded row, (R, D), or for the segment or header of each cell, (S, D)."""
     part = POOLINGS[config.pooling or navi.pooling] if kind == "rows" else kind
-    found = navi.runner.embed(
-        arrays,
-        parts=(part,),
-        batch_size=config.batch_size,
-        tokens_per_batch=config.tokens_per_batch,
-        progress=progress,
-    )
-    return found[part]
+    return navi.runner.embed(arrays, parts=(part,), batch_size=config.batch_size, progress=progress)[part]
 
 
 def group_chunks(

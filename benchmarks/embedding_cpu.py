@@ -1,9 +1,10 @@
-"""Embedding on the CPU: rows/s of NAVI, float32 and int8, beside sentence-transformers with the same weights.
+"""Embedding on the CPU: rows/s of NAVI, as texts and by [CLS], in float32 and int8, beside sentence-transformers.
 
     python benchmarks/embedding_cpu.py [FOLDER...] [--rows 400] [--repeats 2] [--model MODEL]
 
 Rows of the given tables, or of simulated film catalogues, from Arrow tables in memory to one numpy array, tokenising
-included; sentence-transformers gets each row as text. Without a model, one is made of the default backbone.
+included; sentence-transformers gets each row as text. Without a model, one is made of the default backbone, whose
+weights sentence-transformers has.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import shutil
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,8 @@ from navi.model import load_backbone
 from navi.simulator import SimulatorConfig, simulate
 from navi.tables import ReadReport, find_sources, read_chunks, read_frame, to_arrow
 from navi.verbs import Navi
+
+POOLINGS = ("text", "cls")
 
 
 def make_tables(num_rows: int) -> dict[str, pa.Table]:
@@ -76,19 +80,19 @@ def main(options: argparse.Namespace) -> None:
         model = options.model or folder
         exact, eight = (Navi.from_pretrained(model, device="cpu", precision=name) for name in ("float32", "int8"))
     works = {
-        "navi": lambda: exact.embed_rows(tables, normalize=True),
-        "int8": lambda: eight.embed_rows(tables, normalize=True),
-        "sentence_transformers": lambda: sentences.encode(texts),
+        f"{pooling}{name}": partial(navi.embed_rows, tables, normalize=True, pooling=pooling)
+        for pooling in POOLINGS
+        for name, navi in (("", exact), ("_int8", eight))
     }
-    seconds, found = time_in_turn(works, options.repeats)
-    cosines = (found["navi"] * found["int8"]).sum(axis=1)
-    rates = " ".join(f"{name}_rows_per_s={len(texts) / each:.1f}" for name, each in seconds.items())
-    print(
-        f"embedding_cpu rows={len(texts)} threads={torch.get_num_threads()} {rates} "
-        f"ratio={seconds['sentence_transformers'] / seconds['navi']:.2f} "
-        f"int8_ratio={seconds['navi'] / seconds['int8']:.2f} "
-        f"int8_cosine_mean={cosines.mean():.4f} int8_cosine_min={cosines.min():.4f}"
-    )
+    seconds, found = time_in_turn(works | {"sentences": lambda: sentences.encode(texts)}, options.repeats)
+    print(f"embedding_cpu rows={len(texts)} threads={torch.get_num_threads()}")
+    for name, each in seconds.items():
+        ratio = seconds["sentences"] / each
+        print(f"{name} rows_per_s={len(texts) / each:.1f} times_sentence_transformers={ratio:.2f}")
+    for pooling in POOLINGS:
+        cosines = (found[pooling] * found[f"{pooling}_int8"]).sum(axis=1)
+        ratio = seconds[pooling] / seconds[f"{pooling}_int8"]
+        print(f"{pooling}_int8 ratio={ratio:.2f} cosine_mean={cosines.mean():.4f} cosine_min={cosines.min():.4f}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Whether vectors of rows tell the classes of rows apart in tables that no classifier has seen, by kinds of pooling.
 
-    python benchmarks/rows.py CORPUS GOLD [--pooling row text] [--model MODEL] [--record]
+    python benchmarks/rows.py CORPUS GOLD [--pooling cls text] [--model MODEL] [--record]
 
 GOLD is the prefix of the gold's files (`movie` for `movie_labels.json`). Rows, hidden columns and draws are those of
 the paper's row classification: macro-F1 of a logistic regression, with whole tables held out, and with rows of all
@@ -57,7 +57,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("gold", type=Path)
-    parser.add_argument("--pooling", nargs="+", choices=POOLINGS, default=["row", "text"])
+    parser.add_argument("--pooling", nargs="+", choices=POOLINGS, default=["cls", "text"])
     parser.add_argument("--model", type=Path)
     parser.add_argument("--record", action="store_true", help="append the figures to benchmarks/results.jsonl")
     main(parser.parse_args())

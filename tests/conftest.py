@@ -317,7 +317,12 @@ def special() -> SpecialTokens:
     place = {word: number for number, word in enumerate(list_vocabulary())}
     regular = np.arange(len(SPECIAL_WORDS), VOCABULARY_SIZE)
     return SpecialTokens(
-        cls=place["[CLS]"], sep=place["[SEP]"], colon=place[":"], mask=place["[MASK]"], regular=regular
+        cls=place["[CLS]"],
+        sep=place["[SEP]"],
+        colon=place[":"],
+        comma=place["[SEP]"],
+        mask=place["[MASK]"],
+        regular=regular,
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from navi.errors import ConfigError, MissingExtraError, ModelError
 from navi.model import Runner, load_backbone
-from navi.model.int8 import SHORT_ROW, quantize_layers
+from navi.model.int8 import quantize_layers
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_the_command_writes_vectors_near_those_in_float32(navi_command, model_di
     assert (found["int8"] * found["float32"]).sum(axis=1).min() >= 0.99
 
 
-@pytest.mark.parametrize("part", ["rows", "headers", "values", "segments", "means"])
+@pytest.mark.parametrize("part", ["texts", "rows", "headers", "values", "segments", "means"])
 def test_embeddings_are_near_those_of_float32_in_the_order_of_the_rows(eight, exact, arrays, part):
     rows = np.random.default_rng(0).permutation(arrays.num_rows)
     found, expected = (runner.embed(arrays, rows, parts=(part,))[part] for runner in (eight, exact))
@@ -59,9 +59,10 @@ def test_rows_of_all_lengths_are_near_those_of_float32(eight, exact, make_arrays
     wide = {"num_headers": 90, "columns_per_table": 80, "roles": (0,) * 80}
     arrays = make_arrays(seed=47, num_rows=12, cells=(1, 80), **wide)
     lengths = arrays.count_row_tokens()
-    assert lengths.min() < SHORT_ROW < 2 * SHORT_ROW < lengths.max()
-    found, expected = (runner.embed(arrays)["rows"] for runner in (eight, exact))
-    assert measure_cosines(found, expected).min() >= 0.99
+    assert lengths.min() < 256 < 512 < lengths.max()
+    for part in ("rows", "texts"):
+        found, expected = (runner.embed(arrays, parts=(part,))[part] for runner in (eight, exact))
+        assert measure_cosines(found, expected).min() >= 0.99
 
 
 @pytest.mark.parametrize("batch_size", [1, 7])

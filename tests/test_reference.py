@@ -45,7 +45,8 @@ SHOP = [
 
 def list_embeddings(navi: Navi) -> Any:
     parts = {
-        "rows": navi.embed_rows(FILMS[:2]),
+        "texts": navi.embed_rows(FILMS[:2]),
+        "rows": navi.runner.embed(navi.encode(FILMS[:2]).arrays)["rows"],
         "values": navi.embed_rows(FILMS[:2], pooling="values"),
         "segments": navi.embed_segments(SHOP[:1]),
         "headers": navi.embed_headers(SHOP[:1]),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.util import find_spec
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -407,6 +409,21 @@ def test_a_file_of_vectors_is_searched_and_added_to_as_if_all_had_been_there(nav
         assert [(answer[0]["table"], answer[0]["row"]) for answer in found] == [(file.stem, 4 + number)] * 2
         assert found[0][0]["similarity"] == pytest.approx(1, abs=2e-3)
     assert sorted(file.name for file in (tmp_path / "index").glob("nearest*")) == ["nearest-1.faiss"]
+
+
+def test_a_lance_dataset_of_vectors_is_searched_as_the_parquet_file_it_was_made_of(navi, frames, vectors, tmp_path):
+    pytest.importorskip("faiss")
+    if find_spec("lance") is None:
+        with pytest.raises(MissingExtraError, match="A Lance dataset needs an extra"):
+            VectorIndex.build(tmp_path / "rows.lance", tmp_path / "index")
+        pytest.skip("needs pylance")
+    import lance
+
+    lance.write_dataset(pq.read_table(vectors[0]), str(tmp_path / "rows.lance"), max_rows_per_file=5)
+    index = VectorIndex.build(tmp_path / "rows.lance", tmp_path / "index")
+    assert index.rows.to_pylist() == VectorIndex.build(vectors[0], tmp_path / "other").rows.to_pylist()
+    found = index.add(vectors[1]).search_like(navi, frames[vectors[0].stem][3], k=1)[0].to_pylist()
+    assert (found[0]["table"], found[0]["row"]) == (vectors[0].stem, 4)
 
 
 def test_what_others_added_since_an_index_was_opened_stays_when_more_is_added(vectors, tmp_path):

@@ -36,7 +36,7 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_components : reduce the vectors to this many principal components, found in `fit`; None keeps them whole.
     numbers : `embed` writes numbers out and embeds them with the rest of the row; `passthrough` embeds the others
         alone and puts the numbers, as they are, beside the vector (the paper's NAVI_FE).
-    pooling : `row`, `cls`, `mean`, `values` or `text`, as in `Navi.embed_rows`.
+    pooling : `text`, `cls`, `mean` or `values`, as in `Navi.embed_rows`; None for the model's own.
     batch_size, device : as in `Navi`.
     include_weights : pickle the model with the estimator; otherwise the pickle refers to the model's directory.
 
@@ -56,7 +56,7 @@ class NaviEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         n_components: int | None = None,
         numbers: str = "embed",
-        pooling: str = "row",
+        pooling: str | None = None,
         batch_size: int | None = None,
         device: str | None = None,
         include_weights: bool = False,

@@ -49,6 +49,8 @@ class SpecialTokens:
     """Ends each segment."""
     colon: int
     """Stands between header and value."""
+    comma: int
+    """Ends each cell of a row that is read as a text; [SEP] in a vocabulary that has none."""
     mask: int
     """Takes the place of a masked token."""
     regular: NDArray[np.int64]
@@ -68,6 +70,7 @@ class SpecialTokens:
             cls=vocabulary["[CLS]"],
             sep=vocabulary["[SEP]"],
             colon=vocabulary[":"],
+            comma=vocabulary.get(",", vocabulary["[SEP]"]),
             mask=vocabulary["[MASK]"],
             regular=np.array(regular, dtype=np.int64),
         )

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from navi.verbs.search import Neighbours
 
 Kind = Literal["rows", "segments", "headers", "attributes"]
-Pooling = Literal["row", "cls", "mean", "values", "text"]
+Pooling = Literal["text", "cls", "mean", "values"]
 Dtype = Literal["float32", "float16"]
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
 GROUPS_SHOWN = 20
@@ -382,8 +382,9 @@ def embed(
     model: ModelFolder = None,
     kind: Annotated[Kind, typer.Option(help="What gets a vector.")] = "rows",
     pooling: Annotated[
-        Pooling, typer.Option(help="What stands for a row: its embedding, [CLS], a mean, or the row read as a text.")
-    ] = "row",
+        Pooling | None,
+        typer.Option(help="What stands for a row: the row read as a text, [CLS], or a mean.", show_default="text"),
+    ] = None,
     normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to length 1.")] = False,
     dtype: Annotated[Dtype, typer.Option(help="Numbers that are written.")] = "float32",
     batch_size: Annotated[int | None, typer.Option(metavar="N", help="Most rows of a batch.")] = None,

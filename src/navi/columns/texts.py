@@ -15,8 +15,8 @@ from navi.columns.headers import is_useless
 from navi.columns.perturb import misspell, perturb_header, perturb_values
 from navi.columns.profiles import FACTS, ColumnProfiles, sample_cells, shuffle_rows, sketch_columns
 from navi.corpus import Encoded, canonicalise
-from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
-from navi.corpus.hashing import hash_rows, hash_texts, mix
+from navi.corpus.arrays import gather_ranges
+from navi.corpus.hashing import hash_texts
 from navi.corpus.tokens import TextTokenizer, TokenLists
 from navi.randomness import make_key, permute
 
@@ -29,8 +29,6 @@ MAX_VALUES, MAX_CHARACTERS, MAX_ROW_CHARACTERS, MAX_TOKENS = 10, 40, 120, 64
 """Values of a column that are read, characters of each and of each value of a row, and tokens of the whole text."""
 MAX_READ_VALUES = 40
 """Values of a column of texts that a profile reads, `MAX_VALUES` in each text: the more, the better it is matched."""
-MAX_ROW_TOKENS = 256
-"""Tokens that are read of a row with its headers."""
 CLEAN, CLEAN_HEADER, FIRST_VIEW = 0, 1, 2
 """Texts of a column: as it is, its header alone, then the perturbed views. Of a row: its values, headers too, views."""
 ALONE_SHARE = 0.15
@@ -64,37 +62,6 @@ def write_row(values: Sequence[str]) -> str:
     'Alien, 1979, Ridley Scott'
     """
     return ", ".join(value[:MAX_ROW_CHARACTERS] for value in values)
-
-
-def join_cells(arrays: SegmentArrays, colon: int, comma: int, limit: int = MAX_ROW_TOKENS) -> TokenLists:
-    """Return each row as the tokens of `header: value, header: value`, the order of its columns whatever it was."""
-    count = np.diff(arrays.row_offsets)
-    num_headers, num_values = len(arrays.header_offsets) - 1, len(arrays.value_offsets) - 1
-    spelled = hash_rows(mix(arrays.header_tokens.astype(np.uint64), np.uint64(0)), arrays.header_offsets)
-    header_C, value_C = (each[arrays.row_segments] for each in (arrays.segment_header, arrays.segment_value))
-    order = np.lexsort((spelled[header_C], arrays.cell_row))
-    signs = num_headers + num_values + np.array([0, 1])
-    # Lists of tokens: the headers', the values', the colon's and the comma's; each cell takes one of each kind.
-    lists = [
-        header_C[order],
-        np.full(len(order), signs[0]),
-        value_C[order] + num_headers,
-        np.full(len(order), signs[1]),
-    ]
-    ends = arrays.header_offsets[-1] + arrays.value_offsets
-    offsets = np.concatenate([arrays.header_offsets, ends[1:], ends[-1] + np.array([1, 2])])
-    lengths, places = gather_ranges(offsets, np.stack(lists, axis=1).ravel())
-    tokens = np.concatenate([arrays.header_tokens, arrays.value_tokens, [colon, comma]])[places]
-    row = np.repeat(np.repeat(np.arange(len(count)), 4 * count), lengths)
-    length = np.maximum(np.bincount(row, minlength=len(count)) - 1, 0)  # no comma at the end
-    kept = np.minimum(length, limit)
-    is_kept = count_up(np.bincount(row, minlength=len(count))) < kept[row]
-    return TokenLists(
-        offsets=np.concatenate([[0], np.cumsum(kept)]),
-        tokens=tokens[is_kept].astype(np.int32),
-        unknown=np.zeros(len(count), np.int32),
-        cut=length > limit,
-    )
 
 
 def embed_texts(runner: Runner, tokenizer: TextTokenizer, texts: Sequence[str]) -> Floats:

@@ -39,8 +39,8 @@ class NaviConfig(BertConfig):  # type: ignore[misc]
       "w/o CAE", it is added to no token and is zeros in segments. What segments are aligned with stays what it is.
     - `header_attribute`: the embedding of a header is the sum of its states in context and of its attribute's own
       vector, both of the same length. Off, the states alone, as in the paper.
-    - `row_words`: the embedding of a row is the sum of its [CLS] and of the mean of its values' words before their
-      context, both of the same length. Off, [CLS] alone, as in the paper.
+    - `row_words`: the embedding of an encoded row is the sum of its [CLS] and of the mean of its values' words before
+      their context, both of the same length; verbs read rows as texts. Off, [CLS] alone for both, as in the paper.
     - `shared_words`: the attribute encoder reads the word embeddings of the rows. Off, its own copy, as in the paper.
     - `attribute_layers`: which two of the backbone's layers the attribute encoder starts from; None for the eighth and
       ninth of twelve, or the like of them.

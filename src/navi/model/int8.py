@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from navi.batches import BatchBuilder, SpecialTokens
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import ConfigError, ModelError
-from navi.model.attention import PackedSelfAttention, Packing
+from navi.model.attention import Packing
 from navi.model.encoder import NaviConfig, NaviModel
+from navi.model.runner import write_texts
 
 # Shape suffixes: T tokens (packed), B rows of one padded length L, D width of what comes in, O width of what goes out.
 
@@ -30,8 +31,6 @@ HIDDEN = np.float32(-1e9)
 """What is added to the score of a token that may not be seen."""
 TOKENS_AT_ONCE = 1024
 """Tokens that go through the graph together in one thread, padding and all, or one row."""
-SHORT_ROW = 256
-"""Tokens of a row whose attention is in eight bits; in longer ones shares of less than 1/255 would come to nothing."""
 SMOOTHING = 0.4
 """How much of a channel's range moves from the states to the weights, where it costs less; beyond 0.6 real rows leave
 the ranges that random ones show."""
@@ -71,21 +70,19 @@ class ActivationRange(NamedTuple):
 
 
 Ranges = dict[nn.Module, ActivationRange]
-"""The range of what each module is given; of the maps to queries, keys and values, of what they make."""
+"""The range of what each module is given."""
 
 
 @torch.inference_mode()
 def observe_ranges(model: NaviModel, special: SpecialTokens) -> Ranges:
-    """Return the ranges that the layers show on rows of random tokens."""
+    """Return the ranges that the layers show on rows of random tokens, encoded and read as texts."""
     ranges: Ranges = {}
     layers: list[Any] = list(model.layers)
 
     def look(module: nn.Module, given: tuple[Tensor, ...]) -> None:
-        states = given[0].reshape(-1, given[0].shape[-1])
-        ranges[module] = ActivationRange(*torch.aminmax(states, dim=0))
-        if isinstance(module, PackedSelfAttention):
-            for made in (module.query, module.key, module.value):
-                ranges[made] = ActivationRange(*torch.aminmax(made(states), dim=0))
+        low, high = torch.aminmax(given[0].reshape(-1, given[0].shape[-1]), dim=0)
+        seen = ranges.get(module, ActivationRange(low, high))
+        ranges[module] = ActivationRange(torch.minimum(seen.low, low), torch.maximum(seen.high, high))
 
     hooks = [
         module.register_forward_pre_hook(look)
@@ -93,7 +90,10 @@ def observe_ranges(model: NaviModel, special: SpecialTokens) -> Ranges:
         for module in (layer.attention.self, layer.attention.output.dense, layer.intermediate.dense, layer.output.dense)
     ]
     try:
-        model(BatchBuilder(make_trial_rows(special), special, align=False).pack_rows(np.arange(TRIAL_ROWS)))
+        builder = BatchBuilder(make_trial_rows(special), special, align=False)
+        layout = builder.lay_out(np.arange(TRIAL_ROWS))
+        model(builder.pack_layout(layout))
+        model.embed_texts(write_texts(layout, special, model.config.max_position_embeddings))
     finally:
         for hook in hooks:
             hook.remove()
@@ -136,43 +136,33 @@ def make_trial_rows(special: SpecialTokens) -> SegmentArrays:
 
 
 class QuantizedLayers:
-    """All layers of an encoder; residuals and norms stay in float32.
+    """All layers of an encoder; attention, residuals and norms stay in float32.
 
     Parts of a batch go through the graph side by side, each in one thread: products that threads share take longer.
     """
 
     def __init__(self, model: NaviModel, ranges: Ranges) -> None:
         self._lock = threading.Lock()
-        layers = list(model.layers)
-        self._open_queue = cache(lambda short: _compile(draw_graph(layers, model.config, ranges, short=short)))
+        self._queue = _compile(draw_graph(list(model.layers), model.config, ranges))
 
     def __call__(self, hidden_TD: Tensor, packing: Packing, some_K: Tensor | None = None) -> Tensor:
         """Return the states after all layers: (T, D), or (K, D) of some tokens."""
-        # The last layer is for the first token of each row alone where no other is asked for.
-        first_alone = some_K is not None and torch.equal(some_K, packing.starts[:-1])
         states_TD = np.zeros(hidden_TD.shape, np.float32)
 
         def keep(request: Any, given: tuple[NDArray[np.int64], list[NDArray[Any]]]) -> None:
-            places_BL, (_, segment_BL, _) = given
-            found_BLD = request.get_output_tensor().data
-            asked_BL = segment_BL[:, : found_BLD.shape[1]] >= 0
-            states_TD[places_BL[:, : found_BLD.shape[1]][asked_BL]] = found_BLD[asked_BL]
+            places_BL, (_, segment_BL) = given
+            real_BL = segment_BL >= 0
+            states_TD[places_BL[real_BL]] = request.get_output_tensor().data[real_BL]
 
-        queues: list[Any] = []
         with self._lock:
+            self._queue.set_callback(keep)
             try:
                 for places_BL, segment_BL in split_buckets(packing):
-                    queue = self._open_queue(places_BL.shape[1] <= SHORT_ROW)
-                    if queue not in queues:
-                        queues.append(queue)
-                        queue.set_callback(keep)
-                    num_queries = 1 if first_alone else places_BL.shape[1]
-                    inputs = [hidden_TD.numpy()[places_BL], segment_BL, np.array([num_queries], np.int32)]
+                    inputs = [hidden_TD.numpy()[places_BL], segment_BL]
                     # The callback's arguments keep the inputs until it is called.
-                    queue.start_async(inputs, (places_BL, inputs), share_inputs=True)
+                    self._queue.start_async(inputs, (places_BL, inputs), share_inputs=True)
             finally:  # also of an interrupt: what is under way must not meet the next callback
-                for queue in queues:
-                    queue.wait_all()
+                self._queue.wait_all()
         states = torch.from_numpy(states_TD)
         return states if some_K is None else states.index_select(0, some_K)
 
@@ -207,43 +197,36 @@ def _open_core() -> Any:
     return ov.Core()
 
 
-def draw_graph(layers: Sequence[Any], config: NaviConfig, ranges: Ranges, *, short: bool) -> Any:
-    """Return the graph of all layers; for short rows, attention is in eight bits as well.
+def draw_graph(layers: Sequence[Any], config: NaviConfig, ranges: Ranges) -> Any:
+    """Return the graph of all layers: of padded states, (B, L, D), and the segment of each token, (B, L).
 
-    It takes padded states, (B, L, D), the segment of each token, (B, L), as a `PaddedBucket` has it, and how many
-    tokens at the beginning of each row the last layer is for, (1,).
+    Segments are as a `PaddedBucket` has them.
     """
     given = ops.parameter([-1, -1, config.hidden_size], np.float32)
     segments = ops.parameter([-1, -1], np.int32)
-    num_queries = ops.parameter([1], np.int32)
-    states, hiding = given, _hide(segments, segments)
-    for layer in layers[:-1]:
-        states = _draw_layer(layer, config, ranges, states, states, hiding, short)
-    asking, asking_segments = (ops.slice(node, [0], num_queries, [1], [1]) for node in (states, segments))
-    hiding = _hide(asking_segments, segments)
-    states = _draw_layer(layers[-1], config, ranges, asking, states, hiding, short)
-    return ov.Model([states], [given, segments, num_queries])
+    states, hiding = given, _hide(segments)
+    for layer in layers:
+        states = _draw_layer(layer, config, ranges, states, hiding)
+    return ov.Model([states], [given, segments])
 
 
-def _hide(asking: Node, segments: Node) -> tuple[Node, Node]:
+def _hide(segments: Node) -> tuple[Node, Node]:
     """Return what is added to scores: it hides padding, (B, 1, 1, L), and other segments as well, (B, 1, L, L)."""
-    asked, asking = ops.unsqueeze(segments, [1, 2]), ops.unsqueeze(asking, [1, 3])
+    asked, asking = ops.unsqueeze(segments, [1, 2]), ops.unsqueeze(segments, [1, 3])
     real = ops.greater_equal(asked, np.int32(0))
     own = ops.logical_or(ops.equal(asked, asking), ops.equal(asking, np.int32(0)))  # [CLS] sees its row in every head
     row, segment = (ops.select(seen, np.float32(0), HIDDEN) for seen in (real, ops.logical_and(own, real)))
     return row, segment
 
 
-def _draw_layer(
-    layer: Any, config: NaviConfig, ranges: Ranges, asking: Node, states: Node, hiding: tuple[Node, Node], short: bool
-) -> Node:
-    """Return what a BERT layer makes of the tokens that ask, which see all states but those that are hidden."""
+def _draw_layer(layer: Any, config: NaviConfig, ranges: Ranges, states: Node, hiding: tuple[Node, Node]) -> Node:
+    """Return what a BERT layer makes of states, which see all but those that are hidden from them."""
     mixing, wide, narrow = layer.attention.output.dense, layer.intermediate.dense, layer.output.dense
     num_heads, num_wide = config.num_attention_heads, config.num_attention_heads - config.num_local_heads
-    attend = _draw_attention(layer.attention.self, ranges, asking, states, short)
+    attend = _draw_attention(layer.attention.self, ranges[layer.attention.self], states)
     groups = ((range(num_wide), hiding[0]), (range(num_wide, num_heads), hiding[1]))
     mixed = ops.concat([attend(heads, hidden) for heads, hidden in groups if heads], 2)
-    attended = ops.add(QuantizedLinear([mixing], ranges[mixing])(mixed), asking)
+    attended = ops.add(QuantizedLinear([mixing], ranges[mixing])(mixed), states)
     attended = _normalize(attended, layer.attention.output.LayerNorm)
     activation, *settings = ACTIVATIONS[config.hidden_act]
     inner = getattr(ops, activation)(QuantizedLinear([wide], ranges[wide])(attended), *settings)
@@ -252,29 +235,21 @@ def _draw_layer(
     return _normalize(ops.add(outer, attended), layer.output.LayerNorm)
 
 
-def _draw_attention(
-    attention: Any, ranges: Ranges, asking: Node, states: Node, short: bool
-) -> Callable[[range, Node], Node]:
+def _draw_attention(attention: Any, seen: ActivationRange, states: Node) -> Callable[[range, Node], Node]:
     """Return what draws, for some heads and what is hidden from them, what they take: (B, L, width of these heads)."""
     maps, width = (attention.query, attention.key, attention.value), attention.query.out_features // attention.num_heads
-    qkv = QuantizedLinear(maps, ranges[attention])
-    known = qkv.quantize(states)
-    asked = known if asking is states else qkv.quantize(asking)
-    # Without VNNI, two products of numbers that use all of their eight bits overflow sixteen.
-    in_eight_bits = short and torch.cpu._is_vnni_supported()
+    qkv = QuantizedLinear(maps, seen)
+    quantized = qkv.quantize(states)
 
-    def look(quantized: Node, kind: int, heads: range) -> Node:
+    def look(kind: int, heads: range) -> Node:
         first = (kind * attention.num_heads + heads.start) * width
         flat = qkv.multiply(quantized, slice(first, first + len(heads) * width))
-        if in_eight_bits:
-            largest = ranges[maps[kind]].largest.max().item()
-            flat = _quantize(flat, -largest, largest * 127 / 128)
         return ops.transpose(ops.reshape(flat, [0, 0, len(heads), width], True), [0, 2, 1, 3])
 
     def attend(heads: range, hiding: Node) -> Node:
-        scores = ops.matmul(look(asked, 0, heads), look(known, 1, heads), False, True)
+        scores = ops.matmul(look(0, heads), look(1, heads), False, True)
         shares = ops.softmax(ops.add(ops.multiply(scores, np.float32(attention.scaling)), hiding), -1)
-        mixed = ops.matmul(_quantize(shares, 0, 1) if in_eight_bits else shares, look(known, 2, heads), False, False)
+        mixed = ops.matmul(shares, look(2, heads), False, False)
         return ops.reshape(ops.transpose(mixed, [0, 2, 1, 3]), [0, 0, len(heads) * width], True)
 
     return attend

@@ -1,4 +1,4 @@
-"""The one way of many rows through a model: by length, in input order, equal rows once, in halves when memory ends."""
+"""The one way of many rows or texts through a model: by length, in input order, in halves when memory ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from queue import SimpleQueue
 from typing import TypeVar
@@ -16,9 +16,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navi.batches import FIRST_SLOT, AttributeSlots, BatchBuilder, Layout, Rows, SpecialTokens, pack_texts, prefetch
+from navi.batches import (
+    FIRST_SLOT,
+    AttributeSlots,
+    BatchBuilder,
+    Layout,
+    Rows,
+    Sequences,
+    SpecialTokens,
+    pack_texts,
+    prefetch,
+)
 from navi.batches.batch import TensorGroup
-from navi.corpus.arrays import SegmentArrays, gather_ranges
+from navi.batches.layout import lay_end_to_end
+from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi.corpus.hashing import hash_rows, mix
 from navi.corpus.tokens import TokenLists
 from navi.errors import ConfigError, MissingExtraError, ModelError
@@ -34,13 +45,18 @@ Mask = Callable[[Layout], Layout]
 Read = Callable[[NaviOutput, Layout], None]
 """Takes what it wants from the output for a batch; the layout lies on the CPU."""
 Take = Callable[[NaviModel, Rows, Tensor, Layout], dict[str, Tensor]]
+Compute = Callable[[NaviModel, Ints], dict[str, Tensor]]
+"""Returns what a model makes of the rows or texts at some places."""
+Batches = Iterator[tuple[Ints, dict[str, Floats]]]
+"""Where the rows or texts of a batch stand among those asked for, and what came of them."""
 Fetch = Callable[[], dict[str, Floats]]
 """Waits for the device, and returns what came of a batch."""
 Group = TypeVar("Group", bound=TensorGroup)
 Progress = Callable[[int, int], None]
 """Called with how many rows were just done, and of how many in all."""
-ROW_PARTS = ("rows", "cls", "means", "value_means")
-"""What has one vector a row: its embedding, its [CLS], and the mean of its headers' and values', or values', states."""
+ROW_PARTS = ("texts", "rows", "cls", "means", "value_means")
+"""What has one vector a row: the row read as a text; [CLS], and words if so set; [CLS] alone; and the mean of its
+headers' and values', or values', states."""
 PARTS = (*ROW_PARTS, "headers", "header_states", "values", "segments")
 """What can be asked for: these, and of each segment its header, the states of header and value, and the whole."""
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "int8": torch.float32}
@@ -48,13 +64,14 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 TOKENS_PER_BATCH = {"cuda": 262144, "int8": 16384, "cpu": 4096}
 """Token budget of a batch, by precision or else by device; int8 makes its own buckets of it."""
 ATTRIBUTES_AT_ONCE = 4096
+MAX_TEXT_TOKENS = 258
+"""Tokens that are read of a row as a text, [CLS] and [SEP] among them."""
 
 
 @dataclass(frozen=True)
 class Replica:
     """What one device needs to encode the batches of a call."""
 
-    model: NaviModel
     attribute_table: Tensor
     builder: BatchBuilder
     slots: AttributeSlots
@@ -97,7 +114,6 @@ class Runner:
         parts: Sequence[str] = ("rows",),
         mask: Mask | None = None,
         batch_size: int | None = None,
-        tokens_per_batch: int | None = None,
         progress: Progress | None = None,
     ) -> dict[str, Floats]:
         """Return the asked-for embeddings in the order of `rows`: (R, D) for `ROW_PARTS`, (S, D) for the others.
@@ -119,15 +135,18 @@ class Runner:
         gathered = {part: np.zeros((size, width), np.float32) for part, size in sizes.items()}
 
         def take(model: NaviModel, packed: Rows, table: Tensor, _: Layout) -> dict[str, Tensor]:
-            return take_parts(model, packed, table, parts)
+            return take_parts(model, packed, table, encoded)
 
-        for places, found in self._encode(
-            arrays, distinct, take, mask=mask, batch_size=batch_size, tokens_per_batch=tokens_per_batch
-        ):
+        batches: list[Batches] = []
+        if "texts" in parts:
+            batches.append(self._read_rows(arrays, distinct, batch_size))
+        if encoded := [part for part in parts if part != "texts"]:
+            batches.append(self._encode(arrays, distinct, take, mask=mask, batch_size=batch_size))
+        for places, found in chain(*batches):
             cells = gather_ranges(offsets, places)[1]
             for part, embedded in found.items():
                 gathered[part][places if part in ROW_PARTS else cells] = embedded
-            if progress is not None:
+            if progress is not None and parts[0] in found:
                 progress(int(times[places].sum()), len(rows))
         return gathered if len(distinct) == len(rows) else {part: array[inverse] for part, array in gathered.items()}
 
@@ -147,26 +166,33 @@ class Runner:
         embedded: Floats = embed_attributes(self.model, arrays, ids_A)[FIRST_SLOT:].float().cpu().numpy()
         return embedded
 
-    @torch.inference_mode()
-    def embed_texts(
-        self,
-        texts: TokenLists,
-        chosen: Ints | None = None,
-        *,
-        batch_size: int | None = None,
-        tokens_per_batch: int | None = None,
-        progress: Progress | None = None,
-    ) -> Floats:
-        """Return (N, D): the mean state of each text, or of those chosen, read as a sentence, on the first device."""
+    def embed_texts(self, texts: TokenLists, chosen: Ints | None = None) -> Floats:
+        """Return (N, D): the mean state of each text, or of those chosen, read as a sentence."""
         chosen = np.arange(len(texts.lengths)) if chosen is None else chosen
         vectors = np.zeros((len(chosen), self.model.config.hidden_size), np.float32)
-        for group in group_by_length(texts.lengths[chosen], tokens_per_batch or self.tokens_per_batch, batch_size):
-            packed = pack_texts(texts.offsets, texts.tokens, chosen[group], self.special)
-            with activate(self.device):
-                vectors[group] = self.model.embed_texts(send(packed, self.device)).float().cpu().numpy()
-            if progress is not None:
-                progress(len(group), len(chosen))
+
+        def compute(model: NaviModel, places: Ints) -> dict[str, Tensor]:
+            packed = pack_texts(texts.offsets, texts.tokens, chosen[places], self.special)
+            return {"texts": model.embed_texts(send(packed, model.device))}
+
+        for places, found in self._share_out(texts.lengths[chosen] + 2, compute):
+            vectors[places] = found["texts"]
         return vectors
+
+    def _read_rows(self, arrays: SegmentArrays, rows: Ints, batch_size: int | None) -> Batches:
+        """Yield the mean states of rows read as texts, `header: value, header: value`."""
+        builder = BatchBuilder(sort_cells(arrays), self.special, align=False)
+        whole = arrays.count_row_tokens()[rows]
+        lengths = np.minimum(whole, min(MAX_TEXT_TOKENS, self.model.config.max_position_embeddings))
+        on_host = not builder.is_worth_moving(int(whole.sum()))
+        builders = {model: builder if on_host else builder.to(model.device) for model in self._models}
+
+        def compute(model: NaviModel, places: Ints) -> dict[str, Tensor]:
+            layout = builders[model].lay_out(rows[places], int(whole[places].sum()))
+            texts = write_texts(layout, self.special, int(lengths[places].max()), int(lengths[places].sum()))
+            return {"texts": model.embed_texts(send(texts, model.device) if on_host else texts)}
+
+        return self._share_out(lengths, compute, batch_size=batch_size)
 
     def _encode(
         self,
@@ -178,34 +204,54 @@ class Runner:
         models: Sequence[NaviModel] = (),
         on_host: bool = False,
         batch_size: int | None = None,
-        tokens_per_batch: int | None = None,
-    ) -> Iterator[tuple[Ints, dict[str, Floats]]]:
-        """Yield where the rows of each batch stand among `rows`, and what `take` took from the model for it.
+    ) -> Batches:
+        """Yield what `take` took from the model for each batch of rows.
 
         Batches are laid out where the model is, if copying the arrays there pays, and else, or `on_host`, on the CPU.
-        A GPU has begun its next batch before the host takes what came of the last.
         """
         lengths = arrays.count_row_tokens()[rows]
         models = models or self._models
         builder = BatchBuilder(arrays, self.special, align=False)
         slots = builder.number_attributes(rows)
         on_host = on_host or mask is not None or not builder.is_worth_moving(int(lengths.sum()))
-        idle: SimpleQueue[Replica] = SimpleQueue()
+        replicas: dict[NaviModel, Replica] = {}
         for model in models:
-            table = embed_attributes(model, arrays, slots.ids.numpy())
             own = (builder, slots) if on_host else (builder.to(model.device), send(slots, model.device))
-            idle.put(Replica(model, table, *own))
+            replicas[model] = Replica(embed_attributes(model, arrays, slots.ids.numpy()), *own)
+
+        def compute(model: NaviModel, places: Ints) -> dict[str, Tensor]:
+            replica = replicas[model]
+            layout = replica.builder.lay_out(rows[places], int(lengths[places].sum()))
+            layout = layout if mask is None else mask(layout)
+            packed = replica.builder.pack_layout(layout, replica.slots)
+            packed = send(packed, model.device) if on_host else packed
+            return take(model, packed, replica.attribute_table, layout)
+
+        return self._share_out(lengths, compute, models, batch_size)
+
+    def _share_out(
+        self,
+        lengths: Ints,
+        compute: Compute,
+        models: Sequence[NaviModel] = (),
+        batch_size: int | None = None,
+    ) -> Batches:
+        """Yield what `compute` makes of rows or texts of these lengths, batch by batch, on all devices.
+
+        A batch that does not fit in memory is tried again in halves. A GPU has begun its next batch before the host
+        takes what came of the last.
+        """
+        models = models or self._models
+        idle: SimpleQueue[NaviModel] = SimpleQueue()
+        for model in models:
+            idle.put(model)
 
         def encode(places: Ints) -> list[tuple[Ints, Fetch]]:
-            replica = idle.get()
-            device = replica.model.device
+            model = idle.get()
+            device = model.device
             try:
                 with torch.inference_mode(), activate(device):
-                    layout = replica.builder.lay_out(rows[places], int(lengths[places].sum()))
-                    layout = layout if mask is None else mask(layout)
-                    packed = replica.builder.pack_layout(layout, replica.slots)
-                    packed = packed if replica.builder.device.type == device.type else send(packed, device)
-                    return [(places, fetch_later(take(replica.model, packed, replica.attribute_table, layout), device))]
+                    return [(places, fetch_later(compute(model, places), device))]
             except torch.OutOfMemoryError as error:
                 if len(places) == 1:
                     raise ModelError(
@@ -215,11 +261,11 @@ class Runner:
                 logger.warning("Out of memory with %d rows; trying again with half as many.", len(places))
                 self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
             finally:
-                idle.put(replica)
+                idle.put(model)
             torch.cuda.empty_cache()
             return [batch for half in np.array_split(places, 2) for batch in encode(half)]
 
-        groups = group_by_length(lengths, tokens_per_batch or self.tokens_per_batch, batch_size)
+        groups = group_by_length(lengths, self.tokens_per_batch, batch_size)
         workers = len(models) if len(models) > 1 else 0  # handing batches to one thread costs, and brings nothing
         last: tuple[Ints, Fetch] | None = None
         for batch in chain.from_iterable(prefetch(groups, encode, workers=workers, ahead=2 * workers)):
@@ -228,6 +274,37 @@ class Runner:
             last = batch
         if last is not None:
             yield last[0], last[1]()
+
+
+def sort_cells(arrays: SegmentArrays) -> SegmentArrays:
+    """Return rows with their cells in an order that headers and values give, whatever the order of columns was."""
+    hashes = []
+    for offsets, tokens in (
+        (arrays.header_offsets, arrays.header_tokens),
+        (arrays.value_offsets, arrays.value_tokens),
+    ):
+        places = count_up(np.diff(offsets)).astype(np.uint64)
+        hashes.append(hash_rows(mix(tokens.astype(np.uint64), places), offsets))
+    segments = arrays.row_segments
+    header, value = hashes[0][arrays.segment_header[segments]], hashes[1][arrays.segment_value[segments]]
+    return replace(arrays, row_segments=segments[np.lexsort((value, header, arrays.cell_row))])
+
+
+def write_texts(layout: Layout, special: SpecialTokens, max_length: int, num_tokens: int | None = None) -> Sequences:
+    """Return packed rows as texts, `header: value, header: value`, cut to a length.
+
+    A GPU is not waited for if the number of their tokens is given.
+    """
+    length_R = layout.starts.diff().clamp(max=max_length)
+    begin_R, row_T, within_T = lay_end_to_end(length_R, num_tokens, False)
+    ids_T = layout.token_ids[layout.starts[row_T] + within_T]
+    ids_T = torch.where(ids_T == special.sep, special.comma, ids_T)
+    is_last_T = (within_T > 0) & (within_T == length_R[row_T] - 1)
+    return Sequences(
+        token_ids=torch.where(is_last_T, special.sep, ids_T),
+        token_position=within_T,
+        starts=torch.cat([begin_R, begin_R.new_full((1,), len(row_T))]),
+    )
 
 
 def activate(device: torch.device) -> AbstractContextManager[object]:

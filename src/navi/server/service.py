@@ -162,7 +162,7 @@ _CHANCE = {"minimum": 0.001, "maximum": 0.999}
 _THRESHOLD = Parameter("threshold", "number", "Probability from which a match counts.", 0.5, _CHANCE)
 _ONE_TO_ONE = Parameter("one_to_one", "boolean", "Each has one partner at most.", False)
 _TOP = Parameter("top", "integer", "Candidates for each column.", 5, {"minimum": 1, "maximum": 100})
-_POOLINGS = {"enum": ["row", "cls", "mean", "values", "text"]}
+_POOLINGS = {"enum": ["text", "cls", "mean", "values"]}
 _MANY = 1_000
 VERBS = (
     Verb(
@@ -172,7 +172,7 @@ VERBS = (
         num_tables=(1, _MANY),
         parameters=(
             Parameter("normalize", "boolean", "Scale vectors to length 1.", False),
-            Parameter("pooling", "string", "What stands for a row.", "row", _POOLINGS),
+            Parameter("pooling", "string", "What stands for a row.", limits=_POOLINGS),
         ),
     ),
     Verb(

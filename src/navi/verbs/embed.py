@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches import prefetch
-from navi.columns.texts import join_cells
 from navi.corpus import ROLES, Encoded
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import ConfigError
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
 Vectors = NDArray[np.float32] | NDArray[np.float16] | Tensor
 """Embeddings as they come out, one a line."""
-POOLINGS = {"row": "rows", "cls": "cls", "mean": "means", "values": "value_means", "text": "texts"}
-"""How a row becomes one vector, and what the runner calls that; texts are read as texts."""
+POOLINGS = {"text": "texts", "cls": "cls", "mean": "means", "values": "value_means"}
+"""How a row becomes one vector, and what the runner calls that."""
 DTYPES = ("float32", "float16")
 OUTPUTS = ("numpy", "torch")
 FIRST_ROWS, BLOCK_ROWS = 2048, 16384
@@ -43,26 +42,23 @@ class EmbedConfig:
     """How embeddings are made and handed out; the pooling alone changes their direction."""
 
     batch_size: int | None = None
-    """Most rows of a batch; None leaves it to the token budget."""
-    tokens_per_batch: int | None = None
-    """Token budget of a batch; None for the device's own (4,096 on a CPU, 16,384 in int8, 262,144 on a GPU)."""
+    """Most rows of a batch; None leaves it to the model's token budget."""
     normalize: bool = False
     """Scale each vector to length 1."""
     dtype: str = "float32"
     """Numbers that come out: float32 or float16."""
     output: str = "numpy"
     """Arrays that come out: numpy or torch."""
-    pooling: str = "row"
-    """What stands for a row: `row`, the model's own embedding of it; `cls`, the state of [CLS]; `mean`, that of its
-    headers and values; `values` alone; or `text`, the row read as a sentence, `header: value, header: value`."""
+    pooling: str | None = None
+    """What stands for a row: `text`, the row read as a sentence, `header: value, header: value`; `cls`, the state of
+    [CLS], as in the paper; `mean`, that of its headers and values; `values` alone. None for the model's own: `cls` in
+    one of the paper's preset, else `text`."""
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "tokens_per_batch"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, got {value}.")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise ConfigError(f"batch_size must be at least 1, got {self.batch_size}.")
         for name, known in (("dtype", DTYPES), ("output", OUTPUTS), ("pooling", POOLINGS)):
-            if getattr(self, name) not in known:
+            if getattr(self, name) not in (*known, *([None] if name == "pooling" else [])):
                 raise ConfigError(f"{name} must be one of {', '.join(known)}, got '{getattr(self, name)}'.")
 
     def finish(self, array: Floats) -> Vectors:
@@ -117,14 +113,8 @@ def embed_arrays(
     navi: Navi, arrays: SegmentArrays, kind: str, config: EmbedConfig, progress: Progress | None = None
 ) -> Floats:
     """Return a vector for each encoded row, (R, D), or for the segment or header of each cell, (S, D)."""
-    part = POOLINGS[config.pooling] if kind == "rows" else kind
-    batch_size, tokens = config.batch_size, config.tokens_per_batch
-    if part == "texts":
-        comma = navi.tokenizer.token_to_id(",")
-        texts = join_cells(arrays, navi.special.colon, navi.special.sep if comma is None else comma)
-        return navi.runner.embed_texts(texts, batch_size=batch_size, tokens_per_batch=tokens, progress=progress)
-    found = navi.runner.embed(arrays, parts=(part,), batch_size=batch_size, tokens_per_batch=tokens, progress=progress)
-    return found[part]
+    part = POOLINGS[config.pooling or navi.pooling] if kind == "rows" else kind
+    return navi.runner.embed(arrays, parts=(part,), batch_size=config.batch_size, progress=progress)[part]
 
 
 def group_chunks(

@@ -88,6 +88,11 @@ class Navi:
         """Length of every embedding."""
         return int(self.runner.model.config.hidden_size)
 
+    @property
+    def pooling(self) -> str:
+        """What stands for a row where no pooling is named: [CLS] in a model of the paper's preset, else its text."""
+        return "text" if self.runner.model.config.row_words else "cls"
+
     @cached_property
     def domain(self) -> Domain:
         """Headers and values of the rows that the model learned from."""
@@ -118,26 +123,18 @@ class Navi:
         *,
         columns: Sequence[str] | None = None,
         batch_size: int | None = None,
-        tokens_per_batch: int | None = None,
         normalize: bool = False,
         show_progress_bar: bool = False,
         dtype: str = "float32",
         output: str = "numpy",
-        pooling: str = "row",
+        pooling: str | None = None,
     ) -> Vectors:
         """Return (rows, D): one vector for each row of the frame, in its order; a row without any cell has zeros.
 
-        With `columns`, only these are read. `pooling` is `row`, `cls`, `mean`, `values` or `text`, as in `EmbedConfig`.
+        With `columns`, only these are read. `pooling` is `text`, `cls`, `mean` or `values`, as in `EmbedConfig`.
         Batches, neighbours and devices change the result by rounding alone, less than 1e-5 in float32.
         """
-        config = EmbedConfig(
-            batch_size=batch_size,
-            tokens_per_batch=tokens_per_batch,
-            normalize=normalize,
-            dtype=dtype,
-            output=output,
-            pooling=pooling,
-        )
+        config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=dtype, output=output, pooling=pooling)
         with progress_bar("Embedding rows", show=show_progress_bar) as progress:
             return config.finish(embed_frames(self, frame, columns, config, progress))
 
@@ -148,7 +145,6 @@ class Navi:
         return_index: bool = False,
         columns: Sequence[str] | None = None,
         batch_size: int | None = None,
-        tokens_per_batch: int | None = None,
         normalize: bool = False,
         show_progress_bar: bool = False,
         dtype: str = "float32",
@@ -159,9 +155,7 @@ class Navi:
         `return_index=True` adds an Arrow table with table, row (from 1), header and role of each. All else is as in
         `embed_rows`.
         """
-        config = EmbedConfig(
-            batch_size=batch_size, tokens_per_batch=tokens_per_batch, normalize=normalize, dtype=dtype, output=output
-        )
+        config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=dtype, output=output)
         return self._embed_cells(frame, "segments", config, columns, return_index, show_progress_bar)
 
     def embed_headers(
@@ -171,16 +165,13 @@ class Navi:
         return_index: bool = False,
         columns: Sequence[str] | None = None,
         batch_size: int | None = None,
-        tokens_per_batch: int | None = None,
         normalize: bool = False,
         show_progress_bar: bool = False,
         dtype: str = "float32",
         output: str = "numpy",
     ) -> Vectors | tuple[Vectors, pa.Table]:
         """Return (cells, D): the embedding of each cell's header; otherwise like `embed_segments`."""
-        config = EmbedConfig(
-            batch_size=batch_size, tokens_per_batch=tokens_per_batch, normalize=normalize, dtype=dtype, output=output
-        )
+        config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=dtype, output=output)
         return self._embed_cells(frame, "headers", config, columns, return_index, show_progress_bar)
 
     def _embed_cells(

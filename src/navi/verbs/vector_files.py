@@ -99,7 +99,8 @@ def embed_files(
     they must see files and folder under the same paths.
     """
     on_cluster = check_engine(engine)
-    out, config = Path(out), replace(config or EmbedConfig(), output="numpy")
+    out, config = Path(out), config or EmbedConfig()
+    config = replace(config, output="numpy", pooling=config.pooling or navi.pooling)
     if kind not in KINDS:
         raise ConfigError(f"Cannot embed '{kind}'. Expected one of {', '.join(KINDS)}.")
     check_vectors(out, paths, overwrite=overwrite)

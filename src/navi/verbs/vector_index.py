@@ -1,4 +1,4 @@
-"""An index of vectors that were written to Parquet: compressed, memory-mapped, made in blocks, and added to.
+"""An index of vectors that were written to Parquet or Lance: compressed, memory-mapped, made in blocks, and added to.
 
 faiss sorts vectors into lists and keeps a code of at most 48 bytes of each, and 8 for its number (IVF-PQ). A query goes
 through the codes of a few lists; the best are compared again by their vectors, which stay on disk in half precision.
@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,8 @@ MAX_CODES = 48
 MAX_LISTS = 8192
 SAMPLE_PER_LIST = 40
 """Vectors for each list that the lists are found by."""
+SAMPLE_ROWS = 4096
+"""Vectors next to each other that a space is fitted to, a share of many."""
 BLOCK = 65_536
 """Vectors that are in memory at a time."""
 CANDIDATES = 200
@@ -121,9 +124,35 @@ def read_lists(file: Path) -> Any:
     return faiss.read_index(str(file), faiss.IO_FLAG_MMAP)
 
 
+class LanceFile:
+    """A Lance dataset of vectors, read as a `ParquetFile` is."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import lance
+        except ImportError as error:
+            raise MissingExtraError("A Lance dataset", "lance") from error
+        self._dataset = lance.dataset(str(path))
+        self.schema_arrow: pa.Schema = self._dataset.schema
+        self.metadata = SimpleNamespace(num_rows=self._dataset.count_rows())
+        self.num_row_groups = -(-self.metadata.num_rows // SAMPLE_ROWS)
+
+    def iter_batches(
+        self, batch_size: int, row_groups: Sequence[int] | None = None, columns: list[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, or those of some groups of `SAMPLE_ROWS`."""
+        firsts = [None] if row_groups is None else [SAMPLE_ROWS * group for group in row_groups]
+        for first in firsts:
+            limit = None if first is None else SAMPLE_ROWS
+            yield from self._dataset.to_batches(columns=columns, batch_size=batch_size, offset=first, limit=limit)
+
+
+VectorFile: TypeAlias = pq.ParquetFile | LanceFile
+
+
 @dataclass(frozen=True, kw_only=True)
 class VectorIndex:
-    """Vectors of Parquet files, ready to be searched."""
+    """Vectors of Parquet files or Lance datasets, ready to be searched."""
 
     folder: Path
     facts: dict[str, Any]
@@ -134,11 +163,11 @@ class VectorIndex:
     lists: Any
     """The faiss index."""
     rows: pa.Table
-    """(N,) all other columns of the Parquet files, such as `table` and `row`."""
+    """(N,) all other columns of the files, such as `table` and `row`."""
 
     @classmethod
     def build(cls, path: str | Path, folder: str | Path) -> Self:
-        """Make an index of a Parquet file of vectors, or a folder of shards, and open it."""
+        """Make an index of a Parquet file of vectors, a folder of shards or a Lance dataset, and open it."""
         folder = Path(folder)
         if folder.exists():
             raise ConfigError(f"{folder} exists. Remove it to build the index again, or search it as it is.")
@@ -178,7 +207,7 @@ class VectorIndex:
         return self._extend(self.folder, self.facts, files)
 
     @classmethod
-    def _extend(cls, folder: Path, facts: dict[str, Any], files: Sequence[pq.ParquetFile]) -> Self:
+    def _extend(cls, folder: Path, facts: dict[str, Any], files: Sequence[VectorFile]) -> Self:
         """Write one more part, and a faiss index of all; the index counts as changed when its JSON file is."""
         with lock(folder, inside=True):
             remove_leftovers(folder)
@@ -198,7 +227,7 @@ class VectorIndex:
         return cls.open(folder)
 
     def search(self, vectors_QD: Floats, k: int = 10) -> list[pa.Table]:
-        """Return for each vector a table of its k nearest: their columns in Parquet, and `similarity`."""
+        """Return for each vector a table of its k nearest: their columns in the files, and `similarity`."""
         if k < 1:
             raise ConfigError(f"k must be at least 1, got {k}.")
         answers = []
@@ -218,22 +247,28 @@ class VectorIndex:
 
 
 def has_vectors(path: Path) -> bool:
-    """Return whether a path is what `navi embed` wrote."""
+    """Return whether a path is what `navi embed` wrote, or a Lance dataset of it."""
     try:
         return bool(_find_vectors(path)[0])
     except (ConfigError, TableError):
         return False
 
 
-def _find_vectors(path: Path) -> tuple[list[pq.ParquetFile], dict[str, Any]]:
-    """Return the Parquet files of vectors, and what is known of these."""
+def _find_vectors(path: Path) -> tuple[list[VectorFile], dict[str, Any]]:
+    """Return the files of vectors, and what is known of these."""
     files = list_shards(path)[1] if is_folder(path) else [path]
     try:
-        opened = [pq.ParquetFile(open_binary(file) if is_remote(file) else file) for file in files]
+        opened = [_open_vectors(file) for file in files]
         described = json.loads((opened[0].schema_arrow.metadata or {})[VECTORS_KEY.encode()])
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise TableError(f"{path} is not a Parquet file of vectors that `navi embed` wrote: {error}.") from error
     return opened, described
+
+
+def _open_vectors(file: Path) -> VectorFile:
+    if file.suffix == ".lance":
+        return LanceFile(file)
+    return pq.ParquetFile(open_binary(file) if is_remote(file) else file)
 
 
 def _to_numpy(batch: pa.RecordBatch) -> Floats:
@@ -242,13 +277,13 @@ def _to_numpy(batch: pa.RecordBatch) -> Floats:
     return flat.reshape(len(column), -1)
 
 
-def _read_sample(files: Sequence[pq.ParquetFile]) -> Iterator[Floats]:
+def _read_sample(files: Sequence[VectorFile]) -> Iterator[Floats]:
     """Yield vectors of row groups all over the files, about as many as a whitening takes."""
     groups = [(file, group) for file in files for group in range(file.num_row_groups)]
     left = FIT_ROWS
     for place in np.random.default_rng(0).permutation(len(groups)):
         file, group = groups[place]
-        for batch in file.iter_batches(4096, row_groups=[group], columns=["embedding"]):
+        for batch in file.iter_batches(SAMPLE_ROWS, row_groups=[group], columns=["embedding"]):
             if left <= 0:
                 return
             left -= batch.num_rows
@@ -260,7 +295,7 @@ def _open_space(folder: Path) -> Whitening:
     return Whitening(space["mean"], space["directions"])
 
 
-def _append(folder: Path, start: int, number: int, files: Sequence[pq.ParquetFile]) -> NDArray[np.float16]:
+def _append(folder: Path, start: int, number: int, files: Sequence[VectorFile]) -> NDArray[np.float16]:
     """Write unit vectors in half precision behind the first `start`, and the columns beside them; return the new ones.
 
     What lies behind these is of a process that was killed.

@@ -1,12 +1,13 @@
 """How often the value of an empty cell is found, and how often a sure fill is right, with gaps like real ones.
 
-    python benchmarks/imputation.py TABLE|FOLDER ... [--names paper/split.json movie unseen] [--fit]
+    python benchmarks/imputation.py TABLE|FOLDER ... [--names paper/split.json movie unseen] [--training FOLDER] [--fit]
 
 Some columns of each table lose a quarter of their values: single cells, drawn at random, or whole groups, all cells of
 the column in rows that are the same in another column (all years of a maker). What is left of the table is all that may
 be looked at. Columns nearly all of whose values are different are not asked for. `exact` is the share of values found,
 `ece` the expected calibration error, `right` the share of right ones among the cells surer than a bar. `--fit` prints
 the optimism and steepness that `navi.verbs.candidate_values` has. `--names` takes the tables that a split names.
+If a table overlaps with one in the folders of `--training` (but for those that the file `--without` lists), none runs.
 """
 
 # needs: nothing
@@ -20,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from overlap import check_no_overlap
 from records import add_record
 from sklearn.linear_model import LogisticRegression
 
@@ -120,6 +122,10 @@ def main(options: argparse.Namespace) -> None:
         for key in keys:
             named = named[key]
         tables = {name: tables[name] for name in named}
+    if options.training:
+        check_no_overlap(
+            options.training, {name: table.text for name, table in tables.items()}, without=options.without
+        )
     outcomes = {kind: Outcome() for kind in KINDS}
     for table in tables.values():
         drawn = np.sort(rng.permutation(table.num_rows)[: options.rows])
@@ -142,6 +148,8 @@ if __name__ == "__main__":
     parser.add_argument("paths", type=Path, nargs="+", help="tables, or folders of them")
     parser.add_argument("--names", nargs="+", metavar=("FILE", "KEY"), help="a split, and where it names the tables")
     parser.add_argument("--model", default=None, help="a model directory; the one that comes along if not given")
+    parser.add_argument("--training", type=Path, nargs="+", help="folders that the model was trained on")
+    parser.add_argument("--without", type=Path, help="a file that lists tables of these that it was not trained on")
     parser.add_argument("--fit", action="store_true", help="fit weights to these tables, and print them")
     parser.add_argument("--rows", type=int, default=1000, help="rows of each table, at most")
     parser.add_argument("--seed", type=int, default=0)

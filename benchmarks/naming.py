@@ -1,7 +1,7 @@
 """How often blind naming finds what a column is, on held-out rows of known tables and on tables never seen.
 
     python benchmarks/naming.py CORPUS CONCEPTS.csv [--model MODEL] [--split unseen] [--rows 40] [--tables 10]
-                                [--hide some|all] [--evidence model|profiles|both]
+                                [--hide some|all] [--evidence model|profiles|both] [--training FOLDER ...]
 
 MODEL was pretrained on the corpus's training rows; the model that comes along, if none is given, is shown their columns
 first. CONCEPTS.csv (table, header, concept) is the gold: a proposed header is right if the gold of some training table
@@ -9,7 +9,8 @@ puts it in the column's concept.
 `strict` asks more: the known column that the proposal rests on must be of the concept itself. Columns whose concept no
 training table has cannot be named rightly; they are counted apart. `--hide some` hides a quarter of a table's headers
 at a time, `--hide all` every one at once. One line a method. `--evidence model` goes by the model's vectors alone,
-`profiles` by what is compared of values without a model.
+`profiles` by what is compared of values without a model. If a table of the split overlaps with one in the folders of
+`--training` (but for those that the file `--without` lists), nothing runs.
 """
 
 # needs: a prepared corpus, a model pretrained on it, and gold
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 from concepts import list_frames, read_concepts
+from overlap import check_no_overlap
 from records import add_record
 
 from navi.columns import COLUMNS_FILE, Background, ColumnProfiles, PairScorer, sketch_columns
@@ -178,6 +180,9 @@ def limit_evidence(evidence: str) -> None:
 
 def main(arguments: argparse.Namespace) -> None:
     navi, corpus = Navi.from_pretrained(arguments.model, device=arguments.device), Corpus.open(arguments.corpus)
+    if arguments.training:
+        named = dict(list_frames(corpus, arguments.split, arguments.table_rows, arguments.tables))
+        check_no_overlap(arguments.training, named, without=arguments.without)
     known = show_columns(navi, corpus, arguments.known)
     limit_evidence(arguments.evidence)
     begun = time.perf_counter()
@@ -211,6 +216,8 @@ if __name__ == "__main__":
     parser.add_argument("--table-rows", type=int, default=1000, help="rows of each table, at most")
     parser.add_argument("--tables", type=int, default=None, help="tables, at most, the first by a fixed draw")
     parser.add_argument("--no-free", dest="free", action="store_false", help="known headers alone")
+    parser.add_argument("--training", type=Path, nargs="+", help="folders that the model was trained on")
+    parser.add_argument("--without", type=Path, help="a file that lists tables of these that it was not trained on")
     parser.add_argument("--misses", action="store_true", help="list wrong first proposals")
     parser.add_argument("--record", action="store_true", help="append the figures to benchmarks/results.jsonl")
     parser.add_argument("--device", default=None)

@@ -157,11 +157,11 @@ def _read_durations(texts: Sequence[str]) -> list[Quantity | None]:
 
 
 def _learn_date(counts: Mapping[str, int]) -> CellFormat | None:
-    partial = [text for text in counts if _read_partial_date(text) is not None]
-    whole = [text for text in counts if text not in set(partial)]
+    partial = {text: None for text in counts if _read_partial_date(text) is not None}
+    whole = [text for text in counts if text not in partial]
     found = _learn_pattern(whole)
     if found is None:
-        return _learn_months(partial, counts)
+        return _learn_months(list(partial), counts)
     pattern, is_ambiguous = found
     dates = {text: date for text in whole if (date := parse_date(text, pattern)) is not None}
     # A year now and then among dates is part of one; dates now and then among years are something else.

@@ -11,37 +11,27 @@ from numpy.typing import NDArray
 
 from navi.columns import FEATURES, Background, ColumnProfiles, PairScorer, have_headers, measure_features
 from navi.columns.headers import split_header
-from navi.columns.profiles import FACTS
-from navi.columns.quantities import KINDS
 from navi.tables import Table
 from navi.verbs.column_groups import Reason
 
 # Shape suffixes: E features.
 
-EVIDENCE = {
-    "headers": ("header_words", "header_grams", "header_vector"),
-    "shared values": ("contained", "shared", "frequent", "words"),
-    "meaning": ("value_vector", "column_vector"),
-    "numbers": ("numbers", "scale"),
-    "form": ("kind", "grams", "shape", "length", "lists"),
-    "variety": ("diversity",),
+STATEMENTS = {
+    ("header_words", "header_grams", "header_vector"): ("the headers are alike", "the headers are not alike"),
+    ("contained", "shared", "frequent", "words"): ("values are in both", "hardly any value is in both"),
+    ("value_vector", "column_vector"): ("the values read alike", "the values read differently"),
+    ("numbers", "scale"): ("the numbers lie in one range", "the numbers lie apart"),
+    ("kind", "grams", "shape", "length", "lists"): ("values are written alike", "values are written differently"),
 }
-"""The features that make one statement together."""
+"""What is said where features speak for two columns together, and where they speak against them."""
+HEADERS, VALUES, _, NUMBERS, _ = STATEMENTS
 LEAST, STRONG = 0.5, 2.0
 """Points of the score from which a statement is made, and from which it is called strong."""
 NUM_EXAMPLES, MAX_CELLS, MAX_CHARACTERS = 2, 5000, 30
 """Values shown of a column, cells of it that are looked at, and characters of a value."""
-MOST = 0.5
-"""Share from which a column is called after a kind of cells, and features are called high."""
-KIND_NAMES = {
-    "number": "numbers",
-    "money": "amounts of money",
-    "percent": "percentages",
-    "duration": "durations",
-    "date": "dates",
-    "measure": "measures",
-}
-_FACT = {name: place for place, name in enumerate(FACTS)}
+HIGH = 0.5
+"""Mean from which features are called high: low ones say nothing for a pair in words, and high ones nothing against it,
+however the scorer weighs them."""
 
 
 class Explainer:
@@ -65,12 +55,20 @@ class Explainer:
         filled = bool(ours.cells[0] and theirs.cells[0])
         named = bool(self._named[first] and self._named[second])
         found = []
-        for name, features in EVIDENCE.items():
-            if not (named if name == "headers" else filled):
-                continue
+        for features, texts in STATEMENTS.items():
             places = [FEATURES.index(feature) for feature in features]
-            weight, high = self._weigh(features_E, places), bool(features_E[places].mean() >= MOST)
-            text = self._word(name, first, second, weight > 0, high) if abs(weight) >= LEAST else ""
+            weight, high = self._weigh(features_E, places), bool(features_E[places].mean() >= HIGH)
+            if abs(weight) < LEAST or not (named if features == HEADERS else filled):
+                continue
+            text = texts[weight < 0]
+            if features == HEADERS:
+                text = self._word_headers(first, second, weight > 0, text)
+            elif features == VALUES:
+                text = self._word_values(first, second, weight > 0, text)
+            elif high == (weight > 0) and (features != NUMBERS or self._have_numbers(first, second)):
+                text = f"{text}: {self._show(first)} and {self._show(second)}"
+            else:
+                continue
             if text:
                 strongly = " (strong)" if abs(weight) >= STRONG else ""
                 found.append((weight, Reason(speaks="for" if weight > 0 else "against", text=text + strongly)))
@@ -83,6 +81,9 @@ class Explainer:
         found, least, most = self._scorer.weigh(cases).tolist()
         return float(found - (least + most) / 2)
 
+    def _have_numbers(self, first: int, second: int) -> bool:
+        return not np.isnan(self._profiles.quantiles[[first, second], 0]).any()
+
     def _list_gaps(self, first: int, second: int, named: bool, filled: bool) -> list[Reason]:
         gaps = []
         if not named:
@@ -92,57 +93,22 @@ class Explainer:
             gaps.append(Reason(speaks="against", text="one of them has no values to compare"))
         return gaps
 
-    def _word(self, name: str, first: int, second: int, speaks_for: bool, high: bool) -> str:
-        """Return a statement in words; an empty one where what is to be seen would contradict it."""
-        if name == "headers":
-            return self._word_headers(first, second, speaks_for)
-        if name == "shared values":
-            return self._word_values(first, second, speaks_for)
-        if name == "numbers":
-            ranges = [self._show_range(k) for k in (first, second)]
-            where = f"{ranges[0]} and {ranges[1]}"
-            return f"the numbers lie {'in one range' if speaks_for else 'apart'}: {where}" if all(ranges) else ""
-        shown = f"{self._show(first)} and {self._show(second)}"
-        kinds = [self._name_kind(k) for k in (first, second)]
-        if name == "form" and kinds[0] != kinds[1]:
-            return "" if speaks_for else f"one holds {kinds[0]}, the other {kinds[1]}: {shown}"
-        texts = {
-            "meaning": ("the values read alike", "the values read differently"),
-            "form": (f"both hold {kinds[0]}, written alike", f"both hold {kinds[0]}, but written differently"),
-            "variety": ("values repeat equally often in both", "values repeat more often in one"),
-        }
-        return f"{texts[name][0 if speaks_for else 1]}: {shown}" if speaks_for == high else ""
-
-    def _word_headers(self, first: int, second: int, speaks_for: bool) -> str:
+    def _word_headers(self, first: int, second: int, speaks_for: bool, text: str) -> str:
+        """Return what to say of headers; nothing where what is to be seen would contradict it."""
         headers = [self._profiles.headers[k] for k in (first, second)]
-        words = [split_header(header) for header in headers]
-        common = ", ".join(f"'{word}'" for word in words[0] if word in words[1])
-        if words[0] == words[1]:
+        if split_header(headers[0]) == split_header(headers[1]):
             return "the headers are the same" if speaks_for else ""
-        if common:
-            return f"the headers share {common}" if speaks_for else f"the headers share no more than {common}"
-        return f"the headers are {'' if speaks_for else 'not '}alike: '{headers[0]}' and '{headers[1]}'"
+        return f"{text}: '{headers[0]}' and '{headers[1]}'"
 
-    def _word_values(self, first: int, second: int, speaks_for: bool) -> str:
+    def _word_values(self, first: int, second: int, speaks_for: bool, text: str) -> str:
+        """Return what to say of shared values; nothing where what is to be seen would contradict it."""
         ours, theirs = (self._list_values(k) for k in (first, second))
-        common = [value for value in ours if value in set(theirs)]
-        listed = ", ".join(map(_shorten, common[:NUM_EXAMPLES]))
+        known = set(theirs)
+        common = [value for value in ours if value in known]
         if speaks_for:
-            return f"values are in both: {listed}" if common else ""
-        if len(common) >= MOST * min(len(ours), len(theirs)):
-            return f"what they share says little: {listed}"
-        few = "hardly any value is" if common else "no value is"
-        return f"{few} in both: {self._show(first)} and {self._show(second)}"
-
-    def _name_kind(self, column: int) -> str:
-        facts = self._profiles.facts[column]
-        shares = {kind: float(facts[_FACT[kind]]) for kind in KINDS}
-        kind = max(shares, key=shares.__getitem__)
-        return KIND_NAMES[kind] if shares[kind] >= MOST else "words"
-
-    def _show_range(self, column: int) -> str:
-        low, high = self._profiles.quantiles[column][[0, -1]].tolist()
-        return "" if np.isnan(low) else f"{low:.6g} to {high:.6g}"
+            return f"{text}: {', '.join(map(_shorten, common[:NUM_EXAMPLES]))}" if common else ""
+        few = len(common) < HIGH * min(len(ours), len(theirs))
+        return f"{text}: {self._show(first)} and {self._show(second)}" if few else ""
 
     def _show(self, column: int) -> str:
         return ", ".join(map(_shorten, self._list_values(column)[:NUM_EXAMPLES]))

@@ -21,9 +21,8 @@ from navi.tables import Table
 
 # Shape suffixes: R rows of all tables, T terms, C compared columns, P pairs of rows, E features of a cell, G of a row.
 
-CELL_FEATURES = ("likeness", "equal", "numerals")
-"""What is compared of two cells: how alike they are, from 0 to 1; whether they are the same text; whether they hold
-different numerals, such as those of sequels."""
+CELL_FEATURES = ("likeness", "equal")
+"""What is compared of two cells: how alike they are, from 0 to 1, and whether they are the same text."""
 ROW_FEATURES = ("grams", "words", "aligned", "rare", "codes")
 """What is compared of two rows: the cosines of their trigrams, their words, and the trigrams of all aligned cells; how
 rare the words and the codes are that both have."""
@@ -39,7 +38,6 @@ ORTHOGONAL = 2**0.5
 FREQUENT_SHARE, MANY_ROWS = 0.02, 20_000
 """Among more rows than this, terms that a larger share of them has are not looked up: it saves time."""
 _INSIDE_WORDS, _BREAKS, _CODE = r"[-.'’_&+]", r"[^\p{L}\p{N}]+", r"^[\p{L}\p{N}]*[0-9][\p{L}\p{N}]*$"
-_NUMERAL = r"^(?:[0-9]{1,4}|i{2,3}|iv|vi{0,3}|i?x)$"
 _SHORTEST_CODE = 3
 
 Bools = NDArray[np.bool_]
@@ -156,8 +154,6 @@ class ComparedColumn:
         self.value = _number(plain)
         """(R,) number of the cell's text."""
         self.grams, self.words = bag_grams(plain), bag_words(plain, vocabulary, words.weight)
-        numerals = words.weight * np.asarray(pc.match_substring_regex(vocabulary, _NUMERAL))
-        self.numerals = bag_words(plain, vocabulary, numerals.astype(np.float32))
         self.row_words = words
         kind, number = parse_quantities(plain)
         self.is_number = self.filled & (kind != NOT_A_QUANTITY) & np.isfinite(number)
@@ -180,9 +176,7 @@ class ComparedColumn:
         numbers = self.is_number[first] & self.is_number[second]
         apart = np.abs(self.number[first] - self.number[second]) / self.spread
         likeness = np.maximum(likeness, np.where(numbers, np.exp(-10 * apart), CROSS * self._cross(first, second)))
-        held = np.minimum(self.numerals.total[first], self.numerals.total[second])
-        clash = self.numerals.share(first, second) < held - 1e-4
-        features[both] = np.stack([np.minimum(likeness, 1), equal, clash], axis=1)
+        features[both] = np.stack([np.minimum(likeness, 1), equal], axis=1)
         return features, both
 
     def _cross(self, first: Ints, second: Ints) -> Floats:

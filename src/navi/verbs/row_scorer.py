@@ -25,9 +25,9 @@ from navi.verbs.row_comparison import ROW_FEATURES, Bools, ComparedRows, PairCom
 
 NONE: Ints = np.zeros(0, np.int64)
 PACKAGED = Path(__file__).parent / "data" / "row_scorer.json"
-PAIR_FEATURES = ("words", "aligned", "rare", "codes", "worst", "numerals")
+PAIR_FEATURES = ("words", "aligned", "rare", "codes", "worst", "agreement")
 """What is known of a pair of any tables: its rows as wholes, how much less alike than usual the worst of its cells is,
-and the share of cells with different numerals, each column weighing what it is worth in the tables at hand."""
+and how alike its cells are, each column weighing what it is worth in the tables at hand."""
 WHOLES = [ROW_FEATURES.index(name) for name in PAIR_FEATURES[:4]]
 """Places of the first four among the features of rows."""
 RIVAL_FEATURES = ("least_lead", "lead", "place")
@@ -35,7 +35,7 @@ RIVAL_FEATURES = ("least_lead", "lead", "place")
 greater; and where it lies between the scores of wrong pairs, 0, and of the clearest pairs, 1."""
 FEATURES = {"pair_features": PAIR_FEATURES, "rival_features": RIVAL_FEATURES}
 """What the weights that come with the package were fitted to."""
-CLEAR, LEAST_SCORE = 3.0, -2.0
+CLEAR, LEAST_SCORE = 2.0, -3.0
 """A pair is taken for right if it is so far ahead of all its rivals, in nats, and has such a score at least."""
 FEW = 10
 """Clear pairs below which nothing is learned from them and no odds are lifted, and wrong ones below which nothing is
@@ -100,7 +100,8 @@ def describe_pairs(compared: PairComparison, worth: ColumnWorth) -> Floats:
         behind = np.minimum(behind, 0) * np.sqrt(worth.share / max(float(worth.share.max()), 1e-9))
         worst = behind.argmin(axis=1)[:, None]
         np.put_along_axis(features[:, :-1, -2], worst, np.take_along_axis(behind, worst, 1), 1)
-        features[:, :-1, -1] = compared.cells[:, :, 2] * worth.share
+        # What cannot be compared is half as alike as usual.
+        features[:, :-1, -1] = worth.share * np.where(compared.both, compared.cells[:, :, 0], worth.usual / 2)
     return features
 
 

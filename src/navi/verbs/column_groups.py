@@ -131,9 +131,8 @@ class ColumnMatcher:
         if constraints.is_empty:
             labels = cluster_scores(shifted, self._apart)
         else:
-            labels = cluster_scores(
-                shifted, (self._apart | constraints.apart) & ~constraints.together, constraints.together
-            )
+            apart = self._apart | constraints.apart
+            labels = cluster_scores(shifted, np.greater(apart, constraints.together, out=apart), constraints.together)
         return ColumnGroups(
             labels=labels, scored=scored, inside=self._inside, given=constraints.names, decisions=tuple(decisions)
         )
@@ -380,17 +379,21 @@ def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | 
     labels: Ints = np.arange(len(score))
     for members in _find_components(joined):
         if len(members) > 1:
-            top = max(float(np.abs(score[k, members]).max()) for k in members) + 1.0
+            every = len(members) == len(score)
+            inner, far_apart, near = (
+                each if each is None or every else each[np.ix_(members, members)] for each in (score, apart, together)
+            )
+            top = max(float(inner.max()), -float(inner.min())) + 1.0
             far = top + top * len(members) ** 2  # so far that no average comes above 0
-            lines = []
-            for place, k in enumerate(members[:-1], 1):  # the upper triangle, line by line: large squares are slow
-                line = np.subtract(top, score[k, members[place:]], dtype=np.float64)
-                if apart is not None:
-                    line[apart[k, members[place:]]] = far
-                if together is not None:
-                    line[together[k, members[place:]]] = 0.0
-                lines.append(line)
-            tree = linkage(np.concatenate(lines), "average")
+            distance, start = np.empty(len(members) * (len(members) - 1) // 2), 0
+            for place in range(len(members) - 1):  # the upper triangle, line by line
+                line = distance[start : (start := start + len(members) - 1 - place)]
+                np.subtract(top, inner[place, place + 1 :], out=line)
+                if far_apart is not None:
+                    np.copyto(line, far, where=far_apart[place, place + 1 :])
+                if near is not None:
+                    np.copyto(line, 0.0, where=near[place, place + 1 :])
+            tree = linkage(distance, "average")
             labels[members] = members[fcluster(tree, np.nextafter(top, 0.0), "distance") - 1]
     return labels
 

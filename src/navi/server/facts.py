@@ -148,13 +148,14 @@ class PointMap:
 
         tables = self._review.tables
         total = sum(table.num_rows for table in tables.values())
+        model = self._review.open_model(min(limit, total))
         text: list[str] = []
         names, vectors = [], []
         for name, table in tables.items():
             number = math.ceil(min(1.0, limit / max(total, 1)) * table.num_rows)
             places = np.linspace(0, table.num_rows - 1, number).astype(np.int64)
             frame = table.text.take(places)
-            vectors.append(self._review.navi.embed_rows(frame))
+            vectors.append(model.embed_rows(frame))
             progress(len(places), min(limit, total))
             for number, row in zip(table.row_number[places].tolist(), frame.to_pylist(), strict=True):
                 cells = [f"{header}: {cell[:MAX_CELL]}" for header, cell in row.items() if cell]

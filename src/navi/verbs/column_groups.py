@@ -379,10 +379,9 @@ def cluster_scores(score: Floats, apart: Flags | None = None, together: Flags | 
     labels: Ints = np.arange(len(score))
     for members in _find_components(joined):
         if len(members) > 1:
-            every = len(members) == len(score)
-            inner, far_apart, near = (
-                each if each is None or every else each[np.ix_(members, members)] for each in (score, apart, together)
-            )
+            square = np.ix_(members, members) if len(members) < len(score) else ...
+            inner = score[square]
+            far_apart, near = (None if each is None else each[square] for each in (apart, together))
             top = max(float(inner.max()), -float(inner.min())) + 1.0
             far = top + top * len(members) ** 2  # so far that no average comes above 0
             distance, start = np.empty(len(members) * (len(members) - 1) // 2), 0

@@ -235,7 +235,9 @@ def test_labels_of_rows_are_on_disk_at_once_and_navi_link_takes_them(review, fol
         assert "Taken back" in client.post("/label", content="act=back").text
         with file.open() as opened:
             assert len(list(csv.DictReader(opened))) == 2
-        assert client.post("/label", content="act=same&left_table=amber&left_row=x").status_code == 400
+        for row in ("x", "9" * 10_000, "10"):
+            form = f"left_table=amber&left_row={row}&right_table=cedar&right_row=1"
+            assert client.post("/label", content=f"act=same&{form}").status_code == 400
 
 
 def test_numbers_out_of_all_proportion_are_none(review):

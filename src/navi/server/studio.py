@@ -236,8 +236,9 @@ class Studio:
                 review.tasks.forget(("link", form.get("left", ""), form.get("right", "")))
                 return "Linking again with the labels."
             left_table, left_row, right_table, right_row = (form.get(name, "") for name in LABEL_FIELDS[:4])
-            known = {left_table, right_table} <= review.tables.keys()
-            if act not in ANSWERS or not (known and left_row.isdecimal() and right_row.isdecimal()):
+            rows = ((review.tables.get(left_table), left_row), (review.tables.get(right_table), right_row))
+            known = all(table and read_number(row, table.row_number[-1]) is not None for table, row in rows)
+            if act not in ANSWERS or not known:
                 raise HTTPException(400, "The form does not name two rows and an answer.")
             review.labels.give((left_table, left_row, right_table, right_row), ANSWERS[act])
             return f"{left_table}:{left_row} and {right_table}:{right_row}: {act}."

@@ -31,11 +31,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from overlap import check_no_overlap
 
 from navi.backbones import MINILM
 from navi.corpus import Corpus, PrepareConfig, prepare
 from navi.errors import ConfigError
 from navi.files import read_json
+from navi.tables import find_sources
 from navi.training import PretrainConfig
 from navi_paper.baselines.training import RECORD_FILE, set_rate, train_baseline
 from navi_paper.data import EvaluationConfig, EvaluationData, Task, TaskResult
@@ -202,11 +204,18 @@ def work(connection: Connection, number: int, arguments: argparse.Namespace) -> 
 
 
 def prepare_corpora(arguments: argparse.Namespace) -> None:
-    """Prepare the corpora that are not there yet, with the tables of `paper/split.json` kept out."""
+    """Prepare the corpora that are not there yet, with the tables of `paper/split.json` kept out.
+
+    Nothing is prepared if a table that is kept out overlaps with one that is trained on.
+    """
     split = json.loads(SPLIT.read_text("utf-8"))
     for name, corpus in (each.split("=") for each in arguments.corpora):
         if not Path(corpus).exists():
             kept_out = {f"{kind}_tables": tuple(split[name][kind]) for kind in ("unseen", "validation")}
+            names = {each for kept in kept_out.values() for each in kept}
+            sources = find_sources([arguments.tables / name]).sources
+            trained, others = ([each.path for each in sources if (each.name in names) == out] for out in (False, True))
+            check_no_overlap(trained, others)
             config = PrepareConfig(backbone=arguments.backbone or MINILM, **kept_out)
             prepared = prepare([arguments.tables / name], corpus, config)
             print(f"{time.time() - arguments.begun:6.1f} {name} is prepared: {prepared.fingerprint}", flush=True)
@@ -313,7 +322,7 @@ def classify(arguments: argparse.Namespace) -> None:
     worker = Worker(0, arguments)
     kept = [record for record in Results.open(arguments.out) if record.task in AFTER and record.error is None]
     for record in sorted(kept, key=lambda each: (each.seed, each.task != "row_vectors", each.model)):
-        if arguments.models and record.model not in arguments.models:
+        if record.corpus not in worker.paths or (arguments.models and record.model not in arguments.models):
             continue
         tasks = {record.task, *(f"{AFTER[record.task]}_{each}" for each in arguments.classifiers)}
         config = GridConfig(

@@ -95,12 +95,15 @@ class Results:
         append_line(self.folder / RESULTS_FILE, json.dumps(asdict(record), ensure_ascii=False))
         self._records[record.cell] = record
 
+    def keeps_arrays(self, cell: Cell) -> bool:
+        """Return whether a cell kept something beside its figures, and it is here."""
+        return self._name_arrays(cell).is_file()
+
     def load_arrays(self, cell: Cell) -> dict[str, NDArray[Any]] | None:
         """Return what a cell kept; None where it kept nothing."""
-        file = self._name_arrays(cell)
-        if not file.is_file():
+        if not self.keeps_arrays(cell):
             return None
-        with np.load(file, allow_pickle=False) as kept:
+        with np.load(self._name_arrays(cell), allow_pickle=False) as kept:
             return dict(kept)
 
     def _name_arrays(self, cell: Cell) -> Path:

@@ -20,6 +20,7 @@ from navi_paper.gold import find_headers
 from navi_paper.tabpfn import CODE_FILE, TabPFN, find_missing_files
 from navi_paper.tasks.classification import (
     CLASSIFICATION,
+    CLASSIFIERS,
     balance,
     classify_features,
     classify_vectors,
@@ -126,6 +127,15 @@ def test_each_pipeline_is_measured(data):
     assert result.measures["navi_fe_f1"] == 1.0
     assert {"raw_f1", "raw_f1_deviation", "table_vectorizer_f1", "raw_features"} < set(result.measures)
     assert {"raw_f1_run1", "navi_fe_tables_f1"} < set(result.measures)
+
+
+def test_tabpfn_is_not_measured_where_whole_tables_are_held_out_and_too_many_rows_are_left(monkeypatch):
+    monkeypatch.setitem(CLASSIFIERS, "tabpfn", CLASSIFIERS["lr"])
+    arrays = {"labels": np.repeat(["a", "b"], 20), "row": np.arange(40), "table": np.tile(["t", "u"], 20)}
+    arrays["vectors_rows"] = np.eye(40, dtype=np.float16)
+    lr, tabpfn = (classify_vectors(arrays, SimpleNamespace(config=SMALL), classifier=each) for each in ("lr", "tabpfn"))
+    assert "tables_f1" in lr.measures
+    assert tabpfn.measures == {name: each for name, each in lr.measures.items() if not name.startswith("tables")}
 
 
 def test_a_file_with_another_content_is_refused(tmp_path):

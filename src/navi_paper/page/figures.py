@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -19,6 +18,7 @@ from navi.files import write_file
 from navi.report import Chart, Item, place_points
 from navi.report.charts import FEWEST_NEIGHBOURS, NUM_COLOURS
 from navi_paper.page.tables import BERT, NAVI, PAPER, Averages, name_model
+from navi_paper.results import Record
 
 # Shape suffixes: N points, D hidden size.
 
@@ -31,8 +31,6 @@ OTHERS = "others"
 """Stands on a map for what has no colour of its own."""
 PLACES_FOLDER = "places"
 """Where a folder of results keeps projections, so that a page is soon drawn again."""
-NEIGHBOURS = 15
-"""Points that UMAP keeps near each: the usual number."""
 
 
 def draw_similarities(averages: Averages, corpus: str) -> list[Item]:
@@ -51,7 +49,7 @@ def map_headers(averages: Averages, corpus: str) -> list[Item]:
     """Return a map of all columns for BERT and NAVI; the concept with the most headers is coloured, by header."""
     figures: list[Item] = []
     for model, arrays in _load_points(averages, corpus, "clustering", "test_headers", MAX_COLUMNS).items():
-        projected = project(arrays["test_headers"], averages.folder, method="umap")
+        projected = project(arrays["test_headers"], averages.folder, method="UMAP")
         labels = {key: arrays[f"test_{key}"].tolist() for key in ("table", "header", "concept")}
         concept = find_widest(labels["concept"], labels["header"])
         pairs = zip(labels["header"], labels["concept"], strict=True)
@@ -72,7 +70,7 @@ def map_segments(averages: Averages, corpus: str, *, by_table: bool = False) -> 
             some = {name: each[arrays["role"] == role] for name, each in arrays.items()} if role else arrays
             if not len(some["role"]):
                 continue
-            projected = project(some["segments"], averages.folder, method="t-sne")
+            projected = project(some["segments"], averages.folder, method="t-SNE")
             labels = {key: some[key].tolist() for key in ("table", "header", "value", "role")}
             what = f"{role}-entropy segments, a hull for each table"
             caption = f"{corpus}, {name_model(model)}: "
@@ -91,7 +89,7 @@ FIGURES: Mapping[str, Callable[[Averages, str], list[Item]]] = {
 
 
 def project(
-    embedded_ND: Floats, folder: Path, *, method: Literal["umap", "t-sne"], seed: int = 0
+    embedded_ND: Floats, folder: Path, *, method: Literal["UMAP", "t-SNE"], seed: int = 0
 ) -> tuple[NDArray[np.float32], str]:
     """Return points in a plane (N, 2), near each other where directions are alike, and what projected them.
 
@@ -100,32 +98,18 @@ def project(
     """
     from sklearn.preprocessing import normalize
 
-    name = "t-SNE"
-    run: Callable[[Floats, int], Floats] = place_points
+    name = "UMAP" if method == "UMAP" and find_spec("umap") is not None else "t-SNE"
     if len(embedded_ND) < FEWEST_NEIGHBOURS:
-        name = "principal components"
-    elif method == "umap" and find_spec("umap") is not None:
-        name, run = "UMAP", _project_by_umap
+        name = "PCA"
     unit_ND = np.ascontiguousarray(normalize(embedded_ND.astype(np.float32)), dtype=np.float32)
     key = hashlib.sha256(f"{name} {seed} {unit_ND.shape}".encode() + unit_ND.tobytes()).hexdigest()[:20]
     file = folder / PLACES_FOLDER / f"{key}.npy"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
-        points = np.asarray(run(unit_ND, seed), dtype=np.float32)
+        points = np.asarray(place_points(unit_ND, seed, name), dtype=np.float32)
         with write_file(file) as aside, aside.open("wb") as opened:
             np.save(opened, points)
     return np.load(file), name
-
-
-def _project_by_umap(unit_ND: Floats, seed: int) -> Floats:
-    with warnings.catch_warnings():
-        # It says that other packages are missing, and that a seed forbids several threads, which is what a seed is for.
-        warnings.simplefilter("ignore")
-        from umap import UMAP
-
-        neighbours = min(NEIGHBOURS, len(unit_ND) - 1)
-        points: Floats = UMAP(n_neighbors=neighbours, metric="cosine", random_state=seed).fit_transform(unit_ND)
-    return points
 
 
 def find_widest(concepts: list[str], headers: list[str]) -> str:
@@ -138,15 +122,20 @@ def find_widest(concepts: list[str], headers: list[str]) -> str:
     return min(counts, key=lambda concept: (-counts[concept], concept))
 
 
-def _load(averages: Averages, corpus: str, task: str, models: tuple[str, ...]) -> dict[str, Arrays]:
-    """Return what each of these models kept, of its first seed that kept something."""
-    found: dict[str, Arrays] = {}
+def find_drawn(averages: Averages, corpus: str, task: str, models: tuple[str, ...]) -> dict[str, Record]:
+    """Return the cell that figures of each of these models show: that of its first seed that kept something."""
+    found: dict[str, Record] = {}
     for model in models:
         for record in averages.list_records(corpus, task, model):
-            arrays = averages.results.load_arrays(record.cell)
-            if arrays is not None:
-                found.setdefault(model, arrays)
+            if averages.results.keeps_arrays(record.cell):
+                found.setdefault(model, record)
     return found
+
+
+def _load(averages: Averages, corpus: str, task: str, models: tuple[str, ...]) -> dict[str, Arrays]:
+    """Return what each of these models kept."""
+    drawn = find_drawn(averages, corpus, task, models)
+    return {model: averages.results.load_arrays(record.cell) or {} for model, record in drawn.items()}
 
 
 def _load_points(averages: Averages, corpus: str, task: str, key: str, limit: int) -> dict[str, Arrays]:

@@ -15,8 +15,10 @@ from starlette.testclient import TestClient
 from navi.errors import ConfigError, TableError
 from navi.server import Access, LateApplication
 from navi.server.decisions import make_key
+from navi.server.facts import describe_columns
 from navi.server.review import Review
 from navi.server.studio import make_studio
+from navi.tables import read_table
 from navi.verbs.column_groups import ColumnRef, Decision
 from navi.verbs.match import read_decisions
 
@@ -193,6 +195,19 @@ def test_pages_show_what_cells_hold_as_text(tmp_path, write_tables, reference_di
         assert "&lt;script&gt;alert(1)" in page
         assert "x" * 10_000 in page
         assert "default-src 'none'" in client.get("/out").headers["content-security-policy"]
+
+
+def test_tables_show_what_may_be_wrong_with_a_column():
+    rows = [{"title": f"night {n}", "col_1": str(n), "kind": "film", "note": "late"} for n in range(12)]
+    rows = [{**row, "note": row["note"] if n == 4 else None} for n, row in enumerate(rows)]
+    facts = describe_columns(read_table(rows))
+    trouble = {header: each.trouble for header, each in facts.items()}
+    assert trouble == {
+        "title": "",
+        "col_1": "the header says nothing",
+        "kind": "always the same",
+        "note": "mostly empty",
+    }
 
 
 def test_gaps_show_what_would_be_filled_and_give_the_table(tmp_path, write_tables, reference_dir, navi_command):

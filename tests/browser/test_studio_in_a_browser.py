@@ -258,8 +258,8 @@ def test_two_hundred_tables_open_within_two_seconds_and_a_decision_moves_the_oth
     print(f"first view {min(opening):.0f} ms")
     print(f"a decision {statistics.median(deciding):.0f} ms, what follows from it {statistics.median(settling):.0f} ms")
     print(f"processor {statistics.median(computing):.2f} s, {min(computing):.2f} to {max(computing):.2f}")
-    assert min(computing) < 1
     skip_if_busy()
+    assert min(computing) < 1
     assert min(opening) < 2_000
     assert min(deciding) < 300
     assert min(settling) < 1_000

@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from navi.files import digest_file
 from navi.report import Measurement, ReportTable, write_html, write_markdown
 from navi_paper import Record, Results, make_page
 from navi_paper.page import figures
 from navi_paper.page.evaluation_page import compare, list_claims
 from navi_paper.page.tables import KNOWN, SECTIONS, Averages, find_published
+from navi_paper.results import Cell
 from navi_paper.tasks import ENCODER_TASKS, TASKS
 
 PUBLISHED = Path(__file__).parents[2] / "paper"
@@ -77,6 +79,20 @@ def test_every_published_figure_says_where_it_comes_from():
         assert all(record.about.get(name) for name in ("command", "commit", "fingerprint", "weights", "device"))
     for record in BENCHMARKS:
         assert all(record[name] for name in ("commit", "command", "data", "model"))
+
+
+def test_every_picture_is_of_models_that_the_results_are_of():
+    lines = (PUBLISHED / "figures" / "records.jsonl").read_text("utf-8").splitlines()
+    drawn = {line["figure"]: line for line in map(json.loads, lines)}
+    assert set(drawn) == {file.name for file in (PUBLISHED / "figures").glob("*.png")}
+    results = Results.open(PUBLISHED)
+    for name, line in drawn.items():
+        assert digest_file(PUBLISHED / "figures" / name) == line["sha256"]
+        assert line["drawn_from"]
+        for origin in line["drawn_from"]:
+            record = results.find(Cell(**{key: origin.pop(key) for key in ("corpus", "task", "model", "seed")}))
+            assert origin == {key: record.about[key] for key in origin}
+            assert {"commit", "command", "fingerprint", "weights"} <= set(origin)
 
 
 FIGURE = re.compile(r"(?<![\d.])[01]\.\d{3}(?!\d)")

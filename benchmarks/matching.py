@@ -41,8 +41,8 @@ from schema_tasks import TablePair, Task, draw_pairs, read_corpus_task, read_gdc
 from sklearn.preprocessing import normalize
 
 from navi.columns import Background, ColumnProfiles, PairScorer
+from navi.settings import MATCH_THRESHOLD
 from navi.verbs import Navi
-from navi.verbs.column_groups import THRESHOLD
 from navi.verbs.match import match_profiles, profile_tables
 
 METHODS = ("navi", "st headers", "st headers+values", "coma", "coma+instances", "distribution", "jaccard")
@@ -201,7 +201,7 @@ def measure_navi(task: Task, navi: NaviScores, measure: Measure | Ranking) -> No
         for pair in task.pairs:
             measure.add(pair, navi.score(pair.first, pair.second))
         return
-    least = np.log(THRESHOLD / (1 - THRESHOLD))
+    least = np.log(MATCH_THRESHOLD / (1 - MATCH_THRESHOLD))
     cluster: dict[tuple[str, str], int] = {}
     for group in sorted({pair.group for pair in task.pairs}) if isinstance(measure, Measure) else ():
         names = {name for pair in task.pairs if pair.group == group for name in (pair.first, pair.second)}

@@ -12,9 +12,8 @@ from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
 from navi.errors import TableError
-from navi.server import Access, Reconciler
-from navi.server.application import Gate, answer_http_error
-from navi.server.reconcile import list_routes
+from navi.server.application import Access, Gate, answer_http_error
+from navi.server.reconcile import Reconciler, list_routes
 from navi.tables import read_tables
 
 FILMS = [

@@ -19,14 +19,13 @@ from navi.report import (
     Section,
     Tiles,
     bar_chart,
-    histogram,
     load_page,
     save_page,
-    scatter_map,
     write_html,
     write_markdown,
     write_report,
 )
+from navi_paper.page.figures import histogram, scatter_map
 
 NASTY = "<script>document.title = 'broken'</script><img src=x onerror=alert(1)>{{ 7 * 7 }}"
 """What a cell may hold."""

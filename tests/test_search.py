@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.cli.rows import count_rows
 from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
-from navi.tables import find_sources
 from navi.verbs import Navi, VectorIndex, build_index, embed_files, index_frames, open_index, parse_like
 from navi.verbs.embed import normalize_rows
 from navi.verbs.vector_index import build_lists, find_nearest, read_lists, rerank
@@ -335,15 +333,6 @@ def test_the_command_goes_on_without_a_file_that_cannot_be_read(search_files, fi
     result = search_files(films, tmp_path, "--like", "title=day house")
     assert "left:3" in result.stdout
     assert f"Left out: Cannot read {tmp_path / 'broken.parquet'}" in " ".join(result.stderr.split())
-
-
-def test_rows_are_counted_by_reading_until_there_are_enough(tmp_path):
-    (tmp_path / "a.csv").write_text("title,text\n" + f"x,{'long ' * 900}\n" * 30)
-    (tmp_path / "b.csv").write_text("title\n" + "x\n" * 500)
-    (tmp_path / "c.parquet").write_bytes(b"PAR1 and nothing more")
-    assert count_rows(find_sources([tmp_path / "a.csv"]).sources, 200) == 30
-    assert count_rows(find_sources([tmp_path / "c.parquet", tmp_path / "a.csv"]).sources, 200) == 30
-    assert count_rows(find_sources([tmp_path]).sources, 200) >= 200
 
 
 def test_the_command_finds_rows_by_words_or_like_another_row(search_files, films):

@@ -21,8 +21,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from navi.errors import ConfigError
-from navi.server import Access, Limits, make_service
+from navi.server import Access
 from navi.server.jobs import Job, JobQueue
+from navi.server.service import Limits, make_service
 from navi.verbs import index_frames
 
 ARROW = "application/vnd.apache.arrow.stream"

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import csv
+import os
+import subprocess
+import sys
 import time
+import urllib.request
 
 import pytest
 from starlette.testclient import TestClient
 
 from navi.errors import ConfigError, TableError
-from navi.server import Access, Review, make_studio
+from navi.server import Access, LateApplication
 from navi.server.decisions import make_key
+from navi.server.facts import describe_columns
+from navi.server.review import Review
+from navi.server.studio import make_studio
+from navi.tables import read_table
 from navi.verbs.column_groups import ColumnRef, Decision
 from navi.verbs.match import read_decisions
 
@@ -29,10 +37,7 @@ def folder(tmp_path, write_tables):
 
 def open_review(folder, reference_dir):
     files = {"decisions": folder.parent / "decisions.csv", "labels": folder.parent / "labels.csv"}
-    review = Review([folder], **files, model=reference_dir, device="cpu")
-    review.load()
-    assert not review.failure
-    return review
+    return Review([folder], **files, model=reference_dir, device="cpu")
 
 
 @pytest.fixture
@@ -192,6 +197,19 @@ def test_pages_show_what_cells_hold_as_text(tmp_path, write_tables, reference_di
         assert "default-src 'none'" in client.get("/out").headers["content-security-policy"]
 
 
+def test_tables_show_what_may_be_wrong_with_a_column():
+    rows = [{"title": f"night {n}", "col_1": str(n), "kind": "film", "note": "late"} for n in range(12)]
+    rows = [{**row, "note": row["note"] if n == 4 else None} for n, row in enumerate(rows)]
+    facts = describe_columns(read_table(rows))
+    trouble = {header: each.trouble for header, each in facts.items()}
+    assert trouble == {
+        "title": "",
+        "col_1": "the header says nothing",
+        "kind": "always the same",
+        "note": "mostly empty",
+    }
+
+
 def test_gaps_show_what_would_be_filled_and_give_the_table(tmp_path, write_tables, reference_dir, navi_command):
     rows = [{"genre": ("drama", "comedy")[n % 2], "language": ("French", "English")[n % 2]} for n in range(40)]
     rows[3] = {"genre": rows[3]["genre"]}
@@ -232,7 +250,63 @@ def test_labels_of_rows_are_on_disk_at_once_and_navi_link_takes_them(review, fol
         assert "Taken back" in client.post("/label", content="act=back").text
         with file.open() as opened:
             assert len(list(csv.DictReader(opened))) == 2
-        assert client.post("/label", content="act=same&left_table=amber&left_row=x").status_code == 400
+        for row in ("x", "9" * 10_000, "10"):
+            form = f"left_table=amber&left_row={row}&right_table=cedar&right_row=1"
+            assert client.post("/label", content=f"act=same&{form}").status_code == 400
+
+
+def test_numbers_out_of_all_proportion_are_none(review):
+    with open_client(review) as client:
+        assert client.get(f"/columns?page={'9' * 10_000}").text == client.get("/columns").text
+        assert client.get(f"/why?first={'9' * 10_000}&second=0").status_code == 400
+        assert client.get("/why?first=&second=0").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (
+            ConfigError("A review takes at least two tables, got 1."),
+            "<p>A review takes at least two tables, got 1.</p>",
+        ),
+        (ImportError("no module <torch>"), "A fault of this program: ImportError(&#x27;no module &lt;torch&gt;&#x27;)"),
+    ],
+)
+def test_a_page_says_what_is_being_done_and_waits_no_longer_where_that_fails(error, shown):
+    late = LateApplication(Access(token=TOKEN))
+
+    def fail():
+        raise error
+
+    client = TestClient(late, base_url="http://127.0.0.1")
+    assert client.get("/columns").status_code == client.get("/open?token=wrong").status_code == 401
+    late.report("Reading <3> tables")
+    page = client.get(f"/open?token={TOKEN}").text
+    assert "Reading &lt;3&gt; tables" in page
+    assert 'http-equiv="refresh"' in page
+    with pytest.raises(type(error)):
+        late.start(fail)
+    page = client.get(f"/open?token={TOKEN}").text
+    assert shown in page
+    assert "refresh" not in page
+
+
+def test_the_command_opens_the_browser_at_its_address(folder, reference_dir, tmp_path):
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened} && sleep 60\n')
+    browser.chmod(0o755)
+    command = [sys.executable, "-m", "navi", "studio", str(folder), "--model", str(reference_dir), "--device", "cpu"]
+    env = {**os.environ, "BROWSER": str(browser), "COLUMNS": "200"}
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as studio:
+        assert studio.stdout is not None
+        said = studio.stdout.readline()
+        while not opened.exists():
+            time.sleep(0.05)
+        link = opened.read_text().strip()
+        # The browser of this test never ends, and yet the page is there.
+        assert urllib.request.urlopen(link).status == 200
+        studio.terminate()
+        assert (studio.wait(60), said) == (0, f"Open {link}\n")
 
 
 def test_nobody_comes_in_without_the_token(review):
@@ -246,10 +320,8 @@ def test_nobody_comes_in_without_the_token(review):
 
 def test_a_folder_that_cannot_be_reviewed_is_said(tmp_path, write_tables, reference_dir, navi_command):
     folder = write_tables(tmp_path / "feeds", {"only": TABLES["amber"]})
-    review = Review([folder], tmp_path / "decisions.csv", model=reference_dir, device="cpu")
-    review.load()
-    with open_client(review) as client:
-        assert "at least two tables" in client.get("/columns").text
+    with pytest.raises(ConfigError, match="at least two tables"):
+        Review([folder], tmp_path / "decisions.csv", model=reference_dir, device="cpu")
     result = navi_command("studio", folder, "--decisions", folder / "decisions.csv", code=2)
     assert "would lie among the tables" in result.output
     assert "kept as .csv" in navi_command("studio", folder, "--decisions", tmp_path / "d.parquet", code=2).output

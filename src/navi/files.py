@@ -11,6 +11,7 @@ was moved away but not yet replaced.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import errno
 import glob
 import hashlib
@@ -42,6 +43,7 @@ SAMPLED_BYTES, NUM_SAMPLES = 1 << 22, 64
 """Bytes of a larger file that `digest_sample` reads, and in how many pieces."""
 _OWNER = re.compile(r"(\d+)@(.*)")
 _CHECKSUM = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n}\n\Z')
+_AT_WORKING_FOLDER, _EXCHANGE = -100, 2  # what Linux calls AT_FDCWD and RENAME_EXCHANGE
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -62,9 +64,8 @@ def write_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def write_folder(target: Path, *, overwrite: bool = True, last: str = "") -> Iterator[Path]:
-    """Give a new folder, and put it in the target's place when the block ends well.
+    """Give a new folder, and put it in the target's place, at one stroke, when the block ends well.
 
-    One that is replaced is moved away first: what is killed in between, `remove_leftovers` puts back.
     Whether a folder that is there already may be replaced, the caller decides before; one that comes meanwhile is a
     FileExistsError without `overwrite`. In an object store `last` says that all other files are there.
     """
@@ -80,10 +81,12 @@ def write_folder(target: Path, *, overwrite: bool = True, last: str = "") -> Ite
         yield new
         for path in (*new.rglob("*"), new):
             sync(path)
-        if overwrite and os.path.lexists(target):
+        if not os.path.lexists(target) or not overwrite:
+            _rename(new, target)
+        elif not _exchange(new, target):
             (aside / "old").mkdir()
             target.rename(aside / "old" / target.name)
-        _rename(new, target)
+            new.rename(target)
         sync(target.parent)
 
 
@@ -439,3 +442,12 @@ def _rename(folder: Path, target: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change places at one stroke; false where the system cannot."""
+    exchange: Any = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
+    if exchange is None:
+        return False
+    here = _AT_WORKING_FOLDER
+    return bool(exchange(here, os.fsencode(one), here, os.fsencode(other), _EXCHANGE) == 0)

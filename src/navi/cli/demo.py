@@ -17,7 +17,7 @@ import typer
 
 from navi.backbones import BASE_MODEL
 from navi.cli.app import verb
-from navi.cli.columns import list_columns
+from navi.cli.ask import list_cells, list_columns, show_cells
 from navi.cli.console import (
     Screen,
     count_things,
@@ -30,7 +30,6 @@ from navi.cli.console import (
 )
 from navi.cli.learn import describe_corpus, describe_training
 from navi.cli.options import Json, Quiet
-from navi.cli.rows import list_cells, show_cells
 from navi.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:

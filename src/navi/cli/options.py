@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from navi.tables import ReadReport, Table
     from navi.verbs import Navi
 
-INT8_ROWS = 200
-"""Rows from which opening a model in int8, some three seconds, pays."""
 FILES_SHOWN = 10
 """Files that are named of those left out."""
 NUM_PLACES = 3
@@ -102,14 +99,10 @@ def open_model(
 ) -> Navi:
     """Return the model to ask; for many rows on a CPU in int8, where the extra for it is installed."""
     meter.wait("Loading the model")  # and what it is made with, which takes seconds
-    import torch
-
     from navi.verbs import Navi
+    from navi.verbs.loading import choose_precision
 
-    on_cpu = device == "cpu" or (device is None and not torch.cuda.is_available())
-    if on_cpu and num_rows >= INT8_ROWS and find_spec("openvino"):
-        precision = "int8"
-    return Navi.from_pretrained(folder, device=device, precision=precision)
+    return Navi.from_pretrained(folder, device=device, precision=precision or choose_precision(device, num_rows))
 
 
 def check_outputs(

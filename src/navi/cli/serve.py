@@ -8,14 +8,18 @@ import sys
 import webbrowser
 from pathlib import Path
 from threading import Thread
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from navi.cli.app import verb
 from navi.cli.console import Screen, quote
 from navi.cli.options import Device, ModelFolder, Paths, Quiet, open_model
-from navi.errors import ConfigError, MissingExtraError
+from navi.errors import ConfigError, MissingExtraError, NaviError, escape_controls
+from navi.settings import MATCH_THRESHOLD
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 TOKEN_VARIABLE = "NAVI_TOKEN"
 KERNEL_CACHE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64"
@@ -35,13 +39,15 @@ def studio(
     labels: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where labels of rows are read and written.")] = Path(
         "labels.csv"
     ),
-    threshold: Annotated[float, typer.Option(min=0.001, max=0.999, help="Probability from which columns match.")] = 0.5,
+    threshold: Annotated[
+        float, typer.Option(min=0.001, max=0.999, help="Probability from which columns match.")
+    ] = MATCH_THRESHOLD,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the browser.")] = True,
     device: Device = None,
     quiet: Quiet = False,
 ) -> None:
-    """Decide in the browser which columns are one; decisions count at once, here and for `navi unify`."""
+    """Review matches and links in the browser; decisions count at once, there and for `navi unify`."""
     try:
         from navi.server import Access, LateApplication, listen, serve_application
     except ModuleNotFoundError as error:
@@ -61,20 +67,33 @@ def studio(
         link = f"{address}/open?token={access.token}"
         screen.summarise(f"Open {link}", f"Decisions go to {decisions}, labels to {labels}. Ctrl-C stops.")
         screen.results.file.flush()
-        if browser:
-            webbrowser.open(link)
-        application = LateApplication()
+        if browser:  # one that runs in the terminal is waited for, and the server with it
+            Thread(target=webbrowser.open, args=(link,), name="navi-browser", daemon=True).start()
+        application = LateApplication(access)
 
-        def load() -> None:
-            from navi.server import Review, make_studio
+        def load() -> ASGIApp:
+            from navi.server.review import Review
+            from navi.server.studio import make_studio
 
             review = Review(
-                paths, decisions, labels=labels, model=model, device=device, threshold=threshold, patience=PATIENCE
+                paths,
+                decisions,
+                labels=labels,
+                model=model,
+                device=device,
+                threshold=threshold,
+                patience=PATIENCE,
+                report=application.report,
             )
-            application.app = make_studio(review, access)
-            review.load()
+            return make_studio(review, access)
 
-        Thread(target=load, name="navi-review", daemon=True).start()
+        def start() -> None:
+            try:
+                application.start(load)
+            except (NaviError, OSError) as error:  # the server goes on, for the page to say it too
+                typer.echo(f"navi: {escape_controls(str(error))}", err=True)
+
+        Thread(target=start, name="navi-review", daemon=True).start()
         serve_application(application, opened, patience=5)
     sys.stdout.flush()
     os._exit(0)  # threads that still compute would be waited for, for minutes
@@ -115,7 +134,9 @@ def serve(
 ) -> None:
     """Answer embed, match, name, impute, link and search over HTTP."""
     try:
-        from navi.server import Access, Limits, Reconciler, listen, make_service, serve_application
+        from navi.server import Access, listen, serve_application
+        from navi.server.reconcile import Reconciler
+        from navi.server.service import Limits, make_service
     except ModuleNotFoundError as error:
         raise MissingExtraError("navi serve", "serve") from error
     from navi.tables import read_table

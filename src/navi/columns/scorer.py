@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -102,27 +103,36 @@ class PairScorer:
     def compete(self, score: Scores, tables: Names, others: Names | None = None) -> Scores:
         """Return the logarithm of the odds that each pair of columns means the same, given all pairs: (K, L).
 
-        `tables` are those of the rows, `others` of the columns, the same where not given. A pair is less likely if
+        `tables` are those of the rows, `others` of the columns; without these, rows and columns are the same, and so is
+        the score of a pair from either side. A pair is less likely if
         either column has a better partner in the other's table. Columns of one table do not compete.
         """
         first, second = np.asarray(tables), np.asarray(tables if others is None else others)
         number = np.unique(np.concatenate([first, second]), return_inverse=True)[1]
         ours, theirs = number[: len(first)], number[len(first) :]
         odds = np.empty(score.shape, np.float32)
+        if (np.diff(ours) < 0).any() or (np.diff(theirs) < 0).any():  # columns of one table side by side
+            sides = np.argsort(ours, kind="stable"), np.argsort(theirs, kind="stable")
+            sorted_others = None if others is None else second[sides[1]]
+            odds[np.ix_(*sides)] = self.compete(score[np.ix_(*sides)], first[sides[0]], sorted_others)
+            return odds
         own, better, worse, width, bias = self.competition
         wide, high = (width * _measure_width(each) + bias / 2 for each in (theirs, ours))
-        order, block = np.argsort(ours, kind="stable"), np.cumsum(np.bincount(ours))[ours] // CACHED_COLUMNS
+        block = np.cumsum(np.bincount(ours))[ours] // CACHED_COLUMNS
+        starts = np.flatnonzero(np.diff(block, prepend=-1)).tolist()
         # Some tables at a time, and in place: there are many steps, each quick on what a cache holds.
-        for number in np.unique(block):
-            rows = order[block[order] == number]
-            some = score[rows]
-            weighed, lower = _measure_leads(some, ours[rows], theirs)
+        for start, stop in pairwise([*starts, len(ours)]):
+            rows, rest = slice(start, stop), slice(0 if others is not None else start, None)
+            some = score[rows, rest]
+            weighed, lower = _measure_leads(some, ours[rows], theirs[rest])
             weighed *= better
             weighed += np.multiply(lower, worse, out=lower)
             weighed += np.multiply(some, own, out=lower)
-            weighed += np.add.outer(high[rows], wide, out=lower)
-            np.copyto(weighed, some, where=ours[rows, None] == theirs[None, :])
-            odds[rows] = weighed
+            weighed += np.add.outer(high[rows], wide[rest], out=lower)
+            np.copyto(weighed, some, where=ours[rows, None] == theirs[None, rest])
+            odds[rows, rest] = weighed
+            if others is None:  # scores are the same from either side, so that half of them will do
+                odds[rest, rows] = weighed.T
         return odds
 
     def save(self, folder: str | Path) -> None:
@@ -183,12 +193,10 @@ def _measure_leads(score: Scores, first: NDArray[np.int64], second: NDArray[np.i
 
 
 def _measure_lead(score: Scores, table: NDArray[np.int64], axis: int) -> Scores:
-    """Return how far each pair is ahead of the best other one of the same table along an axis, or else of 0: (K, L)."""
-    order = np.argsort(table, kind="stable")
-    if (order[1:] < order[:-1]).any():
-        lead = np.empty_like(score)
-        lead[(slice(None), order) if axis else order] = _measure_lead(score.take(order, axis), table[order], axis)
-        return lead
+    """Return how far each pair is ahead of the best other one of the same table along an axis, or else of 0: (K, L).
+
+    Columns of one table lie side by side.
+    """
     starts = np.flatnonzero(np.diff(table, prepend=-1))
     widths = np.diff(starts, append=len(table))
     top = np.maximum.reduceat(score, starts, axis)

@@ -1,6 +1,6 @@
 """Reports: one HTML page of tables and charts that needs nothing from elsewhere, made of plain data."""
 
-from navi.report.charts import bar_chart, histogram, place_points, scatter_map
+from navi.report.charts import bar_chart, place_points
 from navi.report.page import (
     Cell,
     Chart,
@@ -29,11 +29,9 @@ __all__ = [
     "Section",
     "Tiles",
     "bar_chart",
-    "histogram",
     "load_page",
     "place_points",
     "save_page",
-    "scatter_map",
     "show_table",
     "write_html",
     "write_markdown",

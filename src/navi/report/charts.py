@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from textwrap import wrap
@@ -13,13 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.errors import ConfigError, MissingExtraError
+from navi.errors import MissingExtraError
 from navi.report.page import Chart
 
 NUM_COLOURS = 10
 """Colours that the page has; whatever is left when they are used up is grey."""
-OTHERS = "others"
-"""Stands on a map for what has no colour of its own."""
 STYLES: dict[str, tuple[dict[str, Any], int | None]] = {
     "bars": ({"type": "bar", "cornerRadiusEnd": 2}, None),
     "histogram": ({"type": "bar", "fillOpacity": 0.6, "binSpacing": 0}, 300),
@@ -42,59 +39,6 @@ def bar_chart(
         for category, value in values.items()
     ]
     return Chart(caption=caption, kind="bars", records=records, percent=percent, quiet=quiet)
-
-
-def histogram(caption: str, values: Mapping[str, Sequence[float]], *, x_title: str, bins: int = 40) -> Chart:
-    """Return how often the values of each who is compared lie where, over bins that they share."""
-    everything = np.concatenate([np.asarray(each, dtype=np.float64) for each in values.values()] or [np.zeros(0)])
-    if not len(everything) or not np.isfinite(everything).all():
-        raise ConfigError(f"The histogram '{caption}' needs values, all of them finite.")
-    edges = np.histogram_bin_edges(everything, bins)
-    records = [
-        {"series": name, "x": low, "x2": high, "y": count / max(len(each), 1)}
-        for name, each in values.items()
-        for low, high, count in zip(edges[:-1], edges[1:], np.histogram(each, edges)[0], strict=True)
-    ]
-    return Chart(caption=caption, kind="histogram", records=records, x_title=x_title)
-
-
-def scatter_map(
-    caption: str,
-    points: Sequence[tuple[float, float]],
-    labels: Mapping[str, Sequence[str]],
-    *,
-    colour: str,
-    quiet: Sequence[str] = (),
-    hulls: bool = False,
-    note: str = "",
-) -> Chart:
-    """Return points in a plane that say what they are when pointed at, coloured by one of their labels.
-
-    With `hulls` a line goes round the points of each colour.
-    """
-    kept = [name for name, _ in Counter(labels[colour]).most_common(NUM_COLOURS)]
-    texts = zip(*labels.values(), strict=True)
-    records = [
-        {"series": group if group in kept else OTHERS, "x": x, "y": y}
-        | {name: text[:300] for name, text in zip(labels, each, strict=True)}
-        for (x, y), group, each in zip(points, labels[colour], texts, strict=True)
-    ]
-    # What is grey lies below the rest.
-    records.sort(key=lambda record: record["series"] not in (OTHERS, *quiet))
-    outline = [corner for name in kept for corner in _find_hull(records, name)] if hulls else []
-    return Chart(caption=caption, kind="map", records=records, quiet=(*quiet, OTHERS), outline=outline, note=note)
-
-
-def _find_hull(records: Sequence[Mapping[str, Any]], series: str) -> list[dict[str, Any]]:
-    """Return the corners of the smallest convex polygon around a series; none where its points are in one line."""
-    from scipy.spatial import ConvexHull, QhullError
-
-    points = np.array([(record["x"], record["y"]) for record in records if record["series"] == series])
-    try:
-        corners = points[ConvexHull(points).vertices] if len(points) > 2 else []
-    except QhullError:
-        corners = []
-    return [{"series": series, "x": x, "y": y, "order": order} for order, (x, y) in enumerate(corners)]
 
 
 def place_points(vectors: NDArray[np.floating[Any]], seed: int = 0, method: str = "t-SNE") -> NDArray[np.floating[Any]]:

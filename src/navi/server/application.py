@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hmac
+import html
 import ipaddress
 import logging
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import uvicorn
@@ -17,7 +18,7 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from navi.errors import ConfigError, escape_controls
+from navi.errors import ConfigError, NaviError, escape_controls
 from navi.server.bodies import JSON, write_json
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
@@ -141,18 +142,47 @@ async def answer_failure(request: Request, error: Exception) -> Response:
 
 
 class LateApplication:
-    """Asks to wait until there is an application: what that needs is imported while the server answers already."""
+    """Says what is being done until there is an application: that is imported and loaded while the server answers."""
 
-    app: ASGIApp = HTMLResponse(
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="1">'
-        "<title>NAVI</title><style>:root { color-scheme: light dark; font: 1rem system-ui; margin: 4rem; }</style>"
-        '<main><h1>One moment</h1><p>Starting …</p><progress aria-label="At work"></progress></main>'
-    )
+    def __init__(self, access: Access) -> None:
+        self.access, self.status, self.is_at_work = access, "Starting", True
+        self.app: ASGIApp | None = None
+
+    def start(self, load: Callable[[], ASGIApp]) -> None:
+        """Load the application; what goes wrong is shown instead, and raised again."""
+        try:
+            self.app = load()
+        except BaseException as error:
+            is_known, self.is_at_work = isinstance(error, NaviError | OSError), False
+            self.status = str(error) if is_known else f"A fault of this program: {error!r}. The terminal shows where."
+            raise
+
+    def report(self, status: str) -> None:
+        """Take what is being done."""
+        self.status = status
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have a request answered."""
-        if scope["type"] == "http":
+        if scope["type"] != "http":
+            return
+        if self.app is not None:
             await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        token = find_token(request.headers, self.access.cookie) or request.query_params.get("token")
+        allowed = self.access.allows(token) and self.access.knows_host(request.headers.get("host", ""))
+        answer = self._show() if allowed else answer_error(401, "A token is missing or wrong.")
+        await answer(scope, receive, send)
+
+    def _show(self) -> Response:
+        text = html.escape(escape_controls(self.status))
+        waits = '<meta http-equiv="refresh" content="1">', f"<p>{text} …</p><progress aria-label='At work'></progress>"
+        again, shown = waits if self.is_at_work else ("", f"<p>{text}</p>")
+        return HTMLResponse(
+            f'<!doctype html><html lang="en"><meta charset="utf-8">{again}<title>NAVI studio</title>'
+            "<style>:root { color-scheme: light dark; font: 1rem system-ui; margin: 4rem; }</style>"
+            f"<main><h1>{'One moment' if self.is_at_work else 'This cannot be shown'}</h1>{shown}</main>"
+        )
 
 
 def listen(host: str, port: int) -> tuple[socket.socket, str]:

@@ -12,7 +12,9 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from navi.columns import is_useless
 from navi.corpus import ROLES, PrepareConfig
+from navi.corpus.corpus import MOSTLY_EMPTY
 from navi.corpus.roles import assign_roles, measure_entropy
 from navi.errors import escape_controls
 from navi.report import place_points
@@ -65,6 +67,12 @@ def describe_columns(table: Table) -> dict[str, ColumnFacts]:
         values, num_cells = [each["values"] for each in counted[header]], int(counts[header].sum())
         most = int(counts[header][0]) if values else 0
         bars, extent = _draw_bars(values, counts[header])
+        trouble = {
+            "never filled": not values,
+            "mostly empty": 0 < num_cells < MOSTLY_EMPTY * table.num_rows,
+            "always the same": len(values) == 1 < num_cells,
+            "the header says nothing": is_useless(header),
+        }
         described[header] = ColumnFacts(
             header=header,
             fill=num_cells / max(table.num_rows, 1),
@@ -74,7 +82,7 @@ def describe_columns(table: Table) -> dict[str, ColumnFacts]:
             bars=bars,
             extent=extent,
             repeats="" if not most else "all different" if most == 1 else f"up to {most:,} times",
-            trouble="never filled" if not values else "always the same" if len(values) == 1 < num_cells else "",
+            trouble=", ".join(text for text, holds in trouble.items() if holds),
         )
     return described
 
@@ -148,13 +156,14 @@ class PointMap:
 
         tables = self._review.tables
         total = sum(table.num_rows for table in tables.values())
+        model = self._review.open_model(min(limit, total))
         text: list[str] = []
         names, vectors = [], []
         for name, table in tables.items():
             number = math.ceil(min(1.0, limit / max(total, 1)) * table.num_rows)
             places = np.linspace(0, table.num_rows - 1, number).astype(np.int64)
             frame = table.text.take(places)
-            vectors.append(self._review.navi.embed_rows(frame))
+            vectors.append(model.embed_rows(frame))
             progress(len(places), min(limit, total))
             for number, row in zip(table.row_number[places].tolist(), frame.to_pylist(), strict=True):
                 cells = [f"{header}: {cell[:MAX_CELL]}" for header, cell in row.items() if cell]

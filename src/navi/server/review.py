@@ -6,31 +6,32 @@ import gc
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from time import monotonic, sleep
 from zlib import crc32
 
 import numpy as np
 
-from navi.columns import ColumnProfiles, PairScorer
-from navi.errors import ConfigError, NaviError
+from navi.columns import PairScorer
+from navi.errors import ConfigError
+from navi.model.runner import Progress
 from navi.server.decisions import NOTHING, Decisions, Labels, free, is_name, join_columns, make_key, pair, part
 from navi.server.facts import ColumnFacts, describe_columns
 from navi.server.jobs import Tasks
+from navi.settings import MATCH_THRESHOLD
 from navi.tables import ReadConfig, Table, read_tables
 from navi.verbs import Navi
 from navi.verbs.column_groups import ColumnGroups, ColumnMatcher, ColumnRef, Decision, Reason
 from navi.verbs.explain import Explainer
 from navi.verbs.impute import Fills
 from navi.verbs.link import RowPair, RowRef
+from navi.verbs.loading import choose_precision
 from navi.verbs.match import Matches, profile_tables
 from navi.verbs.unify import Unified, leave_out_members, plan_unify, unify
 
-PAUSE = 0.05
-"""Seconds that a page is given before columns are matched again, where that takes long."""
 SURE = 0.8
 """Probability from which a member of a cluster is not in doubt."""
 LINKED = 0.05
@@ -106,10 +107,10 @@ def _doubt(probability: float) -> float:
 
 
 class Review:
-    """A folder of tables under review; `load` makes it ready, and says meanwhile what it does.
+    """A folder of tables under review, read and matched when it is made; `report` takes what is being done meanwhile.
 
-    A change is on disk when it is made. Then the columns are matched again: `patience` is how many seconds that is
-    waited for, and None waits as long as it takes.
+    A change is on disk when it is made. Then the columns are matched again, in a thread of their own: `patience` is how
+    many seconds that is waited for, and None waits as long as it takes.
     """
 
     def __init__(
@@ -120,66 +121,50 @@ class Review:
         labels: Path = Path("labels.csv"),
         model: Path | None = None,
         device: str | None = None,
-        threshold: float = 0.5,
+        threshold: float = MATCH_THRESHOLD,
         patience: float | None = None,
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.paths, self.threshold, self.patience = tuple(paths), threshold, patience
-        self._seconds = 0.0
-        self.status, self.failure, self.is_ready = "Reading the tables", "", False
+        self.paths, self.patience = tuple(paths), patience
         self.unreadable: list[str] = []
-        self.lock = RLock()
-        self._model, self._device, self._decisions_file, self._labels_file = model, device, decisions, labels
+        self.lock, self.tasks = RLock(), Tasks()
+        self._model, self._device = model, device
+        self._opened: dict[str | None, Navi] = {}
         self._skipped: set[frozenset[int]] = set()
-        self.tasks = Tasks()
         self._worker = ThreadPoolExecutor(1)
         self._matched: tuple[Decision, ...] | None = None
-
-    def load(self) -> None:
-        """Read and match everything; what goes wrong is said in `failure`."""
-        try:
-            self.tables = read_tables(self.paths, ReadConfig(max_family=None), unreadable=self.unreadable)
-            if len(self.tables) < 2:
-                raise ConfigError(f"A review takes at least two tables, got {len(self.tables)}.")
-            self.file, self.labels = Decisions(self._decisions_file), Labels(self._labels_file)
-            self.status = "Loading the model"
-            self.navi = Navi.from_pretrained(self._model, device=self._device)
-            self.status = f"Reading the columns of {len(self.tables)} tables"
-            self.profiles = self._profile()
-            self.status = f"Comparing {len(self.profiles)} columns"
-            scorer = PairScorer.load(self.navi.folder)
-            self.matcher = ColumnMatcher(self.profiles, scorer, threshold=self.threshold)
-            self.columns = [ColumnRef(*each) for each in zip(self.profiles.tables, self.profiles.headers, strict=True)]
-            self.place = {column: k for k, column in enumerate(self.columns)}
-            self.facts = {name: describe_columns(table) for name, table in self.tables.items()}
-            self.explainer = Explainer(scorer, self.profiles, self.tables)
-            self._match()
-            gc.freeze()  # what is there by now stays: no decision waits for the collector to look through it
-            self.is_ready = True
-        except (NaviError, OSError) as error:
-            self.failure = str(error)
-        except BaseException as error:
-            self.failure = f"A fault of this program: {error!r}. The terminal shows where; please report it."
-            raise
-
-    def _profile(self) -> ColumnProfiles:
-        """Return the profiles that `navi unify` compares."""
-        limit = self.navi.read_config.max_family
-        short = {
-            name: table if limit is None else leave_out_members(table, limit) for name, table in self.tables.items()
-        }
-        return profile_tables(self.navi, short)
+        report("Reading the tables")
+        self.tables = read_tables(self.paths, ReadConfig(max_family=None), unreadable=self.unreadable)
+        if len(self.tables) < 2:
+            raise ConfigError(f"A review takes at least two tables, got {len(self.tables)}.")
+        self.file, self.labels = Decisions(decisions), Labels(labels)
+        report("Loading the model")
+        self.navi = self.open_model(0)
+        report(f"Reading the columns of {len(self.tables)} tables")
+        limit = self.navi.read_config.max_family  # `navi unify` compares as many members of a list
+        self.profiles = profile_tables(
+            self.navi,
+            {name: each if limit is None else leave_out_members(each, limit) for name, each in self.tables.items()},
+        )
+        report(f"Comparing {len(self.profiles)} columns")
+        scorer = PairScorer.load(self.navi.folder)
+        self.matcher = ColumnMatcher(self.profiles, scorer, threshold=threshold)
+        self.columns = [ColumnRef(*each) for each in zip(self.profiles.tables, self.profiles.headers, strict=True)]
+        self.place = {column: k for k, column in enumerate(self.columns)}
+        self.facts = {name: describe_columns(table) for name, table in self.tables.items()}
+        self.explainer = Explainer(scorer, self.profiles, self.tables)
+        self._match()
+        gc.freeze()  # what is there by now stays: no decision waits for the collector to look through it
 
     def _match(self) -> None:
         """Match the columns with the decisions there are, unless that is done."""
         decisions = self.file.decisions
         if decisions is self._matched:
             return
-        begun = monotonic()
         groups = self.matcher.group(decisions)
         cards = self._make_cards(groups)
         questions = self._rank_questions(cards)
         with self.lock:
-            self._seconds = monotonic() - begun
             self.groups, self.cards, self._questions, self._matched = groups, cards, questions, decisions
             self._by_key = {card.key: card for card in cards}
             self._members = {member.place: member for card in cards for member in card.members}
@@ -191,21 +176,10 @@ class Review:
             raise ConfigError("this card has changed since the page was made. Look at it again")
         return self._by_key[key]
 
-    def settle(self, patience: float | None = None) -> bool:
-        """Have the columns matched with the decisions there are, and return whether that is done in time."""
-        try:
+    def settle(self, patience: float | None = None) -> None:
+        """Have the columns matched with the decisions there are, and wait for that, for some seconds at most."""
+        with suppress(TimeoutError):
             self._worker.submit(self._match).result(patience)
-        except TimeoutError:
-            return False
-        return True
-
-    def _match_soon(self) -> None:
-        """Have the columns matched: at once, or, where that took long the last time, when the page has been shown."""
-        if self.patience is None or self._seconds <= self.patience:
-            self.settle(self.patience)
-        else:
-            self._worker.submit(sleep, PAUSE)
-            self._worker.submit(self._match)
 
     @property
     def is_settled(self) -> bool:
@@ -294,13 +268,13 @@ class Review:
             changed = tuple(dict.fromkeys(act(list(self.file.decisions))))
             self.matcher.check(changed)
             self.file.change(changed)
-        self._match_soon()
+        self.settle(self.patience)
 
     def undo(self) -> bool:
         """Take the last change back."""
         with self.lock:
             done = self.file.undo()
-        self._match_soon()
+        self.settle(self.patience)
         return done
 
     def skip(self, first: int, second: int) -> None:
@@ -371,8 +345,19 @@ class Review:
         """Return the pairs of rows of two tables, None while they are sought, and a text if that failed."""
         tables = {name: self.tables[name] for name in (left, right)}
         labels = self.labels.list_given({left, right}) or None
-        link = partial(self.navi.link, tables, threshold=LINKED, labels=labels)
-        return self.tasks.start(("link", left, right), lambda tell: tuple(link(progress=tell)))
+        num_rows = sum(table.num_rows for table in tables.values())
+
+        def link(tell: Progress) -> tuple[RowPair, ...]:
+            return tuple(self.open_model(num_rows).link(tables, threshold=LINKED, labels=labels, progress=tell))
+
+        return self.tasks.start(("link", left, right), link)
+
+    def open_model(self, num_rows: int) -> Navi:
+        """Return the model to read so many rows with, in the arithmetic of `navi link`."""
+        precision = choose_precision(self._device, num_rows)
+        if precision not in self._opened:
+            self._opened[precision] = Navi.from_pretrained(self._model, device=self._device, precision=precision)
+        return self._opened[precision]
 
     def list_open(self, pairs: Iterable[RowPair]) -> list[RowPair]:
         """Return the pairs of rows without a label, the most doubtful first."""

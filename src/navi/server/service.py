@@ -24,6 +24,7 @@ from navi.server.application import Access, Gate, answer_error, answer_failure, 
 from navi.server.bodies import ARROW, JSON, read_body, write_body, write_json
 from navi.server.jobs import Job, JobQueue, QueueFullError
 from navi.server.reconcile import Reconciler, list_routes
+from navi.settings import MATCH_THRESHOLD
 from navi.tables import Table, read_table
 from navi.verbs import Navi, SearchIndex, parse_like
 from navi.version import VERSION
@@ -159,7 +160,7 @@ def _read_like(options: Options) -> dict[str, str]:
 
 _COLUMNS = Parameter("columns", "string", "Columns, between commas.", limits={"maxLength": 10_000})
 _CHANCE = {"minimum": 0.001, "maximum": 0.999}
-_THRESHOLD = Parameter("threshold", "number", "Probability from which a match counts.", 0.5, _CHANCE)
+_THRESHOLD = Parameter("threshold", "number", "Probability from which a match counts.", MATCH_THRESHOLD, _CHANCE)
 _ONE_TO_ONE = Parameter("one_to_one", "boolean", "Each has one partner at most.", False)
 _TOP = Parameter("top", "integer", "Candidates for each column.", 5, {"minimum": 1, "maximum": 100})
 _POOLINGS = {"enum": ["text", "cls", "mean", "values"]}
@@ -207,7 +208,7 @@ VERBS = (
         text="Rows of two tables that are about the same thing.",
         answer=lambda navi, tables, options: navi.link(tables, **options).to_arrow(),
         num_tables=(2, 2),
-        parameters=(_THRESHOLD, _ONE_TO_ONE),
+        parameters=(replace(_THRESHOLD, default=0.5), _ONE_TO_ONE),
     ),
     Verb(
         name="search",

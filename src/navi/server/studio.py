@@ -63,11 +63,9 @@ class Studio:
         self.message = ""
 
     def page(self, template: str, describe: Callable[[Request], dict[str, Any]], *, settled: bool = False) -> Handler:
-        """Return a page that is shown when the review is ready, or even settled, and before that how far it is."""
+        """Return a page; one that is to be settled is shown when the columns are what the decisions make them."""
 
         async def answer(request: Request) -> Response:
-            if not self.review.is_ready:
-                return show("wait.html", request, review=self.review)
             if settled:
                 await asyncio.to_thread(self.review.settle)
             content = await asyncio.to_thread(self._describe, describe, request)
@@ -114,14 +112,15 @@ class Studio:
             "size": lambda card: -len(card.members),
         }
         cards = sorted(filter(fits, self.review.cards), key=keys.get(order, lambda card: -card.usefulness))
-        number = max(1, int(query["page"])) if query.get("page", "").isdecimal() else 1
+        num_pages = -(-len(cards) // CARDS_PER_PAGE)
+        number = read_number(query.get("page", ""), num_pages) or 1
         shown = cards[(number - 1) * CARDS_PER_PAGE : number * CARDS_PER_PAGE]
         others = {key: value for key, value in query.items() if key != "page"}
         return {
             "cards": shown,
             "num_found": len(cards),
             "page": number,
-            "num_pages": -(-len(cards) // CARDS_PER_PAGE),
+            "num_pages": num_pages,
             "page_query": urlencode(others),
             "question": self.review.ask(),
             "most": MEMBERS_SHOWN,
@@ -144,15 +143,14 @@ class Studio:
 
     async def points(self, request: Request) -> Response:
         """Return the points of a map, for its page to draw."""
-        asked = await asyncio.to_thread(self._describe, self.describe_map, request) if self.review.is_ready else {}
-        if not isinstance(asked.get("found"), dict):
+        asked = await asyncio.to_thread(self._describe, self.describe_map, request)
+        if not isinstance(asked["found"], dict):
             raise HTTPException(404, "The points are not placed yet.")
         return Response(write_json(self.map.colour(asked["found"], asked["colour"])), media_type=JSON)
 
     async def settled(self, request: Request) -> Response:
         """Answer when the cards are what the decisions make them."""
-        if self.review.is_ready:
-            await asyncio.to_thread(self.review.settle)
+        await asyncio.to_thread(self.review.settle)
         return Response(status_code=204)
 
     async def members(self, request: Request) -> Response:
@@ -217,7 +215,8 @@ class Studio:
         """Return what takes a form, says what was done or why not, and goes back to where the form was."""
 
         async def answer(request: Request) -> Response:
-            form = await self._read_form(request)
+            body = await read_bytes(request, MAX_FORM)
+            form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
             try:
                 self.message = await asyncio.to_thread(do, form)
             except (NaviError, OSError) as error:
@@ -237,8 +236,9 @@ class Studio:
                 review.tasks.forget(("link", form.get("left", ""), form.get("right", "")))
                 return "Linking again with the labels."
             left_table, left_row, right_table, right_row = (form.get(name, "") for name in LABEL_FIELDS[:4])
-            known = {left_table, right_table} <= review.tables.keys()
-            if act not in ANSWERS or not (known and left_row.isdecimal() and right_row.isdecimal()):
+            rows = ((review.tables.get(left_table), left_row), (review.tables.get(right_table), right_row))
+            known = all(table and read_number(row, table.row_number[-1]) is not None for table, row in rows)
+            if act not in ANSWERS or not known:
                 raise HTTPException(400, "The form does not name two rows and an answer.")
             review.labels.give((left_table, left_row, right_table, right_row), ANSWERS[act])
             return f"{left_table}:{left_row} and {right_table}:{right_row}: {act}."
@@ -250,15 +250,10 @@ class Studio:
         return show("why.html", request, reasons=reasons, second=self.review.columns[second])
 
     def _find(self, text: str) -> int:
-        if not text.isdecimal() or int(text) >= len(self.review.columns):
+        number = read_number(text, len(self.review.columns) - 1)
+        if number is None:
             raise HTTPException(400, "There is no such column. Load the page again.")
-        return int(text)
-
-    async def _read_form(self, request: Request) -> dict[str, str]:
-        body = await read_bytes(request, MAX_FORM)
-        if not self.review.is_ready:
-            raise HTTPException(409, "The tables are still being matched.")
-        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        return number
 
     def decide(self, form: dict[str, str]) -> str:
         """Decide on columns, and return what was done."""
@@ -305,7 +300,7 @@ class Studio:
     async def download(self, request: Request) -> Response:
         """Return a file as the command line would write it."""
         name = request.path_params["name"]
-        if not self.review.is_ready or name not in (*FILES, "filled.csv"):
+        if name not in (*FILES, "filled.csv"):
             raise HTTPException(404, "There is no such file.")
         await asyncio.to_thread(self.review.settle)
         try:
@@ -349,6 +344,16 @@ def _go_back(request: Request, usual: str) -> Response:
     return RedirectResponse(f"{target}?{back.query}" if back.query else target, 303)
 
 
+def read_number(text: str, most: int) -> int | None:
+    """Return the whole number that a form gives; None where it gives none, or one above `most`.
+
+    >>> read_number("12", 40), read_number("9" * 10_000, 40), read_number("next", 40)
+    (12, None, None)
+    """
+    number = int(text) if text.isdecimal() and len(text) < 20 else most + 1
+    return number if number <= most else None
+
+
 def read_share(text: str) -> float:
     """Return a probability that a form gives; the usual one where it gives none.
 
@@ -362,7 +367,7 @@ def read_share(text: str) -> float:
 
 
 def make_studio(review: Review, access: Access) -> Starlette:
-    """Return the application of `navi studio`; until the review is loaded, its pages say how far that is."""
+    """Return the application of `navi studio`."""
     studio = Studio(review, access)
 
     async def go_home(request: Request) -> Response:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from navi.columns import Background, ColumnProfiles, PairScorer, find_stem, is_useless
 from navi.corpus import canonicalise
 from navi.errors import ConfigError, TableError
+from navi.settings import MATCH_THRESHOLD
 from navi.tables import find_headers
 
 # Shape suffixes: K columns, L other columns, P pairs.
@@ -21,8 +22,6 @@ from navi.tables import find_headers
 LIMIT = 10.0
 """Scores are cut at this many points, so that no single pair decides over a cluster; what two columns of one table
 count for, unless they are members of one list, and what a decision counts for."""
-THRESHOLD = 0.4
-"""Probability from which columns match: F1 is highest at about half of what it is there, and it is 0.6 to 0.9."""
 NEAR = 0.05
 """Probability from which a partner of a column that stands alone is worth a look."""
 DESCRIBED = 64
@@ -106,7 +105,12 @@ class ColumnMatcher:
     """Profiled columns, to be matched whenever decisions change: what does not depend on them is found once."""
 
     def __init__(
-        self, profiles: ColumnProfiles, scorer: PairScorer, *, threshold: float = THRESHOLD, one_to_one: bool = False
+        self,
+        profiles: ColumnProfiles,
+        scorer: PairScorer,
+        *,
+        threshold: float = MATCH_THRESHOLD,
+        one_to_one: bool = False,
     ) -> None:
         self.profiles, self.scorer, self.threshold, self.one_to_one = profiles, scorer, threshold, one_to_one
         self._background = Background([profiles])
@@ -132,7 +136,8 @@ class ColumnMatcher:
         if constraints.is_empty:
             labels = cluster_scores(score, self._apart, least=least)
         else:
-            apart = (self._apart | constraints.apart) & ~constraints.together
+            apart = self._apart | constraints.apart
+            np.greater(apart, constraints.together, out=apart)
             labels = cluster_scores(score, apart, constraints.together, least=least)
         return ColumnGroups(
             labels=labels, scored=scored, inside=self._inside, given=constraints.names, decisions=tuple(decisions)
@@ -382,17 +387,20 @@ def cluster_scores(
     labels: Ints = np.arange(len(score))
     for members in _find_components(joined):
         if len(members) > 1:
-            top = max(float(np.abs(score[k, members]).max()) for k in members) + 1.0
+            square = np.ix_(members, members) if len(members) < len(score) else ...
+            inner = score[square]
+            far_apart, near = (None if each is None else each[square] for each in (apart, together))
+            top = max(float(inner.max()), -float(inner.min())) + 1.0
             far = top + top * len(members) ** 2  # so far that no average comes above the least
-            lines = []
-            for place, k in enumerate(members[:-1], 1):  # the upper triangle, line by line: large squares are slow
-                line = np.subtract(top, score[k, members[place:]], dtype=np.float64)
-                if apart is not None:
-                    line[apart[k, members[place:]]] = far
-                if together is not None:
-                    line[together[k, members[place:]]] = 0.0
-                lines.append(line)
-            tree = linkage(np.concatenate(lines), "average")
+            distance, start = np.empty(len(members) * (len(members) - 1) // 2), 0
+            for place in range(len(members) - 1):  # the upper triangle, line by line
+                line = distance[start : (start := start + len(members) - 1 - place)]
+                np.subtract(top, inner[place, place + 1 :], out=line)
+                if far_apart is not None:
+                    np.copyto(line, far, where=far_apart[place, place + 1 :])
+                if near is not None:
+                    np.copyto(line, 0.0, where=near[place, place + 1 :])
+            tree = linkage(distance, "average")
             labels[members] = members[fcluster(tree, np.nextafter(top - least, 0.0), "distance") - 1]
     return labels
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 CONFIG_FILE, TOKENIZER_FILE, RECORD_FILE, CORPUS_FILE = "config.json", "tokenizer.json", "pretrain.json", "corpus.json"
 Devices = str | torch.device | Sequence[str | torch.device] | None
 """One device, several (`cuda:0,cuda:1` or a list), or None for the best there is."""
+INT8_ROWS = 200
+"""Rows from which opening a model in int8, some three seconds, pays."""
 EXPECTED_DEVICES = "Expected cpu, cuda, cuda:0 or several, such as cuda:0,cuda:1."
 
 
@@ -147,3 +150,9 @@ def _parse_device(name: str | torch.device) -> torch.device:
     if device.type != "cpu" and (device.index or 0) >= num_there[device.type]:
         raise ConfigError(f"The device '{device}' is not there: {num_there[device.type]} were found. Use cpu.")
     return device
+
+
+def choose_precision(device: Devices, num_rows: int) -> str | None:
+    """Return int8 for many rows on a CPU, where the extra for it is installed; None for the usual arithmetic."""
+    on_cpu = all(each.type == "cpu" for each in parse_devices(device))
+    return "int8" if on_cpu and num_rows >= INT8_ROWS and find_spec("openvino") else None

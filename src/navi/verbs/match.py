@@ -23,9 +23,9 @@ from navi.corpus import RowEncoder
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, TableError
 from navi.report.cards import show_cards
+from navi.settings import MATCH_THRESHOLD
 from navi.tables import Table, read_table, read_tables
 from navi.verbs.column_groups import (
-    THRESHOLD,
     ColumnCluster,
     ColumnMatcher,
     ColumnPair,
@@ -221,7 +221,7 @@ def match_tables(
     navi: Navi,
     frames: Any,
     *,
-    threshold: float = THRESHOLD,
+    threshold: float = MATCH_THRESHOLD,
     one_to_one: bool = False,
     decisions: Sequence[Decision] = (),
     explain: bool = False,
@@ -247,7 +247,7 @@ def match_schema(
     to: Any,
     *,
     top: int = 5,
-    threshold: float = THRESHOLD,
+    threshold: float = MATCH_THRESHOLD,
     decisions: Sequence[Decision] = (),
     explain: bool = False,
 ) -> SchemaMatches:
@@ -368,7 +368,7 @@ def match_profiles(
     profiles: ColumnProfiles,
     scorer: PairScorer,
     *,
-    threshold: float = THRESHOLD,
+    threshold: float = MATCH_THRESHOLD,
     one_to_one: bool = False,
     decisions: Sequence[Decision] = (),
     tables: Mapping[str, Table] | None = None,

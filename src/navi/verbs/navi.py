@@ -15,8 +15,8 @@ from navi.batches import SpecialTokens
 from navi.corpus import Encoded, PrepareConfig, RowEncoder
 from navi.model import Runner
 from navi.model.runner import Progress
+from navi.settings import MATCH_THRESHOLD
 from navi.tables import ReadConfig, Table, read_tables
-from navi.verbs.column_groups import THRESHOLD
 from navi.verbs.embed import EmbedConfig, Vectors, embed_arrays, embed_frames, index_cells, progress_bar
 from navi.verbs.loading import Devices, find_prepare_config, fingerprint_model, open_model, parse_devices
 
@@ -218,7 +218,7 @@ class Navi:
         frames: Any,
         *,
         to: None = None,
-        threshold: float = THRESHOLD,
+        threshold: float = MATCH_THRESHOLD,
         one_to_one: bool = False,
         decisions: Sequence[Decision] = (),
         explain: bool = False,
@@ -231,7 +231,7 @@ class Navi:
         *,
         to: Any,
         top: int = 5,
-        threshold: float = THRESHOLD,
+        threshold: float = MATCH_THRESHOLD,
         decisions: Sequence[Decision] = (),
         explain: bool = False,
     ) -> SchemaMatches: ...
@@ -242,7 +242,7 @@ class Navi:
         *,
         to: Any = None,
         top: int = 5,
-        threshold: float = THRESHOLD,
+        threshold: float = MATCH_THRESHOLD,
         one_to_one: bool = False,
         decisions: Sequence[Decision] = (),
         explain: bool = False,
@@ -270,7 +270,7 @@ class Navi:
         frames: Any,
         *,
         spec: UnifySpec | None = None,
-        threshold: float = THRESHOLD,
+        threshold: float = MATCH_THRESHOLD,
         decisions: Sequence[Decision] = (),
         originals: bool = False,
         source_headers: bool = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,9 +13,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from navi.errors import ConfigError
 from navi.files import write_file
-from navi.report import Chart, Item, histogram, place_points, scatter_map
-from navi.report.charts import FEWEST_NEIGHBOURS
+from navi.report import Chart, Item, place_points
+from navi.report.charts import FEWEST_NEIGHBOURS, NUM_COLOURS
 from navi_paper.page.tables import BERT, NAVI, PAPER, Averages, name_model
 from navi_paper.results import Record
 
@@ -26,6 +27,8 @@ Floats = NDArray[np.floating[Any]]
 MAX_SEGMENTS, MAX_COLUMNS = 800, 1500
 """Points that a map has at most: more cannot be distinguished."""
 REST = "other concepts"
+OTHERS = "others"
+"""Stands on a map for what has no colour of its own."""
 PLACES_FOLDER = "places"
 """Where a folder of results keeps projections, so that a page is soon drawn again."""
 
@@ -155,16 +158,59 @@ def _map(
     hulls: bool = False,
     quiet: tuple[str, ...] = (),
 ) -> Chart:
-    # Colours go by first appearance: in this order the same name has the same colour on every map; grey lies below.
     points, method = projected
-    shown = labels[colour]
-    order = sorted(range(len(points)), key=lambda point: (shown[point] not in quiet, shown[point]))
-    return scatter_map(
-        caption,
-        points[order].tolist(),
-        {name: [texts[point] for point in order] for name, texts in labels.items()},
-        colour=colour,
-        hulls=hulls,
-        quiet=quiet,
-        note=f"Placed by {method}. Near means alike, far means little. Point at one to read it.",
-    )
+    note = f"Placed by {method}. Near means alike, far means little. Point at one to read it."
+    return scatter_map(caption, points.tolist(), labels, colour=colour, hulls=hulls, quiet=quiet, note=note)
+
+
+def histogram(caption: str, values: Mapping[str, Sequence[float]], *, x_title: str, bins: int = 40) -> Chart:
+    """Return how often the values of each who is compared lie where, over bins that they share."""
+    everything = np.concatenate([np.asarray(each, dtype=np.float64) for each in values.values()] or [np.zeros(0)])
+    if not len(everything) or not np.isfinite(everything).all():
+        raise ConfigError(f"The histogram '{caption}' needs values, all of them finite.")
+    edges = np.histogram_bin_edges(everything, bins)
+    records = [
+        {"series": name, "x": low, "x2": high, "y": count / max(len(each), 1)}
+        for name, each in values.items()
+        for low, high, count in zip(edges[:-1], edges[1:], np.histogram(each, edges)[0], strict=True)
+    ]
+    return Chart(caption=caption, kind="histogram", records=records, x_title=x_title)
+
+
+def scatter_map(
+    caption: str,
+    points: Sequence[tuple[float, float]],
+    labels: Mapping[str, Sequence[str]],
+    *,
+    colour: str,
+    quiet: Sequence[str] = (),
+    hulls: bool = False,
+    note: str = "",
+) -> Chart:
+    """Return points in a plane that say what they are when pointed at, coloured by one of their labels.
+
+    Colours go by first appearance: records are sorted, so that the same name has the same colour on every map, and what
+    is grey lies below the rest. With `hulls` a line goes round the points of each colour.
+    """
+    kept = [name for name, _ in Counter(labels[colour]).most_common(NUM_COLOURS)]
+    texts = zip(*labels.values(), strict=True)
+    records = [
+        {"series": group if group in kept else OTHERS, "x": x, "y": y}
+        | {name: text[:300] for name, text in zip(labels, each, strict=True)}
+        for (x, y), group, each in zip(points, labels[colour], texts, strict=True)
+    ]
+    records.sort(key=lambda record: (record["series"] not in (OTHERS, *quiet), record[colour]))
+    outline = [corner for name in kept for corner in _find_hull(records, name)] if hulls else []
+    return Chart(caption=caption, kind="map", records=records, quiet=(*quiet, OTHERS), outline=outline, note=note)
+
+
+def _find_hull(records: Sequence[Mapping[str, Any]], series: str) -> list[dict[str, Any]]:
+    """Return the corners of the smallest convex polygon around a series; none where its points are in one line."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    points = np.array([(record["x"], record["y"]) for record in records if record["series"] == series])
+    try:
+        corners = points[ConvexHull(points).vertices] if len(points) > 2 else []
+    except QhullError:
+        corners = []
+    return [{"series": series, "x": x, "y": y, "order": order} for order, (x, y) in enumerate(corners)]

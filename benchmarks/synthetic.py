@@ -9,7 +9,7 @@ from navi.corpus.arrays import ROLE_HIGH, ROLE_LOW, ROLE_MID, SegmentArrays
 
 # needs: nothing; other benchmarks import it.
 VOCABULARY = 30522
-SPECIAL = SpecialTokens(cls=101, sep=102, colon=1024, mask=103, regular=np.arange(1000, VOCABULARY))
+SPECIAL = SpecialTokens(cls=101, sep=102, colon=1024, comma=1010, mask=103, regular=np.arange(1000, VOCABULARY))
 
 
 def make_arrays(

@@ -53,7 +53,7 @@ def page():
     labels = {"value": [NASTY] * 30, "role": ["low" if x < 3 else "high" for x, _ in POINTS]}
     shares = {"naming columns of tables that were never seen": 0.8, "filling": 0.5}
     charts = (
-        scatter_map("Segments.", POINTS, labels, colour="role", hulls=True),
+        scatter_map("Segments.", (np.array(POINTS), "PCA"), labels, colour="role", hulls=True),
         bar_chart("Bars.", {"NAVI": shares, "guess": {"filling": 0.2}}, percent=True, quiet=("guess",)),
         histogram("Shares.", {"a": [0.1, 0.2, 0.9], "b": [0.5]}, bins=4, x_title="cosine"),
     )
@@ -188,7 +188,8 @@ def test_a_histogram_has_bins_that_all_share():
 def test_a_hull_goes_round_its_points_alone():
     square = [(0.0, 0.0), (2.0, 0.0), (2.0, 2.0), (0.0, 2.0), (1.0, 1.0)]
     line = [(0.0, 0.0), (1.0, 1.0), (2.0, 2.0)]
-    chart = scatter_map("", square + line, {"k": ["square"] * 5 + ["line"] * 3}, colour="k", hulls=True)
+    labels = {"k": ["square"] * 5 + ["line"] * 3}
+    chart = scatter_map("", (np.array(square + line), "PCA"), labels, colour="k", hulls=True)
     assert sorted((corner["x"], corner["y"]) for corner in chart.outline) == [(0, 0), (0, 2), (2, 0), (2, 2)]
 
 

@@ -58,10 +58,7 @@ VERSIONS = ("navi-tables", "torch", "transformers", "tokenizers", "numpy", "scik
 """Packages whose versions stand beside each figure."""
 NAVI_PRESETS = {"navi": "default", "navi-paper": "paper"}
 """The whole models by name, and the preset of each."""
-FORMER_SETTINGS: dict[str, int | None] = {
-    **{"sampler.tokens_per_batch": None, "sampler.max_table_rows": None},
-    **{"training.accumulation": 1, "training.sample_rows": 0},
-}
+FORMER_SETTINGS = {"sampler.tokens_per_batch": None, "training.accumulation": 1, "training.sample_rows": 0}
 """Settings that runs had once: with them, what stands for a model's settings is what it was, and its figures count."""
 
 

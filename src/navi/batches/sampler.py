@@ -34,13 +34,15 @@ class SamplerConfig:
     """Rows of a step (the paper: 32)."""
     tables_per_batch: int = 16
     """Tables that a step draws from; each gives about rows_per_batch / tables_per_batch rows."""
+    max_table_rows: int | None = None
+    """Rows that a table gives to an epoch, at most, others in each epoch; None for all."""
 
     def __post_init__(self) -> None:
-        check_bounds(self, "rows_per_batch", "tables_per_batch", least=1)
+        check_bounds(self, "rows_per_batch", "tables_per_batch", "max_table_rows", least=1)
 
 
 def plan_epoch(rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, *, seed: int, epoch: int) -> list[Ints]:
-    """Return the rows of each batch of an epoch, every row of `rows` exactly once.
+    """Return the rows of each batch of an epoch, every row of `rows` exactly once, or `max_table_rows` of a table.
 
     Each table's rows are shuffled and cut into nearly equal strata; stratum i of n gets a random place in the i-th
     n-th of the epoch, so that large and small tables alike are spread over all of it. `row_table` is that of the whole
@@ -56,7 +58,7 @@ def plan_epoch(rows: Ints, row_table: NDArray[np.int32], config: SamplerConfig, 
     tables, first = np.unique(table_of_row[by_table], return_index=True)
     for table, places_of_table in zip(tables, np.split(by_table, first[1:]), strict=True):
         table_key = int(fold(key, np.array([table], np.int64))[0])
-        members = rows[places_of_table][permute(table_key, len(places_of_table))]
+        members = rows[places_of_table][permute(table_key, len(places_of_table))][: config.max_table_rows]
         count = -(-len(members) // rows_per_table)
         strata.extend(np.array_split(members, count))
         places.append((np.arange(count) + uniform(fold(table_key, np.arange(count) + len(members)))) / count)

@@ -56,9 +56,9 @@ def place_points(vectors: NDArray[np.floating[Any]], seed: int = 0, method: str 
     if len(unit) < FEWEST_NEIGHBOURS or method == "PCA":
         return PCA(2).fit_transform(unit) if len(unit) > 1 else np.zeros((len(unit), 2))
     if method == "UMAP":
-        from umap import UMAP
-
         with warnings.catch_warnings(action="ignore"):
+            from umap import UMAP
+
             placed = UMAP(n_neighbors=min(15, len(unit) - 1), metric="cosine", random_state=seed, n_jobs=1)
             return np.asarray(placed.fit_transform(unit))
     tsne = TSNE(perplexity=min(30, (len(unit) - 1) / 3), init="pca", max_iter=600, random_state=seed)

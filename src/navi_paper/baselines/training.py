@@ -104,7 +104,7 @@ def describe_baseline(name: str, corpus: Corpus, config: PretrainConfig) -> dict
         "backbone": config.backbone,
         "corpus": corpus.fingerprint,
         # With settings that there were once, so that figures and baselines of then still count.
-        "sampler": settings["sampler"] | {"tokens_per_batch": None, "max_table_rows": None},
+        "sampler": settings["sampler"] | {"tokens_per_batch": None},
         "training": {key: settings["training"][key] for key in MATTERING} | {"accumulation": 1},
     }
 

@@ -55,7 +55,7 @@ def map_headers(averages: Averages, corpus: str) -> list[Item]:
         pairs = zip(labels["header"], labels["concept"], strict=True)
         labels["shown as"] = [header if each == concept else REST for header, each in pairs]
         caption = f"{corpus}, {name_model(model)}: the headers of the concept “{concept}” among all columns."
-        figures.append(_map(projected, labels, caption, colour="shown as", quiet=(REST,)))
+        figures.append(scatter_map(caption, projected, labels, colour="shown as", quiet=(REST,)))
     return figures
 
 
@@ -75,7 +75,8 @@ def map_segments(averages: Averages, corpus: str, *, by_table: bool = False) -> 
             what = f"{role}-entropy segments, a hull for each table"
             caption = f"{corpus}, {name_model(model)}: "
             caption += what if role else f"segments of {len(set(some['table']))} tables by role"
-            figures.append(_map(projected, labels, f"{caption}.", colour="table" if role else "role", hulls=bool(role)))
+            colour = "table" if role else "role"
+            figures.append(scatter_map(f"{caption}.", projected, labels, colour=colour, hulls=bool(role)))
     return figures
 
 
@@ -149,20 +150,6 @@ def _load_points(averages: Averages, corpus: str, task: str, key: str, limit: in
     return found
 
 
-def _map(
-    projected: tuple[NDArray[np.float32], str],
-    labels: Mapping[str, list[str]],
-    caption: str,
-    *,
-    colour: str,
-    hulls: bool = False,
-    quiet: tuple[str, ...] = (),
-) -> Chart:
-    points, method = projected
-    note = f"Placed by {method}. Near means alike, far means little. Point at one to read it."
-    return scatter_map(caption, points.tolist(), labels, colour=colour, hulls=hulls, quiet=quiet, note=note)
-
-
 def histogram(caption: str, values: Mapping[str, Sequence[float]], *, x_title: str, bins: int = 40) -> Chart:
     """Return how often the values of each who is compared lie where, over bins that they share."""
     everything = np.concatenate([np.asarray(each, dtype=np.float64) for each in values.values()] or [np.zeros(0)])
@@ -179,25 +166,26 @@ def histogram(caption: str, values: Mapping[str, Sequence[float]], *, x_title: s
 
 def scatter_map(
     caption: str,
-    points: Sequence[tuple[float, float]],
-    labels: Mapping[str, Sequence[str]],
+    projected: tuple[NDArray[np.float32], str],
+    labels: Mapping[str, list[str]],
     *,
     colour: str,
     quiet: Sequence[str] = (),
     hulls: bool = False,
-    note: str = "",
 ) -> Chart:
-    """Return points in a plane that say what they are when pointed at, coloured by one of their labels.
+    """Return projected points that say what they are when pointed at, coloured by one of their labels.
 
     Colours go by first appearance: records are sorted, so that the same name has the same colour on every map, and what
     is grey lies below the rest. With `hulls` a line goes round the points of each colour.
     """
+    points, method = projected
+    note = f"Placed by {method}. Near means alike, far means little. Point at one to read it."
     kept = [name for name, _ in Counter(labels[colour]).most_common(NUM_COLOURS)]
     texts = zip(*labels.values(), strict=True)
     records = [
         {"series": group if group in kept else OTHERS, "x": x, "y": y}
         | {name: text[:300] for name, text in zip(labels, each, strict=True)}
-        for (x, y), group, each in zip(points, labels[colour], texts, strict=True)
+        for (x, y), group, each in zip(points.tolist(), labels[colour], texts, strict=True)
     ]
     records.sort(key=lambda record: (record["series"] not in (OTHERS, *quiet), record[colour]))
     outline = [corner for name in kept for corner in _find_hull(records, name)] if hulls else []

@@ -26,8 +26,8 @@ SEPARATOR = "|"
 """Sign between words that go to the tokenizer as one text."""
 WORDS_A_TEXT = 500
 """Words of such a text: enough that a text costs nothing, few enough to share among cores."""
-CHARACTERS_A_TOKEN = 128
-"""Of a longer text only the head is read, so many characters for each token: to BERT, words of over 100 are unknown."""
+CHARACTERS_A_TOKEN = 8
+"""A text longer than this many characters a token is first tried by its head: most of it would be cut away again."""
 # BERT makes every punctuation character a word of its own, and ignores case or not; to do both before words are told
 # apart leaves far fewer of them: no "Drama," beside "drama", and of a price or an address only its parts.
 _PUNCTUATION = r"([[:punct:]])"
@@ -80,12 +80,22 @@ class TextTokenizer:
         Text that spells a special token, such as `[SEP]`, is read as plain text.
         """
         limit = max_tokens * CHARACTERS_A_TOKEN
-        # Cut between words, so that the tokens of the head are the first tokens of the whole.
-        heads = [text if len(text) <= limit else text[:limit].rpartition(" ")[0] or text for text in texts]
+        heads = list(texts)
+        long = np.flatnonzero(np.fromiter(map(len, texts), np.int64, len(texts)) > limit).tolist()
+        for place in long:
+            # Cut between words, so that the head's tokens are the first tokens of the whole.
+            heads[place] = texts[place][:limit].rpartition(" ")[0] or texts[place]
         lengths, tokens = self._encode(heads)
-        is_head = np.array([head is not text for head, text in zip(heads, texts, strict=True)], np.bool_)
-        is_cut = is_head | (lengths > max_tokens)
-        return self._cut(lengths, tokens, is_cut, max_tokens)
+        # Where the head gave too few tokens, the rest matters after all.
+        short = [place for place in long if lengths[place] <= max_tokens and len(heads[place]) < len(texts[place])]
+        if short:
+            more_lengths, more_tokens = self._encode([texts[place] for place in short])
+            which = np.arange(len(texts))
+            which[short] = len(texts) + np.arange(len(short))
+            ends = np.cumsum(np.concatenate([[0], lengths, more_lengths]))
+            lengths, places = gather_ranges(ends, which)
+            tokens = np.concatenate([tokens, more_tokens])[places]
+        return self._cut(lengths, tokens, max_tokens)
 
     def _encode(self, texts: list[str]) -> Lists:
         if self._separator is None:
@@ -131,9 +141,7 @@ class TextTokenizer:
         is_separator = tokens == self._separator
         return np.diff(np.flatnonzero(is_separator), prepend=-1) - 1, tokens[~is_separator]
 
-    def _cut(
-        self, lengths: NDArray[np.int64], tokens: NDArray[np.int32], is_cut: NDArray[np.bool_], max_tokens: int
-    ) -> TokenLists:
+    def _cut(self, lengths: NDArray[np.int64], tokens: NDArray[np.int32], max_tokens: int) -> TokenLists:
         """Give texts without tokens one [UNK], and keep the first `max_tokens` of each."""
         tokens = np.insert(tokens, np.cumsum(lengths)[lengths == 0], self._unknown)
         lengths = np.maximum(lengths, 1)
@@ -144,7 +152,7 @@ class TextTokenizer:
             offsets=offsets,
             tokens=tokens,
             unknown=running[offsets[1:]] - running[offsets[:-1]],
-            cut=is_cut,
+            cut=lengths > max_tokens,
         )
 
 

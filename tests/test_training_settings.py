@@ -133,7 +133,7 @@ def test_flags_go_over_the_file_the_file_over_the_preset(toy_corpus, write_toml,
     training = record["config"]["training"]
     assert (training["seed"], training["epochs"], training["learning_rate"]) == (5, 3, 3e-5)
     assert record["config"]["alignment"]["weight"] == 0.0
-    assert record["config"]["sampler"] == {"rows_per_batch": 16, "tables_per_batch": 4}
+    assert record["config"]["sampler"] == {"rows_per_batch": 16, "tables_per_batch": 4, "max_table_rows": None}
     assert record["config"]["backbone"] == str(toy_corpus.config.backbone)
     assert record["num_steps"] == 2
 

@@ -75,10 +75,11 @@ def test_what_is_mistyped_is_one_line(arguments, message, navi_command):
     assert said.count("\n") == 1
 
 
-def test_rows_are_not_linked_with_a_table_that_cannot_be_read(tmp_path, navi_command):
+@pytest.mark.parametrize("verb", ["link", "match"])
+def test_one_table_beside_a_file_that_cannot_be_read_is_an_error_that_says_why(tmp_path, navi_command, verb):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing more")
     (tmp_path / "good.csv").write_text("title\nnight\nday\n")
-    result = navi_command("link", tmp_path / "bad.parquet", tmp_path / "good.csv", code=2)
+    result = navi_command(verb, tmp_path / "bad.parquet", tmp_path / "good.csv", code=2)
     assert f"Cannot read {tmp_path / 'bad.parquet'}" in result.output
 
 

@@ -126,6 +126,8 @@ def match(
         inputs = Inputs(meter, paths, sheet)
         if to is not None:
             inputs.leave_out(to)
+        else:
+            inputs.require_two()
         opened = open_model(meter, model, device)
         from navi.files import write_json
         from navi.tables import write_table
@@ -453,8 +455,7 @@ def link(
 
     with screen.follow() as meter:
         inputs = Inputs(meter, paths, sheet)
-        if len(inputs.tables) == 1 and inputs.left_out:  # nobody asked for duplicates inside the one that is left
-            raise TableError(inputs.left_out[0])
+        inputs.require_two()  # nobody asked for duplicates inside the one that is left
         opened = open_model(meter, model, device, num_rows=inputs.num_rows)
         meter.wait("Comparing the rows")
         found = opened.link(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from navi.cli.console import Meter, Screen, count_things, quote
-from navi.errors import ConfigError
+from navi.errors import ConfigError, TableError
 
 if TYPE_CHECKING:
     from navi.tables import ReadReport, Table
@@ -152,6 +152,15 @@ class Inputs:
             if not (file.exists() and Path(table.report.source).exists() and file.samefile(table.report.source))
         }
         self.tables = others or self.tables
+
+    def require_two(self) -> None:
+        """Raise an error where fewer than two tables are left to compare, and say why each other file is none."""
+        if len(self.tables) < 2 and self.left_out:
+            reasons = [reason.rstrip(".") for reason in self.left_out[:FILES_SHOWN]]
+            if (more := len(self.left_out) - FILES_SHOWN) > 0:
+                reasons.append(f"and {count_things(more, 'file')} more")
+            read = f"Only {count_things(len(self.tables), 'table')} could be read, and two are needed."
+            raise TableError(f"{read} Left out: {'; '.join(reasons)}.")
 
     def note_lost(self, screen: Screen) -> None:
         """Say by the way which files, rows and cells were lost: an answer does not show what it lacks."""

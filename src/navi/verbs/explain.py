@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from navi.columns import FEATURES, Background, ColumnProfiles, PairScorer, have_headers, measure_features
 from navi.columns.headers import split_header
+from navi.columns.profiles import FACTS
 from navi.tables import Table
 from navi.verbs.column_groups import Reason
 
@@ -82,7 +83,8 @@ class Explainer:
         return float(found - (least + most) / 2)
 
     def _have_numbers(self, first: int, second: int) -> bool:
-        return not np.isnan(self._profiles.quantiles[[first, second], 0]).any()
+        share = self._profiles.facts[[first, second], FACTS.index("quantities")]
+        return bool((share >= HIGH).all())
 
     def _list_gaps(self, first: int, second: int, named: bool, filled: bool) -> list[Reason]:
         gaps = []

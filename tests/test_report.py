@@ -18,7 +18,6 @@ from navi.report import (
     ReportTable,
     Section,
     Tiles,
-    bar_chart,
     load_page,
     save_page,
     write_html,
@@ -51,10 +50,8 @@ def page():
     """A page with everything that there is."""
     table = ReportTable("Models compared.", COLUMNS, ROWS, note="See `navi evaluate`.", highlight=("NAVI",))
     labels = {"value": [NASTY] * 30, "role": ["low" if x < 3 else "high" for x, _ in POINTS]}
-    shares = {"naming columns of tables that were never seen": 0.8, "filling": 0.5}
     charts = (
         scatter_map("Segments.", (np.array(POINTS), "PCA"), labels, colour="role", hulls=True),
-        bar_chart("Bars.", {"NAVI": shares, "guess": {"filling": 0.2}}, percent=True, quiet=("guess",)),
         histogram("Shares.", {"a": [0.1, 0.2, 0.9], "b": [0.5]}, bins=4, x_title="cosine"),
     )
     sections = (
@@ -208,9 +205,9 @@ def test_a_page_comes_back_as_it_was(page, tmp_path):
         (None, r"holds no page\.json. Expected a folder that `navi demo` or `navi evaluate` wrote"),
         ("{broken", r"Cannot read .*page\.json: "),
         ("[]", r"Cannot read .*page\.json: expected an object"),
-        ('{"format": 99}', "its format is 99, this version reads 3"),
-        ('{"format": 3, "title": "t"}', r"Cannot read .*page\.json: .* Make the results again"),
-        ('{"format": 3, "title": "t", "lead": "", "sections": [{"title": "s", "items": [{}]}]}', "Make the results"),
+        ('{"format": 99}', "its format is 99, this version reads 4"),
+        ('{"format": 4, "title": "t"}', r"Cannot read .*page\.json: .* Make the results again"),
+        ('{"format": 4, "title": "t", "lead": "", "sections": [{"title": "s", "items": [{}]}]}', "Make the results"),
     ],
 )
 def test_a_file_that_holds_no_page_is_explained(text, complaint, tmp_path):

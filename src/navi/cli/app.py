@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
+from inspect import Signature, signature
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -14,6 +15,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from navi.cli.options import OPTIONS, Run
 from navi.errors import NaviError, TrainingError, escape_controls
 from navi.version import VERSION
 
@@ -105,15 +107,26 @@ def _spell(error: Any) -> tuple[str, int]:
     return "".join(SPELLED.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
 
 
-def verb(group: str, *examples: str, needs_arguments: bool = True) -> Callable[[Verb], Verb]:
-    """Make a function a verb, in a group of the help; the first line of its docstring is its help there."""
+def verb(group: str, *examples: str, options: str = "", needs_arguments: bool = True) -> Callable[[Verb], Verb]:
+    """Make a function a verb, in a group of the help; the first line of its docstring is its help there.
+
+    It is called with the `Run` of the `options` that it shares with other verbs, and with its own arguments.
+    """
     epilog = "\n\n".join(("Example:" if len(examples) == 1 else "Examples:", *examples))
+    shared = [*options.split(), "quiet"]
 
     def register(function: Verb) -> Verb:
+        def call(**given: Any) -> None:
+            function(Run(**{name: given.pop(name) for name in shared}), **given)
+
+        call.__doc__ = function.__doc__
+        _, *own = signature(function, eval_str=True).parameters.values()
+        named = [each.replace(kind=each.KEYWORD_ONLY) for each in own]
+        call.__signature__ = Signature([*named, *(OPTIONS[name] for name in shared)])  # type: ignore[attr-defined]
         join = app.command(
             function.__name__, cls=VerbCommand, epilog=epilog, rich_help_panel=group, no_args_is_help=needs_arguments
         )
-        return join(function)
+        return join(call)
 
     return register
 

@@ -25,27 +25,7 @@ from navi.cli.console import (
     quote,
     shorten,
 )
-from navi.cli.options import (
-    Device,
-    EngineName,
-    Inputs,
-    Json,
-    ModelFolder,
-    Overwrite,
-    Paths,
-    Quiet,
-    SafeCsv,
-    Sheet,
-    TablePath,
-    check_outputs,
-    list_lost,
-    note_lost,
-    open_model,
-    pick_sheet,
-    show_inputs,
-    split_names,
-    summarise_reports,
-)
+from navi.cli.options import Paths, Run, TablePath, list_lost, pick_sheet, split_names, summarise_reports
 from navi.errors import ConfigError, TableError
 from navi.settings import MATCH_THRESHOLD
 
@@ -90,13 +70,14 @@ CELLS_SHOWN = 6
     "navi match films/ --to schema.csv --top 5",
     "navi match films/ --write-decisions decisions.csv",
     "navi match --model model films/ --decisions decisions.csv --mapping mapping.json",
+    options="model sheet overwrite safe_csv device as_json",
 )
 def match(
+    run: Run,
     paths: Paths,
     to: Annotated[
         Path | None, typer.Option(metavar="SCHEMA", help="Rank candidates in this table, or list of names.")
     ] = None,
-    model: ModelFolder = None,
     top: Annotated[int, typer.Option(min=1, metavar="N", help="Candidates for each column, with --to.")] = 5,
     threshold: Threshold = MATCH_THRESHOLD,
     one_to_one: Annotated[bool, typer.Option("--one-to-one", help="Members of a list do not share a match.")] = False,
@@ -109,50 +90,40 @@ def match(
     mapping: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write attributes for `navi prepare --attributes`.")
     ] = None,
-    overwrite: Overwrite = False,
-    sheet: Sheet = None,
-    safe_csv: SafeCsv = False,
-    device: Device = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Find the columns that mean the same over all tables, or in a target schema."""
-    screen = Screen(quiet=quiet, as_json=as_json)
+    screen = run.screen
     # A person fills the file of decisions in and has it written back: the same name is what is meant.
-    check_outputs([csv, write_decisions], [*paths, to], others=[mapping], overwrite=True)
-    written = check_outputs([write_decisions], paths, overwrite=overwrite or write_decisions == decisions)
-    written += check_outputs([csv], [*paths, decisions], others=[mapping], overwrite=overwrite)
+    run.check_outputs([csv, write_decisions], [*paths, to], [mapping], overwrite=True)
+    run.check_outputs([write_decisions], paths, overwrite=write_decisions == decisions)
+    run.check_outputs([csv], [*paths, decisions], [mapping])
     with screen.follow() as meter:
-        inputs = Inputs(meter, paths, sheet)
+        run.read(meter, paths)
         if to is not None:
-            inputs.leave_out(to)
+            run.leave_out(to)
         else:
-            inputs.require_two()
-        opened = open_model(meter, model, device)
+            run.require_two()
+        opened = run.open_model(meter)
         from navi.files import write_json
-        from navi.tables import write_table
         from navi.verbs.match import Matches, read_decisions
 
         decided = () if decisions is None else read_decisions(decisions)
-        meter.wait(f"Comparing the columns of {count_things(len(inputs.tables), 'table')}")
+        meter.wait(f"Comparing the columns of {count_things(len(run.tables), 'table')}")
         found: Matches | SchemaMatches
         if to is None:
             found = opened.match(
-                inputs.tables, threshold=threshold, one_to_one=one_to_one, decisions=decided, explain=explain
+                run.tables, threshold=threshold, one_to_one=one_to_one, decisions=decided, explain=explain
             )
         else:
-            found = opened.match(inputs.tables, to=to, top=top, threshold=threshold, decisions=decided, explain=explain)
-    if csv is not None:
-        write_table(found.to_arrow(), csv, safe_csv=safe_csv)
+            found = opened.match(run.tables, to=to, top=top, threshold=threshold, decisions=decided, explain=explain)
+    run.write(csv, found.to_arrow)
+    run.write(write_decisions, found.list_decisions)
     if mapping is not None:
         write_json(mapping, found.as_mapping())
-    if write_decisions is not None:
-        write_table(found.list_decisions(), write_decisions)
     screen.answer_json(found.as_dict())
     show_clusters(screen, found, explain) if isinstance(found, Matches) else show_candidates(screen, found, explain)
-    screen.summarise(*(f"Written: {path}" for path in written))
-    inputs.note_lost(screen)
-    shown, taken = show_inputs(model, inputs.paths), f" --decisions {quote(decisions)}" if decisions else ""
+    run.finish()
+    shown, taken = run.show_inputs(), f" --decisions {quote(decisions)}" if decisions else ""
     if write_decisions is not None:
         target = "" if to is None else f" --to {quote(to)}"
         screen.suggest(
@@ -160,7 +131,7 @@ def match(
             f"navi match {shown}{target} --decisions {quote(write_decisions)}",
         )
     elif mapping is not None:
-        command = f"navi prepare {quote(*inputs.paths)} -o {quote(find_free('corpus'))} --attributes {quote(mapping)}"
+        command = f"navi prepare {quote(*run.paths)} -o {quote(find_free('corpus'))} --attributes {quote(mapping)}"
         screen.suggest("pretrain on these attributes", command)
     elif to is None:
         screen.suggest("write all rows as one table", f"navi unify {shown}{taken} -o {quote(find_free('all.parquet'))}")
@@ -234,11 +205,12 @@ def list_columns(cluster: ColumnCluster) -> str:
     "navi unify feeds/ -o all.parquet",
     "navi unify feeds/ -o all.parquet --write-spec spec.toml",
     "navi unify feeds/ --spec spec.toml -o all.parquet --overwrite",
+    options="model sheet overwrite safe_csv device",
 )
 def unify(
+    run: Run,
     paths: Paths,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="File to write: .parquet, .csv …")],
-    model: ModelFolder = None,
     spec: Annotated[
         Path | None, typer.Option(metavar="SPEC.toml", help="Do what this says, instead of matching columns.")
     ] = None,
@@ -265,36 +237,30 @@ def unify(
             metavar="A,B", help="Tables whose values go before others in a merged row.", show_default="as read"
         ),
     ] = None,
-    overwrite: Overwrite = False,
-    sheet: Sheet = None,
-    safe_csv: SafeCsv = False,
-    device: Device = None,
-    quiet: Quiet = False,
 ) -> None:
     """Write all rows of many tables as one table, each column of one type, losing nothing."""
-    screen = Screen(quiet=quiet)
-    written = check_outputs([out], [*paths, spec, decisions], others=[write_spec], overwrite=overwrite)
+    screen = run.screen
+    run.check_outputs([out], [*paths, spec, decisions], [write_spec])
     if spec is not None and (decisions is not None or originals or source_headers or merge_duplicates):
         raise ConfigError("A specification says all: change it instead of giving other options.")
     if prefer is not None and not merge_duplicates:
         raise ConfigError("--prefer says whose values a merged row takes: give it with --merge-duplicates.")
     with screen.follow() as meter:
-        inputs = Inputs(meter, paths, sheet, max_family=None)
+        run.read(meter, paths, max_family=None)
         from navi.report import write_html
-        from navi.tables import write_table
         from navi.verbs.match import read_decisions
         from navi.verbs.unify import Duplicates, UnifySpec
         from navi.verbs.unify import unify as unify_tables
 
         given = None if spec is None else UnifySpec.load(spec)
         if given is not None and given.duplicates is None:
-            found = unify_tables(inputs.tables, given)
+            found = unify_tables(run.tables, given)
         else:
             decided = () if decisions is None else read_decisions(decisions)
-            opened = open_model(meter, model, device)
-            meter.wait(f"Comparing {count_things(len(inputs.tables), 'table')}")
+            opened = run.open_model(meter)
+            meter.wait(f"Comparing {count_things(len(run.tables), 'table')}")
             found = opened.unify(
-                inputs.tables,
+                run.tables,
                 spec=given,
                 threshold=threshold,
                 decisions=decided,
@@ -302,34 +268,32 @@ def unify(
                 source_headers=source_headers,
                 duplicates=Duplicates(prefer=tuple(split_names(prefer) or ())) if merge_duplicates else None,
             )
-    write_table(found.table, out, safe_csv=safe_csv)
+    run.write(out, lambda: found.table)
     if write_spec is not None:
         found.spec.save(write_spec)
     if report is not None:
-        written.append(write_html(found.to_page(), report, overwrite=overwrite))
+        run.written.append(write_html(found.to_page(), report, overwrite=run.overwrite))
     shared = [column for column in found.spec.columns if len(column.sources) > 1]
     rows = [
         (column.name, column.type, ", ".join(f"{source.table}/{source.header}" for source in column.sources))
         for column in shared
     ]
     alone = len(found.spec.columns) - len(shared)
-    counted = f"{count_things(found.table.num_rows, 'row')} of {count_things(len(inputs.tables), 'table')}"
+    counted = f"{count_things(found.table.num_rows, 'row')} of {count_things(len(run.tables), 'table')}"
     screen.summarise(
         make_table(("column", "type", "made of"), rows),
         f"Besides, {count_things(alone, 'column')} of one table alone." if alone else "",
         make_heading(f"{counted} in {count_things(found.table.num_columns, 'column')}."),
-        *(f"Written: {path}" for path in written),
     )
-    screen.note(*found.notes)
-    inputs.note_lost(screen)
+    run.finish(*found.notes)
     if write_spec is not None:
         # Only merging asks the model again.
-        read = show_inputs(model if merge_duplicates else None, inputs.paths)
+        read = run.show_inputs(asks=merge_duplicates)
         command = f"navi unify {read} --spec {quote(write_spec)} -o {quote(out)} --overwrite"
         screen.suggest("do the same again, on these tables or the next ones", command)
     elif spec is None:
-        more = ("--write-spec", find_free("spec.toml"), *(() if overwrite else ("--overwrite",)))
-        screen.suggest("write down how, to edit it and to run it again", repeat_command(*more))
+        again = repeat_command("--write-spec", find_free("spec.toml"), *run.list_overwrite())
+        screen.suggest("write down how, to edit it and to run it again", again)
 
 
 @verb(
@@ -337,10 +301,11 @@ def unify(
     "navi name export.csv",
     "navi name --model model export.csv --columns col_3,x --top 3",
     "navi name --model model export.csv --apply named.csv --confidence 0.8",
+    options="model sheet overwrite safe_csv device as_json",
 )
 def name(
+    run: Run,
     table: TablePath,
-    model: ModelFolder = None,
     columns: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Columns to name, `*` for all.", show_default="those with useless headers"),
@@ -348,24 +313,13 @@ def name(
     top: Annotated[int, typer.Option(min=1, metavar="N", help="Candidates for each.")] = 5,
     apply: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the table with its columns renamed.")] = None,
     confidence: Annotated[float, typer.Option(min=0, max=1, help="How sure --apply must be of a name.")] = 0.5,
-    overwrite: Overwrite = False,
-    sheet: Sheet = None,
-    safe_csv: SafeCsv = False,
-    device: Device = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Propose headers for a table's columns from their values, blind to their own header."""
-    screen = Screen(quiet=quiet, as_json=as_json)
-    check_outputs([apply], [table], overwrite=overwrite)
-    from navi.tables import WRITERS, read_table, write_table
-
+    screen = run.screen
+    run.check_outputs([apply], [table])
     with screen.follow() as meter:
-        meter.wait("Reading the table")
-        read = read_table(pick_sheet([table], sheet)[0], whole=True)
-        wanted = list(read.headers) if columns == "*" else split_names(columns)
-        read.find_headers(wanted or [])
-        opened = open_model(meter, model, device)
+        read, wanted = run.read_one(meter, table, columns)
+        opened = run.open_model(meter)
         meter.wait("Reading the columns")
         found = opened.name_columns(read, wanted, top=top)
     screen.answer_json({"table": read.name, "columns": [each.as_dict() for each in found]})
@@ -373,15 +327,17 @@ def name(
         screen.answer(list_names(read, found))
     else:
         screen.note("Every header of this table says something. To name columns all the same: --columns A,B or '*'.")
-    note_lost(screen, [read])
+    run.note_lost()
     if apply is not None:
         from navi.verbs.name import apply_names
 
         renamed = apply_names(read.frame, found, confidence=confidence)
-        write_table(renamed, apply, safe_csv=safe_csv)
+        run.write(apply, lambda: renamed)
         count = sum(old != new for old, new in zip(read.frame.column_names, renamed.column_names, strict=True))
         screen.summarise(f"{count_things(count, 'column')} renamed in {apply}.")
     elif found:
+        from navi.tables import WRITERS
+
         suffix = table.suffix if table.suffix.lower() in WRITERS else ".csv"
         screen.suggest("write the table with these names", repeat_command("--apply", find_free(f"named{suffix}")))
 
@@ -414,10 +370,11 @@ def show_example(table: Table, column: str) -> str:
     "navi link imdb.csv netflix.csv --one-to-one -o pairs.csv",
     "navi link feeds/ --clusters things.csv",
     "navi link imdb.csv netflix.csv --labels pairs.csv --explain",
+    options="model sheet overwrite safe_csv device as_json",
 )
 def link(
+    run: Run,
     paths: Paths,
-    model: ModelFolder = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write one line per pair: .csv, .parquet …")
     ] = None,
@@ -441,25 +398,17 @@ def link(
         bool | None,
         typer.Option(help="Also propose candidates by the model's vectors.", show_default="up to 20,000 rows"),
     ] = None,
-    sheet: Sheet = None,
-    overwrite: Overwrite = False,
-    safe_csv: SafeCsv = False,
-    device: Device = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Find the rows that are about the same thing, in two tables, in many, or in one."""
-    screen = Screen(quiet=quiet, as_json=as_json)
-    written = check_outputs([out, clusters], [*paths, labels], overwrite=overwrite)
-    from navi.tables import write_table
-
+    screen = run.screen
+    run.check_outputs([out, clusters], [*paths, labels])
     with screen.follow() as meter:
-        inputs = Inputs(meter, paths, sheet)
-        inputs.require_two()  # nobody asked for duplicates inside the one that is left
-        opened = open_model(meter, model, device, num_rows=inputs.num_rows)
+        run.read(meter, paths)
+        run.require_two()  # nobody asked for duplicates inside the one that is left
+        opened = run.open_model(meter, num_rows=sum(table.num_rows for table in run.tables.values()))
         meter.wait("Comparing the rows")
         found = opened.link(
-            inputs.tables,
+            run.tables,
             threshold=threshold,
             one_to_one=one_to_one,
             within=within,
@@ -468,36 +417,32 @@ def link(
             encoder=encoder,
             progress=meter.count_share("Reading rows", "rows"),
         )
-    if out is not None:
-        write_table(found.to_arrow(), out, safe_csv=safe_csv)
-    if clusters is not None:
-        write_table(found.clusters_to_arrow(), clusters, safe_csv=safe_csv)
+    run.write(out, found.to_arrow)
+    run.write(clusters, found.clusters_to_arrow)
     pairs = found.to_arrow().to_pylist()
     if explain:
         pairs = [line | {"evidence": asdict(pair)["evidence"]} for line, pair in zip(pairs, found, strict=True)]
     grouped = [asdict(each) for each in found.clusters]
     screen.answer_json({"tables": found.rows.tables, "pairs": pairs, "clusters": grouped})
-    by_pair, surest = len(inputs.tables) == 2, [found[place] for place in range(min(len(found), GROUPS_SHOWN))]
+    by_pair, surest = len(run.tables) == 2, [found[place] for place in range(min(len(found), GROUPS_SHOWN))]
     groups: list[tuple[Sequence[RowRef], float]] = [((pair.left, pair.right), pair.probability) for pair in surest]
     if not by_pair:
         groups = [(each.rows, each.probability) for each in found.clusters[:GROUPS_SHOWN]]
-    screen.answer(list_groups(groups, inputs.tables, screen.results.width))
+    screen.answer(list_groups(groups, run.tables, screen.results.width))
     if explain:
         screen.answer(*map(list_evidence, surest))
     more = (len(found) if by_pair else len(found.clusters)) - GROUPS_SHOWN
     screen.summarise(
         make_heading(f"{count_things(len(found), 'pair')} of rows in {count_things(len(found.clusters), 'cluster')}."),
         *([f"{format_count(more)} more are not shown; -o FILE has them all."] if more > 0 else []),
-        *(f"Written: {path}" for path in written),
     )
-    inputs.note_lost(screen)
+    run.finish()
     if not len(found):
         screen.summarise("A lower --threshold shows rows that are less likely about the same thing.")
     elif out is None:
         screen.suggest("write the pairs", repeat_command("-o", find_free("pairs.csv")))
     elif not explain:
-        again = () if overwrite else ("--overwrite",)
-        screen.suggest("see what speaks for each pair", repeat_command("--explain", *again))
+        screen.suggest("see what speaks for each pair", repeat_command("--explain", *run.list_overwrite()))
 
 
 def list_groups(groups: Iterable[tuple[Sequence[RowRef], float]], tables: Mapping[str, Table], width: int) -> Shown:
@@ -537,13 +482,14 @@ def list_cells(table: Table, row_number: int) -> dict[str, str]:
     "Ask a model",
     "navi impute films.csv -o filled.csv",
     "navi impute --model model films.csv -o filled.csv --confidence 0.9 --columns genre,country",
+    options="model sheet overwrite safe_csv device as_json",
 )
 def impute(
+    run: Run,
     table: TablePath,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="OUT", help="File to write: .csv, .tsv, .jsonl, .parquet, .feather.")
     ],
-    model: ModelFolder = None,
     confidence: Annotated[float, typer.Option(help="Leave a cell empty if less sure than this.")] = 0.6,
     columns: Annotated[
         str | None, typer.Option(metavar="A,B", help="Only these columns, separated by commas.", show_default="all")
@@ -556,31 +502,20 @@ def impute(
             show_default="OUT with .cells.csv; none in the table's own folder",
         ),
     ] = None,
-    sheet: Sheet = None,
-    safe_csv: SafeCsv = False,
-    overwrite: Overwrite = False,
-    device: Device = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Fill a table's empty cells where the model is sure enough; cells that hold something stay as they are."""
-    screen = Screen(quiet=quiet, as_json=as_json)
+    screen = run.screen
     # Among tables that are read together an account that nobody asked for would be one more.
     is_beside = out.parent.resolve() == table.parent.resolve()
     account = cells or (None if is_beside else out.with_name(f"{out.stem}.cells.csv"))
-    check_outputs([out, account], [table], overwrite=overwrite)
-    from navi.tables import read_table, write_table
-
+    run.check_outputs([out, account], [table])
     with screen.follow() as meter:
-        meter.wait("Reading the table")
-        read, wanted = read_table(pick_sheet([table], sheet)[0], whole=True), split_names(columns)
-        read.find_headers(wanted or [])
-        opened = open_model(meter, model, device)
+        read, wanted = run.read_one(meter, table, columns)
+        opened = run.open_model(meter)
         report = meter.count_share("Filling cells", "cells")
         result = opened.impute(read, confidence=confidence, columns=wanted, progress=report)
-    write_table(result.filled, out, safe_csv=safe_csv)
-    if account is not None:
-        write_table(result.cells, account, safe_csv=safe_csv)
+    run.write(out, lambda: result.filled)
+    run.write(account, lambda: result.cells)
     empty, filled = result.cells.num_rows, result.num_filled
     reasons = Counter(reason.partition(": ")[0] for reason in result.cells["reason"].to_pylist())
     facts: dict[str, Any] = {"path": out, "account": account, "empty": empty, "filled": filled, "reasons": reasons}
@@ -595,7 +530,7 @@ def impute(
             *(f"  {count_things(count, 'cell')} left empty: {reason}" for reason, count in left.items()),
             f"Every empty cell, its best guess and why it was left: {account or '--cells FILE writes it'}",
         )
-    note_lost(screen, [read])
+    run.note_lost()
 
 
 def list_fills(cells: pa.Table) -> Shown:
@@ -614,18 +549,15 @@ def list_fills(cells: pa.Table) -> Shown:
     "Ask a model",
     "navi search films/ --like 'title=Alien, year=1979'",
     "navi search --model model films/ --row imdb:12 -k 3 --index films.index",
+    options="model sheet device as_json",
 )
 def search(
+    run: Run,
     paths: Paths,
-    model: ModelFolder = None,
     like: Annotated[str | None, typer.Option(metavar="ROW", help="Cells to look for: title=Alien, year=1979")] = None,
     row: Annotated[str | None, typer.Option(metavar="TABLE:N", help="A row of these tables to look for.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Rows to find.")] = 10,
     index: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the index here, or use the one here.")] = None,
-    sheet: Sheet = None,
-    device: Device = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Find the nearest rows of any tables, by example or by some of their cells."""
     from navi.files import scratch_folder
@@ -633,20 +565,20 @@ def search(
     from navi.verbs import VectorIndex, build_index, open_index, parse_like
     from navi.verbs.vector_index import has_vectors
 
-    screen = Screen(quiet=quiet, as_json=as_json)
+    screen = run.screen
     if (like is None) == (row is None):
         raise ConfigError("Give one of --like ROW and --row TABLE:N.")
     # Embedding all rows takes long: check what may be mistyped before.
     cells = None if like is None else parse_like(like)
     of_vectors, num_rows, wanted = cells is not None and len(paths) == 1 and has_vectors(paths[0]), 0, None
     if not of_vectors:
-        paths = pick_sheet(paths, sheet)
+        paths = pick_sheet(paths, run.sheet)
         sources = find_sources(paths).sources
         wanted = None if row is None else parse_row(row, [source.name for source in sources])
         # An index that is kept may be asked where int8 is not to be had.
         num_rows = 0 if index is not None else estimate_rows(sources)
     with screen.follow() as meter, scratch_folder() as scratch:
-        opened, kept = open_model(meter, model, device, num_rows=num_rows), index or scratch / "index"
+        opened, kept = run.open_model(meter, num_rows=num_rows), index or scratch / "index"
         meter.wait("Indexing")
         if of_vectors and cells is not None:
             vectors = VectorIndex.open(kept) if kept.exists() else VectorIndex.build(paths[0], kept)
@@ -706,11 +638,12 @@ def list_neighbours(neighbours: Neighbours, width: int) -> Shown:
     "navi embed films/ -o rows.parquet",
     "navi embed films/ -o rows",
     "navi embed --model model films/ -o cells.parquet --kind segments --dtype float16",
+    options="model sheet engine overwrite device as_json",
 )
 def embed(
+    run: Run,
     paths: Paths,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="OUT.parquet, or a folder of shards.")],
-    model: ModelFolder = None,
     kind: Annotated[Kind, typer.Option(help="What gets a vector.")] = "rows",
     pooling: Annotated[
         Pooling | None,
@@ -723,12 +656,6 @@ def embed(
         Precision | None,
         typer.Option(help="Arithmetic; int8 is for CPUs.", show_default="float32 on a CPU, else bfloat16"),
     ] = None,
-    sheet: Sheet = None,
-    engine: EngineName = "local",
-    overwrite: Overwrite = False,
-    device: Device = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Write vectors to Parquet, with table, row and header beside each; files may be larger than memory.
 
@@ -737,14 +664,14 @@ def embed(
     from navi.verbs import EmbedConfig, embed_files
     from navi.verbs.vector_files import check_vectors
 
-    screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
+    screen, started = run.screen, monotonic()
     config = EmbedConfig(batch_size=batch_size, normalize=normalize, dtype=dtype, pooling=pooling)
-    check_vectors(out, paths, overwrite=overwrite)
+    check_vectors(out, paths, overwrite=run.overwrite)
     with screen.follow() as meter:
-        opened = open_model(meter, model, device, precision=precision)
-        report, chosen = meter.count_rows(f"Embedding {kind}"), pick_sheet(paths, sheet)
+        opened = run.open_model(meter, precision=precision)
+        report, chosen = meter.count_rows(f"Embedding {kind}"), pick_sheet(paths, run.sheet)
         result = embed_files(
-            opened, chosen, out, kind=kind, config=config, progress=report, overwrite=overwrite, engine=engine
+            opened, chosen, out, kind=kind, config=config, progress=report, overwrite=run.overwrite, engine=run.engine
         )
     seconds, size = monotonic() - started, opened.hidden_size
     lost, tables = summarise_reports(result.reports, result.skipped), {n: r.kept for n, r in result.reports.items()}

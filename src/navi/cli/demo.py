@@ -29,8 +29,8 @@ from navi.cli.console import (
     shorten,
 )
 from navi.cli.learn import describe_corpus, describe_training
-from navi.cli.options import Json, Quiet
-from navi.errors import ConfigError, MissingExtraError
+from navi.cli.options import Run
+from navi.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.table import Table as Shown
@@ -106,24 +106,23 @@ class Demo:
         self.screen.summarise(render_table(table, LINES_SHOWN))
 
 
-@verb("Start", "navi demo", "navi demo --folder films --seed 7 --minutes 5", needs_arguments=False)
+@verb("Start", "navi demo", "navi demo --folder films --seed 7 --minutes 5", options="as_json", needs_arguments=False)
 def demo(
+    run: Run,
     folder: Annotated[Path, typer.Option(help="Folder for everything it makes.")] = Path("navi-demo"),
     seed: Annotated[int, typer.Option(help="Another seed makes another world.")] = 0,
     minutes: Annotated[float, typer.Option(min=0.01, help="Time for pretraining, about.")] = 2.0,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Show everything on film catalogues that it makes itself, in minutes on a laptop."""
-    screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
-    run = Demo(folder=folder, screen=screen, seed=seed, minutes=minutes)
+    screen, started = run.screen, monotonic()
+    tour = Demo(folder=folder, screen=screen, seed=seed, minutes=minutes)
     check_folder(folder)
-    for number, (run.title, take_step) in enumerate(STEPS.items(), start=1):
-        screen.summarise("", make_heading(f"{number}. {run.title}"))
-        take_step(run)
+    for number, (tour.title, take_step) in enumerate(STEPS.items(), start=1):
+        screen.summarise("", make_heading(f"{number}. {tour.title}"))
+        take_step(tour)
     seconds = monotonic() - started
-    screen.answer_json({"folder": folder, "seconds": seconds, "scores": [score._asdict() for score in run.scores]})
-    screen.answer("", make_heading("What came out"), render_table(tabulate_scores(run)))
+    screen.answer_json({"folder": folder, "seconds": seconds, "scores": [score._asdict() for score in tour.scores]})
+    screen.answer("", make_heading("What came out"), render_table(tabulate_scores(tour)))
     screen.summarise(
         f"{format_duration(seconds)} in all; tables, corpus and model are in {folder}.",
         "Next, the same with a folder of your own tables:",
@@ -360,26 +359,15 @@ def pair_titles(run: Demo, left: Table, right: Table) -> set[tuple[int, int]]:
 
 
 def write_page(run: Demo) -> None:
-    """Write the page: the scores, what each step has shown, and what to type next.
+    """Write the page: the scores, what each step has shown, and what to type next."""
+    from navi.report import Code, Page, Section, Tiles, write_report
 
-    Where the packages that draw it are missing, what it is made of is written.
-    """
-    from navi.report import Code, Page, Section, Tiles, bar_chart, write_report
-
-    shares = {
-        "NAVI": {score.task: score.navi for score in run.scores},
-        "simple guess": {score.task: score.guess for score in run.scores},
-    }
     tiles = Tiles({label: f"{count:,}" for label, count in run.counts.items()})
-    bars = bar_chart("Share of right answers.", shares, percent=True, quiet=("simple guess",))
     text = "Each task is scored against the simulator's truth, and so is a simple guess that needs no model."
-    scores = Section("How well it went", text, (tiles, bars, tabulate_scores(run)))
+    scores = Section("How well it went", text, (tiles, tabulate_scores(run)))
     text = "The same with a folder of your own tables: CSV, JSON lines, Parquet and others, compressed or not."
     page = Page("What NAVI found", LEAD, (scores, *run.sections, Section("Your own tables", text, (Code(NEXT),))))
-    try:
-        run.screen.summarise(f"Open {write_report(page, run.folder)} in a browser.")
-    except MissingExtraError as error:
-        run.screen.summarise(f"{error} Then: navi report {run.folder}")
+    run.screen.summarise(f"Open {write_report(page, run.folder)} in a browser.")
 
 
 STEPS: dict[str, Callable[[Demo], None]] = {
@@ -400,7 +388,8 @@ def tabulate_scores(run: Demo) -> ReportTable:
     """Return all scores so far, one a line."""
     from navi.report import ReportColumn, ReportTable
 
-    columns = ("task", ReportColumn("NAVI", percent=True), ReportColumn("guess", percent=True), "what the guess is")
+    navi, guess = (ReportColumn(name, percent=True, bar=True) for name in ("NAVI", "guess"))
+    columns = ("task", navi, guess, "what the guess is")
     return ReportTable("The scores, and what the simple guess is.", columns, run.scores)
 
 

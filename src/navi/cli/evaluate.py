@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from navi.cli.app import verb
-from navi.cli.console import Screen, count_things, format_count, make_heading, make_table, quote
+from navi.cli.console import count_things, format_count, make_heading, make_table, quote
 from navi.cli.learn import make_pretrain_config
-from navi.cli.options import ConfigFile, Device, Json, Overwrite, Quiet, check_outputs, split_names
+from navi.cli.options import Run, split_names
 from navi.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     "navi evaluate corpus -o results",
     "navi evaluate corpus -o results --gold gold/movie --models bert,navi",
     "navi evaluate corpus -o results --take navi=model --tasks generative,clustering",
+    options="config device as_json",
 )
 def evaluate(
+    run: Run,
     corpus: Annotated[
         Path, typer.Argument(metavar="CORPUS", help="A corpus that `navi prepare` wrote.", show_default=False)
     ],
@@ -58,20 +60,16 @@ def evaluate(
     rows: Annotated[int | None, typer.Option(help="Rows of a task.", show_default="1000")] = None,
     runs: Annotated[int | None, typer.Option(help="Runs of row classification.", show_default="8")] = None,
     max_steps: Annotated[int | None, typer.Option(metavar="N", help="Train each model for N steps.")] = None,
-    device: Device = None,
-    config: ConfigFile = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Compare NAVI, its ablations and the paper's baselines on a corpus; run again, it continues."""
     from navi.corpus import Corpus
     from navi_paper import MODELS, EvaluationConfig
     from navi_paper import evaluate as evaluate_models
 
-    screen, opened = Screen(quiet=quiet, as_json=as_json), Corpus.open(corpus, verify=True)
+    screen, opened = run.screen, Corpus.open(corpus, verify=True)
     amounts = {key: value for key, value in (("rows", rows), ("runs", runs)) if value is not None}
     flags = {"training": {"max_steps": max_steps}}
-    settings = make_pretrain_config(flags, str(opened.config.backbone), preset="default", file=config)
+    settings = make_pretrain_config(flags, str(opened.config.backbone), preset="default", file=run.config)
     with screen.follow() as meter:
 
         def report(at: GridReport) -> None:
@@ -92,7 +90,7 @@ def evaluate(
             pretrain=settings,
             config=EvaluationConfig(**amounts),
             taken=read_pairs(take or []),
-            device=device,
+            device=run.device,
             progress=report,
         )
     failed = [{name: getattr(each, name) for name in ("task", "model", "seed", "error")} for each in summary.failed]
@@ -128,29 +126,33 @@ def read_pairs(texts: list[str]) -> dict[str, Path]:
     return pairs
 
 
-@verb("Measure", "navi report navi-demo", "navi report results --open", "navi report results --tables tables.md")
+@verb(
+    "Measure",
+    "navi report navi-demo",
+    "navi report results --open",
+    "navi report results --tables tables.md",
+    options="overwrite as_json",
+)
 def report(
+    run: Run,
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder of results.", show_default=False)],
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     tables: Annotated[
         Path | None, typer.Option(metavar="FILE.md", help="Write words and tables as Markdown, too.")
     ] = None,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Write the results of a demo or an evaluation as one HTML page that opens offline."""
     from navi.files import write_file
     from navi.report import load_page, write_html, write_markdown
 
-    screen = Screen(quiet=quiet, as_json=as_json)
+    screen = run.screen
     page = load_page(results)
-    check_outputs([], [], others=[tables], overwrite=overwrite)
+    run.check_outputs([], others=[tables])
     screen.note(f"Drawing {page.title!r}.")
     if tables is not None:
         with write_file(tables) as aside:
             aside.write_text(write_markdown(page), encoding="utf-8")
-    file = write_html(page, results, overwrite=overwrite)
+    file = write_html(page, results, overwrite=run.overwrite)
     screen.answer_json({"page": file, "tables": tables, "sections": [section.title for section in page.sections]})
     screen.summarise(f"Written: {file}" + (f" and {tables}" if tables is not None else ""))
     if show:

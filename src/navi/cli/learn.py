@@ -17,7 +17,6 @@ from navi.backbones import BASE_MODEL, MINILM
 from navi.cli.app import verb
 from navi.cli.console import (
     Meter,
-    Screen,
     count_things,
     find_free,
     format_count,
@@ -29,21 +28,7 @@ from navi.cli.console import (
     quote,
     shorten,
 )
-from navi.cli.options import (
-    NUM_PLACES,
-    Backbone,
-    ConfigFile,
-    EngineName,
-    Json,
-    Overwrite,
-    Paths,
-    Quiet,
-    Sheet,
-    list_lost,
-    pick_sheet,
-    split_names,
-    summarise_manifest,
-)
+from navi.cli.options import NUM_PLACES, Paths, Run, list_lost, pick_sheet, split_names, summarise_manifest
 from navi.errors import TableError
 from navi.settings import override, read_settings
 
@@ -72,8 +57,15 @@ Start = Annotated[
 ]
 
 
-@verb("Start", "navi inspect films/ 'more/*.csv.gz'", "navi inspect corpus --table imdb", "navi inspect films/ --json")
+@verb(
+    "Start",
+    "navi inspect films/ 'more/*.csv.gz'",
+    "navi inspect corpus --table imdb",
+    "navi inspect films/ --json",
+    options="sheet backbone config as_json",
+)
 def inspect(
+    run: Run,
     paths: Annotated[
         list[Path],
         typer.Argument(metavar="PATHS|CORPUS", help="Tables, or one corpus directory.", show_default=False),
@@ -83,22 +75,17 @@ def inspect(
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare every byte of a corpus with its checksums.")
     ] = False,
-    sheet: Sheet = None,
-    backbone: Backbone = None,
-    config: ConfigFile = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Show what is in tables or a corpus: columns, fill, distinct values, entropy, roles, and trouble."""
     from navi.corpus import Corpus, inspect_corpus, inspect_paths
 
-    screen = Screen(quiet=quiet, as_json=as_json)
+    screen = run.screen
     if len(paths) == 1 and (paths[0] / "corpus.json").is_file():
         found = inspect_corpus(Corpus.open(paths[0], verify=verify))
     else:
-        settings = make_prepare_config(config, backbone=backbone)
+        settings = make_prepare_config(run.config, backbone=run.backbone)
         with screen.follow() as meter:
-            found = inspect_paths(pick_sheet(paths, sheet), settings, meter.show_preparing)
+            found = inspect_paths(pick_sheet(paths, run.sheet), settings, meter.show_preparing)
     known = {each.name: each for each in found.tables}
     for name in set(table or ()) - known.keys():
         raise TableError(f"There is no table '{name}'. Expected one of {', '.join(known)}.")
@@ -169,11 +156,12 @@ def _join(counts: dict[str, int]) -> str:
     "Learn",
     "navi prepare films/ -o corpus",
     "navi prepare feeds/ -o corpus --unseen-tables 10 --attributes mapping.json",
+    options="sheet backbone engine overwrite config as_json",
 )
 def prepare(
+    run: Run,
     paths: Paths,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="CORPUS", help="Directory to write.")],
-    backbone: Backbone = None,
     seed: Annotated[int | None, typer.Option(help="Decides splits and samples.", show_default="0")] = None,
     attributes: Annotated[
         Path | None,
@@ -188,22 +176,16 @@ def prepare(
     largest_tables: Annotated[int | None, typer.Option(metavar="N", help="Keep the N tables with most rows.")] = None,
     total_rows: Annotated[int | None, typer.Option(metavar="N", help="Sample down to N rows in all.")] = None,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Processes.", show_default="one a core")] = None,
-    sheet: Sheet = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first row or cell that would be lost.")] = False,
-    engine: EngineName = "local",
-    overwrite: Overwrite = False,
-    config: ConfigFile = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Turn tables into a corpus: rows split into training and test, values tokenised, losses listed."""
     from navi.corpus import SPLITS
     from navi.corpus import prepare as prepare_corpus
 
-    screen, started = Screen(quiet=quiet, as_json=as_json), monotonic()
+    screen, started = run.screen, monotonic()
     settings = make_prepare_config(
-        config,
-        backbone=backbone,
+        run.config,
+        backbone=run.backbone,
         seed=seed,
         attributes=attributes,
         unseen_tables=parse_tables(unseen_tables),
@@ -214,8 +196,14 @@ def prepare(
         strict=strict,
     )
     with screen.follow() as meter:
-        chosen = pick_sheet(paths, sheet)
-        corpus = prepare_corpus(chosen, out, settings, meter.show_preparing, overwrite=overwrite, engine=engine)
+        corpus = prepare_corpus(
+            pick_sheet(paths, run.sheet),
+            out,
+            settings,
+            meter.show_preparing,
+            overwrite=run.overwrite,
+            engine=run.engine,
+        )
     seconds = monotonic() - started
     screen.answer_json(
         {
@@ -282,8 +270,10 @@ def describe_corpus(corpus: Corpus, seconds: float) -> list[RenderableType]:
     "navi pretrain films/ -o model --resume",
     "navi pretrain films/ -o model --finish",
     "navi pretrain corpus -o paper --preset paper --ablation without_alignment",
+    options="overwrite config as_json",
 )
 def pretrain(
+    run: Run,
     source: Annotated[
         Path,
         typer.Argument(
@@ -315,21 +305,17 @@ def pretrain(
     values: Annotated[
         bool, typer.Option("--values/--no-values", help="Keep values of the tables in the model's directory.")
     ] = True,
-    overwrite: Overwrite = False,
-    config: ConfigFile = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Learn a model from a folder of tables or a corpus; Ctrl-C saves a checkpoint, --resume continues."""
     from navi.training import make_preset
     from navi.training import pretrain as pretrain_model
     from navi.training.processes import stop_on_signals
 
-    screen, goes_on = Screen(quiet=quiet, as_json=as_json), resume or finish
+    screen, goes_on = run.screen, resume or finish
     with stop_on_signals(), screen.follow() as meter:
         make_preset(preset or "default", ablation)  # a name that is mistyped is said before any work
-        prepared = make_prepare_config(config, backbone=backbone)
-        opened = open_or_prepare(source, out, prepared, meter, resume=goes_on, overwrite=overwrite)
+        prepared = make_prepare_config(run.config, backbone=backbone)
+        opened = open_or_prepare(source, out, prepared, meter, resume=goes_on, overwrite=run.overwrite)
         meter.wait("Loading, and measuring the model as it is")
         length = {"epochs": epochs, "max_steps": max_steps, "minutes": minutes}
         training = {**length, "seed": seed, "keep_values": None if values else False}
@@ -338,11 +324,11 @@ def pretrain(
             str(opened.config.backbone),
             preset=preset,
             ablation=ablation,
-            file=config,
+            file=run.config,
             running=out if goes_on else None,
         )
         result = pretrain_model(
-            opened, out, settings, resume=resume, finish=finish, overwrite=overwrite, progress=meter.show_training
+            opened, out, settings, resume=resume, finish=finish, overwrite=run.overwrite, progress=meter.show_training
         )
     screen.answer_json(asdict(result))
     screen.summarise(*describe_training(result))

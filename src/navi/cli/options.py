@@ -1,12 +1,14 @@
-"""What several verbs share: arguments and options, tables read and what reading lost, files checked before any work."""
+"""What several verbs share: a run's options, tables read and what reading lost, files checked before any work."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -27,44 +29,6 @@ Paths = Annotated[
     typer.Argument(metavar="PATHS", help="Files, folders or quoted glob patterns.", show_default=False),
 ]
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="One table, of any format.", show_default=False)]
-ModelFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="DIR",
-        help="The model to ask, as `navi pretrain` wrote it.",
-        show_default="navi-base, which comes along",
-    ),
-]
-Backbone = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Whose tokenizer: `minilm`, a folder with a BERT, or a hub name.", show_default=False
-    ),
-]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE.toml", help="TOML file with further settings.", show_default=False),
-]
-Device = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="cpu, cuda, or several: cuda:0,cuda:1.", show_default="the best there is"),
-]
-EngineName = Annotated[
-    Literal["local", "ray"],
-    typer.Option("--engine", help="Where files are worked on: here, or by Ray's workers (RAY_ADDRESS)."),
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-Sheet = Annotated[
-    str | None,
-    typer.Option("--sheet", metavar="NAME", help="The sheet to read of each workbook.", show_default="all of them"),
-]
-SafeCsv = Annotated[
-    bool, typer.Option("--safe-csv", help="Put a quote before cells of CSV that a spreadsheet would run as formulas.")
-]
 
 
 def split_names(text: str | None) -> list[str] | None:
@@ -89,60 +53,113 @@ def pick_sheet(paths: Iterable[Path], sheet: str | None) -> list[Path]:
     ]
 
 
-def show_inputs(model: Path | None, paths: Iterable[Path]) -> str:
-    """Return the model, but for the one that comes along, and the paths, for a command to suggest."""
-    return f"{'' if model is None else f'--model {quote(model)} '}{quote(*paths)}"
+@dataclass(kw_only=True)
+class Run:
+    """One run of a verb: the options that many verbs have, and what all of them do with these."""
 
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="DIR",
+            help="The model to ask, as `navi pretrain` wrote it.",
+            show_default="navi-base, which comes along",
+        ),
+    ] = None
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Whose tokenizer: `minilm`, a folder with a BERT, or a hub name.", show_default=False
+        ),
+    ] = None
+    sheet: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The sheet to read of each workbook.", show_default="all of them"),
+    ] = None
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="Where files are worked on: here, or by Ray's workers (RAY_ADDRESS)."),
+    ] = "local"
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False
+    safe_csv: Annotated[
+        bool,
+        typer.Option("--safe-csv", help="Put a quote before cells of CSV that a spreadsheet would run as formulas."),
+    ] = False
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="TOML file with further settings.", show_default=False)
+    ] = None
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="cpu, cuda, or several: cuda:0,cuda:1.", show_default="the best there is"),
+    ] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone.")] = False
 
-def open_model(
-    meter: Meter, folder: Path | None, device: str | None, *, precision: str | None = None, num_rows: int = 0
-) -> Navi:
-    """Return the model to ask; for many rows on a CPU in int8, where the extra for it is installed."""
-    meter.wait("Loading the model")  # and what it is made with, which takes seconds
-    from navi.verbs import Navi
-    from navi.verbs.loading import choose_precision
+    def __post_init__(self) -> None:
+        self.screen = Screen(quiet=self.quiet, as_json=self.as_json)
+        self.written: list[Path] = []
+        """The files to write, of those that may be asked for."""
+        self.paths: list[Path] = []
+        self.tables: dict[str, Table] = {}
+        """What was read, and where."""
+        self.left_out: list[str] = []
+        """Files that could not be read, and why."""
 
-    return Navi.from_pretrained(folder, device=device, precision=precision or choose_precision(device, num_rows))
+    def check_outputs(
+        self,
+        tables: Iterable[Path | None],
+        inputs: Iterable[Path | None] = (),
+        others: Iterable[Path | None] = (),
+        *,
+        overwrite: bool = False,
+    ) -> None:
+        """Note the files to write.
 
+        Refused before any work: a table of no known format, a folder that is not there, what would be replaced, one
+        file for two things, and to write among what is read.
+        """
+        from navi.files import check_target
+        from navi.storage import is_remote
+        from navi.tables import check_output
 
-def check_outputs(
-    tables: Iterable[Path | None],
-    inputs: Iterable[Path | None],
-    *,
-    others: Iterable[Path | None] = (),
-    overwrite: bool,
-) -> list[Path]:
-    """Return the files to write, of those that may be asked for.
+        wanted, read = list(filter(None, tables)), list(filter(None, inputs))
+        for path in wanted:
+            check_output(path)
+        wanted += filter(None, others)
+        places = [path if is_remote(path) else path.resolve() for path in wanted]
+        if twice := [path for number, path in enumerate(wanted) if places[number] in places[:number]]:
+            raise ConfigError(f"Cannot write two things to {twice[0]}. Give each a name of its own.")
+        for path in wanted:
+            check_target(path, read, overwrite=overwrite or self.overwrite)
+        self.written = [*(path for path in self.written if path not in wanted), *wanted]
 
-    Refused before any work: a table of no known format, a folder that is not there, what would be replaced, one file
-    for two things, and to write among what is read.
-    """
-    from navi.files import check_target
-    from navi.storage import is_remote
-    from navi.tables import check_output
+    def write(self, path: Path | None, make_table: Callable[[], Any]) -> None:
+        """Write a table to a file, if one was asked for."""
+        from navi.tables import write_table
 
-    wanted, read = [path for path in tables if path is not None], [path for path in inputs if path is not None]
-    for path in wanted:
-        check_output(path)
-    wanted += [path for path in others if path is not None]
-    places = [path if is_remote(path) else path.resolve() for path in wanted]
-    if twice := [path for number, path in enumerate(wanted) if places[number] in places[:number]]:
-        raise ConfigError(f"Cannot write two things to {twice[0]}. Give each a name of its own.")
-    for path in wanted:
-        check_target(path, read, overwrite=overwrite)
-    return wanted
+        if path is not None:
+            write_table(make_table(), path, safe_csv=self.safe_csv)
 
-
-class Inputs:
-    """The tables that a verb reads, and what of them did not come along."""
-
-    def __init__(self, meter: Meter, paths: Iterable[Path], sheet: str | None, *, max_family: int | None = 3) -> None:
+    def read(self, meter: Meter, paths: Iterable[Path], *, max_family: int | None = 3) -> dict[str, Table]:
+        """Read the tables of some paths; what cannot be read is left out."""
         from navi.tables import ReadConfig, read_tables
 
         meter.wait("Reading the tables")
-        self.paths, self.left_out = pick_sheet(paths, sheet), list[str]()
+        self.paths = pick_sheet(paths, self.sheet)
         self.tables = read_tables(self.paths, ReadConfig(max_family=max_family), unreadable=self.left_out)
-        self.num_rows = sum(table.num_rows for table in self.tables.values())
+        return self.tables
+
+    def read_one(self, meter: Meter, path: Path, columns: str | None) -> tuple[Table, list[str] | None]:
+        """Read one table, with its cells as they are, and find the columns that are named; `*` names all."""
+        from navi.tables import read_table
+
+        meter.wait("Reading the table")
+        table = read_table(pick_sheet([path], self.sheet)[0], whole=True)
+        wanted = list(table.headers) if columns == "*" else split_names(columns)
+        table.find_headers(wanted or [])
+        self.tables = {table.name: table}
+        return table, wanted
 
     def leave_out(self, file: Path) -> None:
         """Take the table of a file out of those of a folder that it lies in: nobody compares it with itself."""
@@ -162,18 +179,44 @@ class Inputs:
             read = f"Only {count_things(len(self.tables), 'table')} could be read, and two are needed."
             raise TableError(f"{read} Left out: {'; '.join(reasons)}.")
 
-    def note_lost(self, screen: Screen) -> None:
+    def open_model(self, meter: Meter, *, precision: str | None = None, num_rows: int = 0) -> Navi:
+        """Return the model to ask; for many rows on a CPU in int8, where the extra for it is installed."""
+        meter.wait("Loading the model")  # and what it is made with, which takes seconds
+        from navi.verbs import Navi
+        from navi.verbs.loading import choose_precision
+
+        precision = precision or choose_precision(self.device, num_rows)
+        return Navi.from_pretrained(self.model, device=self.device, precision=precision)
+
+    def finish(self, *notes: str) -> None:
+        """Say what was written, and by the way what else is to be known."""
+        self.screen.summarise(*(f"Written: {path}" for path in self.written))
+        self.screen.note(*notes)
+        self.note_lost()
+
+    def show_inputs(self, *, asks: bool = True) -> str:
+        """Return the model that is asked, but for the one that comes along, and the paths, for a command to suggest."""
+        return f"{f'--model {quote(self.model)} ' if asks and self.model else ''}{quote(*self.paths)}"
+
+    def list_overwrite(self) -> list[str]:
+        """Return what the same command needs besides, to be typed again."""
+        return [] if self.overwrite else ["--overwrite"]
+
+    def note_lost(self) -> None:
         """Say by the way which files, rows and cells were lost: an answer does not show what it lacks."""
-        note_lost(screen, self.tables.values())
-        screen.note(*(f"Left out: {reason}" for reason in self.left_out[:FILES_SHOWN]))
+        if lines := list_lost(summarise_reports({table.name: table.report for table in self.tables.values()})):
+            self.screen.note("Left out or changed while reading:", *lines)
+        self.screen.note(*(f"Left out: {reason}" for reason in self.left_out[:FILES_SHOWN]))
         if (more := len(self.left_out) - FILES_SHOWN) > 0:
-            screen.note(f"Left out: {count_things(more, 'file')} more; `navi inspect` lists them all.")
+            self.screen.note(f"Left out: {count_things(more, 'file')} more; `navi inspect` lists them all.")
 
 
-def note_lost(screen: Screen, tables: Iterable[Table]) -> None:
-    """Say by the way which rows and cells of some tables were lost."""
-    if lines := list_lost(summarise_reports({table.name: table.report for table in tables})):
-        screen.note("Left out or changed while reading:", *lines)
+_HINTS = get_type_hints(Run, include_extras=True)
+OPTIONS = {
+    each.name: Parameter(each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=_HINTS[each.name])
+    for each in fields(Run)
+}
+"""The options that a verb may share with others, as its signature has them."""
 
 
 def summarise_reports(reports: Mapping[str, ReadReport], skipped: Iterable[tuple[Path, str]] = ()) -> dict[str, Any]:

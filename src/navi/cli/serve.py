@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from navi.cli.app import verb
-from navi.cli.console import Screen, quote
-from navi.cli.options import Device, ModelFolder, Paths, Quiet, open_model
+from navi.cli.console import quote
+from navi.cli.options import Paths, Run
 from navi.errors import ConfigError, MissingExtraError, NaviError, escape_controls
 from navi.settings import MATCH_THRESHOLD
 
@@ -29,10 +29,15 @@ PATIENCE = 0.1
 """Seconds that a decision waits for what follows from it; the page shows the rest when it is there."""
 
 
-@verb("Serve", "navi studio feeds/", "navi studio feeds/ --model model --decisions decided.csv --no-browser")
+@verb(
+    "Serve",
+    "navi studio feeds/",
+    "navi studio feeds/ --model model --decisions decided.csv --no-browser",
+    options="model device",
+)
 def studio(
+    run: Run,
     paths: Paths,
-    model: ModelFolder = None,
     decisions: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where decisions are read and written.")] = Path(
         "decisions.csv"
     ),
@@ -44,8 +49,6 @@ def studio(
     ] = MATCH_THRESHOLD,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the browser.")] = True,
-    device: Device = None,
-    quiet: Quiet = False,
 ) -> None:
     """Review matches and links in the browser; decisions count at once, there and for `navi unify`."""
     try:
@@ -55,7 +58,7 @@ def studio(
     from navi.files import check_target, lock
     from navi.tables import find_sources
 
-    screen = Screen(quiet=quiet)
+    screen = run.screen
     for file in (decisions, labels):
         if file.suffix.lower() != ".csv":
             raise ConfigError(f"Decisions and labels are kept as .csv, got {file}.")
@@ -79,8 +82,8 @@ def studio(
                 paths,
                 decisions,
                 labels=labels,
-                model=model,
-                device=device,
+                model=run.model,
+                device=run.device,
                 threshold=threshold,
                 patience=PATIENCE,
                 report=application.report,
@@ -105,10 +108,11 @@ def studio(
     "navi serve --model model --index films.index",
     "navi serve --reconcile films.csv",
     "NAVI_TOKEN=$(openssl rand -hex 32) navi serve --host 0.0.0.0",
+    options="model device",
     needs_arguments=False,
 )
 def serve(
-    model: ModelFolder = None,
+    run: Run,
     host: Annotated[str, typer.Option(help="Address to listen at; others than loopback need a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
     token_file: Annotated[
@@ -129,8 +133,6 @@ def serve(
     max_columns: Annotated[int, typer.Option(min=1, metavar="N", help="Columns of a request.")] = 1_000,
     max_seconds: Annotated[float, typer.Option(min=0.1, metavar="S", help="Time for a request.")] = 60,
     queue: Annotated[int, typer.Option(min=1, metavar="N", help="Requests at once; others get 429.")] = 64,
-    device: Device = None,
-    quiet: Quiet = False,
 ) -> None:
     """Answer embed, match, name, impute, link and search over HTTP."""
     try:
@@ -143,14 +145,14 @@ def serve(
     from navi.verbs import open_index
 
     os.environ.setdefault(*KERNEL_CACHE)
-    screen = Screen(quiet=quiet)
+    screen = run.screen
     limits = Limits(
         body_bytes=round(max_body * (1 << 20)), rows=max_rows, columns=max_columns, seconds=max_seconds, queue=queue
     )
     access = Access(host=host, token=read_token(token_file))
     opened, address = listen(host, port)
     with screen.follow() as meter:
-        navi = open_model(meter, model, device)
+        navi = run.open_model(meter)
         searched = None if index is None else open_index(navi, index)
         reconciler = None if reconcile is None else Reconciler(read_table(reconcile), by)
     screen.summarise(f"Serving {quote(navi.folder)} at {address}, described at {address}/openapi.json. Ctrl-C stops.")

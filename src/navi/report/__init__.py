@@ -1,6 +1,6 @@
 """Reports: one HTML page of tables and charts that needs nothing from elsewhere, made of plain data."""
 
-from navi.report.charts import bar_chart, place_points
+from navi.report.charts import place_points
 from navi.report.page import (
     Cell,
     Chart,
@@ -28,7 +28,6 @@ __all__ = [
     "ReportTable",
     "Section",
     "Tiles",
-    "bar_chart",
     "load_page",
     "place_points",
     "save_page",

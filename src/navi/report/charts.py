@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Mapping, Sequence
 from importlib import import_module
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -17,28 +14,13 @@ from navi.report.page import Chart
 
 NUM_COLOURS = 10
 """Colours that the page has; whatever is left when they are used up is grey."""
-STYLES: dict[str, tuple[dict[str, Any], int | None]] = {
-    "bars": ({"type": "bar", "cornerRadiusEnd": 2}, None),
+STYLES: dict[str, tuple[dict[str, Any], int]] = {
     "histogram": ({"type": "bar", "fillOpacity": 0.6, "binSpacing": 0}, 300),
     "map": ({"type": "circle", "size": 30}, 480),
 }
-"""The mark that stands for a record of each kind of chart, and the chart's pixels; bars have as many as they need."""
-LABEL_WIDTH = 22
-"""Characters of a line of a bar's label."""
+"""The mark that stands for a record of each kind of chart, and the chart's pixels."""
 FEWEST_NEIGHBOURS = 12
 """Points from which t-SNE places them, not principal components."""
-
-
-def bar_chart(
-    caption: str, series: Mapping[str, Mapping[str, float]], *, percent: bool = False, quiet: Sequence[str] = ()
-) -> Chart:
-    """Return figures side by side: for each who is compared one a category."""
-    records = [
-        {"series": name, "x": value, "y": category}
-        for name, values in series.items()
-        for category, value in values.items()
-    ]
-    return Chart(caption=caption, kind="bars", records=records, percent=percent, quiet=quiet)
 
 
 def place_points(vectors: NDArray[np.floating[Any]], seed: int = 0, method: str = "t-SNE") -> NDArray[np.floating[Any]]:
@@ -83,12 +65,10 @@ def draw_chart(chart: Chart) -> dict[str, Any]:
         **_place(alt, chart),
     )
     mark, height = STYLES[chart.kind]
-    first = marks.properties(mark=mark).add_params(chosen)
-    if height is None:  # room for the bars of each category, and for the lines of its label
-        labels = {record["y"] for record in chart.records}
-        lines = max((len(wrap(label, LABEL_WIDTH)) for label in labels), default=1)
-        height = round(len(labels) * max(20 * (len(named) + 0.5), 20 * lines))
-    layers = [first, *_add_layers(alt, chart, marks)]
+    layers = [marks.properties(mark=mark).add_params(chosen)]
+    if chart.outline:  # around the points of a map
+        line = alt.Chart(alt.Data(values=list(chart.outline))).mark_line(interpolate="linear-closed", strokeWidth=1.2)
+        layers.append(line.encode(x="x:Q", y="y:Q", order="order:Q", color="series:N"))
     spec: dict[str, Any] = alt.layer(*layers).properties(width="container", height=height).to_dict()
     # The page has one configuration for all charts, and the specification's address is of no use offline.
     return {name: part for name, part in spec.items() if name not in ("config", "$schema")}
@@ -96,7 +76,7 @@ def draw_chart(chart: Chart) -> dict[str, Any]:
 
 def _list_tooltips(alt: Any, chart: Chart) -> list[Any]:
     """Return what is shown of a mark that is pointed at; where a point of a map stands says nothing."""
-    titles = {"x": chart.x_title or "value", "y": "share" if chart.x_title else "of", "x2": "to"}
+    titles = {"x": chart.x_title or "value", "y": "share", "x2": "to"}
     number, text = {"type": "quantitative", "format": ",.4~g"}, {"type": "nominal"}
     return [
         alt.Tooltip(field=name, title=titles.get(name, name), **(number if isinstance(value, float) else text))
@@ -106,31 +86,13 @@ def _list_tooltips(alt: Any, chart: Chart) -> list[Any]:
 
 
 def _place(alt: Any, chart: Chart) -> dict[str, Any]:
-    """Return where marks stand: bars below each other, points of a map without axes, which would mean nothing."""
-    if chart.kind == "bars":
-        room = alt.Scale(domain=[0, 1.5 * max(record["x"] for record in chart.records)])
-        # Labels break where they are long.
-        lines = {record["y"]: wrap(record["y"], LABEL_WIDTH) for record in chart.records}
-        axis = alt.Axis(labelExpr=f"{json.dumps(lines, ensure_ascii=False)}[datum.value]")
-        y = alt.Y("y:N", title=None, sort=None, scale=alt.Scale(paddingInner=0.35), axis=axis)
-        return {"x": alt.X("x:Q", axis=None, scale=room), "y": y, "yOffset": alt.YOffset("series:N", sort=chart.series)}
+    """Return where marks stand: points of a map without axes, which would mean nothing."""
     if chart.kind == "map":
         free = alt.Scale(zero=False, nice=False, padding=12)
         return {"x": alt.X("x:Q", axis=None, scale=free), "y": alt.Y("y:Q", axis=None, scale=free)}
     x = alt.X("x:Q", title=chart.x_title, scale=alt.Scale(zero=False, nice=False)).bin("binned")
     y = alt.Y("y:Q", title="share", axis=alt.Axis(format=".0%"), stack=None)
     return {"x": x, "x2": "x2:Q", "y": y}
-
-
-def _add_layers(alt: Any, chart: Chart, marks: Any) -> list[Any]:
-    """Return what is drawn beside the marks: the figures of bars, lines around the points of a map."""
-    if chart.kind == "bars":
-        text = alt.Text("x:Q", format=".1%" if chart.percent else ",.3f")
-        return [marks.mark_text(align="left", dx=6).encode(text=text, color=alt.value("var(--ink)"))]
-    if not chart.outline:
-        return []
-    line = alt.Chart(alt.Data(values=list(chart.outline))).mark_line(interpolate="linear-closed", strokeWidth=1.2)
-    return [line.encode(x="x:Q", y="y:Q", order="order:Q", color="series:N")]
 
 
 def import_extra(name: str) -> Any:

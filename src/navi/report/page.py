@@ -14,7 +14,7 @@ from navi.settings import construct
 
 PAGE_FILE = "page.json"
 """The file of a results folder that holds its page."""
-FORMAT = 3
+FORMAT = 4
 """The format of that file; goes up when old ones cannot be read any more."""
 
 MOST_DIGITS = 15
@@ -102,18 +102,16 @@ class ReportTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart as plain data; `bar_chart` and the others make it, Altair draws it."""
+    """A chart as plain data, drawn by Altair."""
 
     caption: str
     """What it shows, in one sentence."""
     kind: str
-    """`bars`, `histogram` or `map`."""
+    """`histogram` or `map`."""
     records: Sequence[Mapping[str, Any]]
     """One a mark: `series` is what it belongs to, x and y where it stands; all is shown when pointed at."""
     x_title: str = ""
     """What the horizontal axis means."""
-    percent: bool = False
-    """Shows what is measured in percent."""
     quiet: Sequence[str] = ()
     """Series drawn in grey: those that are there to compare with."""
     outline: Sequence[Mapping[str, Any]] = ()

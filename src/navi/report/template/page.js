@@ -88,9 +88,7 @@
       },
       axisX: { grid: false, tickCount: Math.max(3, Math.round(width / 110)) },
       axisY: { tickCount: 6 },
-      axisYBand: { labelColor: ink, labelLimit: Math.min(260, width * 0.5), labelLineHeight: 14, labelOverlap: false, grid: false, ticks: false },
       legend: { labelColor: ink, labelFontSize: 13, symbolType: "circle", labelLimit: Math.min(300, width * 0.7), columns: Math.max(1, Math.floor(width / 230)) },
-      text: { fill: ink, fontSize: 11.5, font },
     };
   }
 

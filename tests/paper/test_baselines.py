@@ -310,7 +310,7 @@ def test_epochs_end_when_the_validation_loss_no_longer_falls(
     monkeypatch.setattr(run.baseline, "compute_loss", lambda batch: _follow(run.baseline, losses))
     run.finish()
     assert run.losses == [3.0, 2.0, 2.5, 2.25], "one more epoch, at a falling rate"
-    assert run.step == 4 * run.plan.epoch_steps
+    assert run.state.step == 4 * run.plan.epoch_steps
 
 
 def _follow(baseline, losses):

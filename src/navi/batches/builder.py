@@ -284,7 +284,7 @@ def _mark(numbers: Tensor, size: int) -> Tensor:
 
 
 def pack_texts(
-    offsets: Ints, tokens: NDArray[np.int32], chosen: Ints, special: SpecialTokens | None = None
+    offsets: Ints, tokens: NDArray[np.integer], chosen: Ints, special: SpecialTokens | None = None
 ) -> Sequences:
     """Return some lists of tokens as sequences; given special tokens, as sentences between [CLS] and [SEP]."""
     lengths, index = gather_ranges(offsets, chosen)

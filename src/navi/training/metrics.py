@@ -25,7 +25,7 @@ from navi.randomness import fold, make_key, order_keys
 from navi.training.checkpoint import METRICS_FILE, RunState
 from navi.training.config import PretrainConfig
 from navi.training.processes import Processes
-from navi.training.step import MEANS, SUMS, Ints, StepBatches, Stepper, autocast, make_sums
+from navi.training.step import MEANS, SUMS, Ints, Stepper, autocast, make_sums
 
 if TYPE_CHECKING:
     from navi.corpus import Corpus
@@ -64,136 +64,104 @@ class StepReport:
     """Something that a user should know, such as memory that ran out."""
 
 
-class Throughput:
-    """Rows and tokens by the clock; rates are taken from one mark to the next, when the device has caught up.
+class TrainingLog:
+    """All that a run counts and writes down, from a state on; `save` puts the counts into the state again.
 
-    Every process is taken to be as fast as this one.
+    Sums and skipped steps stay on the device until a line is due, so that a GPU never waits for the host. Only the main
+    process writes; the others count alike, and are taken to be as fast.
     """
 
-    def __init__(self, seconds_before: float = 0.0, num_processes: int = 1) -> None:
-        self._start, self._num_processes = monotonic() - seconds_before, num_processes
-        self.num_steps = self.num_rows = self._num_tokens = 0
+    def __init__(self, out: Path, processes: Processes, state: RunState) -> None:
+        self._state, self._folder = state, out if processes.is_main else None
+        self._num_processes, self._start = processes.count, monotonic() - state.seconds
+        self.num_rows = self._num_steps = self._num_tokens = 0
         self._first: float | None = None
-        self.restart()
+        self._sums = F.pad(make_sums({}, processes.device), (0, 1))
+        """What the steps since the last line add up to, and how many were taken."""
+        if state.window:
+            self._sums += torch.tensor(state.window, dtype=self._sums.dtype, device=self._sums.device)
+        self._skipped = torch.tensor([state.skipped, state.bad_run], device=processes.device)
+        self._file = out / METRICS_FILE
+        if processes.is_main and self._file.exists():  # what was written after the checkpoint will be written again
+            os.truncate(self._file, min(self._file.stat().st_size, state.logged))
+        self._restart()
 
     @property
     def seconds(self) -> float:
         """Time spent on the run, before it was resumed too."""
         return monotonic() - self._start
 
-    def add(self, num_rows: int, num_tokens: int) -> None:
-        """Count a step."""
+    def add(self, num_rows: int, num_tokens: int, sums: Tensor, finite: Tensor) -> None:
+        """Count a step; one that was not finite was skipped, and has no part in the sums."""
+        # Not a product: a NaN times zero would stay one.
+        self._sums += torch.where(finite, torch.cat([sums, torch.ones_like(sums[:1])]), 0.0)
+        self._skipped += ~finite
+        self._skipped[1] *= ~finite
         self._first = self._first or monotonic()  # when the first ended, which is slower than all others
-        self.num_steps += 1
+        self._num_steps += 1
         self.num_rows += num_rows
         self._num_tokens += num_tokens
 
-    def mark(self) -> dict[str, float]:
-        """Return the time spent, and the rates since the last mark; each copy of a row has tokens of its own."""
-        passed = max(monotonic() - self._mark, 1e-9) / self._num_processes
-        num_rows, num_tokens = self.num_rows - self._marked[0], self._num_tokens - self._marked[1]
-        self.restart()
-        rates = {"rows_per_second": num_rows / passed, "tokens_per_second": num_tokens / passed}
-        return {"seconds": self.seconds, **rates}
-
-    def restart(self) -> None:
-        """Leave out of the rates what has passed since the last mark."""
-        self._mark, self._marked = monotonic(), (self.num_rows, self._num_tokens)
+    def fetch_skipped(self) -> tuple[int, int]:
+        """Return the skipped steps in all and in a row; waits for the device."""
+        skipped, in_a_row = self._skipped.tolist()
+        return skipped, in_a_row
 
     def estimate(self, num_steps: int) -> float | None:
         """Return the seconds that so many steps take, going by those after the first; None before there are."""
-        if self._first is None or self.num_steps < 2:
+        if self._first is None or self._num_steps < 2:
             return None
-        return (monotonic() - self._first) / (self.num_steps - 1) * num_steps
+        return (monotonic() - self._first) / (self._num_steps - 1) * num_steps
 
-
-class SkippedSteps:
-    """Counts the steps that were not finite, in all and in a row, on the device."""
-
-    def __init__(self, device: torch.device, skipped: int = 0, in_a_row: int = 0) -> None:
-        self._counts = torch.tensor([skipped, in_a_row], device=device)
-
-    def add(self, finite: Tensor) -> None:
-        """Count a step."""
-        self._counts += ~finite
-        self._counts[1] *= ~finite
-
-    def fetch(self) -> tuple[int, int]:
-        """Return the skipped steps in all and in a row; waits for the device."""
-        skipped, in_a_row = self._counts.tolist()
-        return skipped, in_a_row
-
-
-def write_metrics(folder: Path | None, kind: str, step: int, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a line of metrics.jsonl, if there is a folder, and return it; `kind` is `train` or `validation`.
-
-    JSON has no NaN: what is not a number becomes null.
-    """
-    bare = {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in found.items()}
-    line = {"kind": kind, "step": step} | bare
-    if folder is not None:
-        with (folder / METRICS_FILE).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-    return line
-
-
-class TrainingLog:
-    """All that a run counts and writes down, from a state on; `save` puts the counts into the state again.
-
-    Sums stay on the device until a line is due, so that a GPU never waits for the host. Only the main process writes;
-    the others count alike.
-    """
-
-    def __init__(self, out: Path, processes: Processes, state: RunState) -> None:
-        self._state, self._folder = state, out if processes.is_main else None
-        self.throughput = Throughput(state.seconds, processes.count)
-        self.skipped = SkippedSteps(processes.device, state.skipped, state.bad_run)
-        self._sums = F.pad(make_sums({}, processes.device), (0, 1))
-        """What the steps since the last line add up to, and how many were taken."""
-        if state.window:
-            self._sums += torch.tensor(state.window, dtype=self._sums.dtype, device=self._sums.device)
-        self._file = out / METRICS_FILE
-        if processes.is_main and self._file.exists():  # what was written after the checkpoint will be written again
-            os.truncate(self._file, min(self._file.stat().st_size, state.logged))
-
-    def add(self, made: StepBatches, sums: Tensor, finite: Tensor) -> None:
-        """Count a step; one that was skipped has no part in the sums."""
-        # Not a product: a NaN times zero would stay one.
-        self._sums += torch.where(finite, torch.cat([sums, torch.ones_like(sums[:1])]), 0.0)
-        self.skipped.add(finite)
-        self.throughput.add(made.num_rows, made.num_tokens)
+    def _restart(self) -> None:
+        """Leave out of the rates what has passed up to now."""
+        self._mark, self._marked = monotonic(), (self.num_rows, self._num_tokens)
 
     def write_train(self, entries: Mapping[str, Any]) -> None:
         """Write the line of the steps since the last one, and begin again.
 
-        It has means over the steps and accuracies over the targets; None where there was nothing.
+        It has means over the steps, accuracies over the targets (None where there was nothing), and rates, in which
+        each copy of a row has tokens of its own.
         """
         *sums, taken = self._sums.tolist()
         found = dict(zip(SUMS, sums, strict=True))
         counts = dict.fromkeys(MEANS, taken) | dict.fromkeys(("views", "keeping"), found["steps_with_views"])
         for part in ("header", "value"):
             found[f"{part}_accuracy"], counts[f"{part}_accuracy"] = found[f"{part}_hits"], found[f"{part}_targets"]
+        skipped, passed = self.fetch_skipped()[0], max(monotonic() - self._mark, 1e-9) / self._num_processes
         line = {
             **entries,
             **{name: found[name] / count if count else None for name, count in counts.items()},
-            "skipped": self.skipped.fetch()[0],
-            **self.throughput.mark(),
+            "skipped": skipped,
+            "seconds": self.seconds,
+            "rows_per_second": (self.num_rows - self._marked[0]) / passed,
+            "tokens_per_second": (self._num_tokens - self._marked[1]) / passed,
         }
         self._sums.zero_()
-        self._state.train = write_metrics(self._folder, "train", self._state.step, line)
+        self._restart()
+        self._state.train = self._write("train", line)
 
     def write_validation(self, measures: Mapping[str, float]) -> None:
         """Write the line of a validation, if there was anything to measure, and leave its time out of the rates."""
-        state, line = self._state, {"epoch": len(self._state.validation), **measures}
-        state.validation.append(write_metrics(self._folder, "validation", state.step, line) if measures else {})
-        self.throughput.restart()
+        line = {"epoch": len(self._state.validation), **measures}
+        self._state.validation.append(self._write("validation", line) if measures else {})
+        self._restart()
+
+    def _write(self, kind: str, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Write a line of metrics.jsonl and return it; JSON has no NaN: what is not a number becomes null."""
+        bare = {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in found.items()}
+        line = {"kind": kind, "step": self._state.step} | bare
+        if self._folder is not None:
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        return line
 
     def save(self) -> None:
         """Put into the state all that is counted here; the lines it knows of are then safe on the disk."""
         state = self._state
         state.window = self._sums.tolist()
-        state.skipped, state.bad_run = self.skipped.fetch()
-        state.seconds = self.throughput.seconds
+        state.skipped, state.bad_run = self.fetch_skipped()
+        state.seconds = self.seconds
         if self._file.exists():
             sync(self._file)
             state.logged = self._file.stat().st_size

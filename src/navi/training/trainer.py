@@ -204,7 +204,7 @@ class Trainer:
             plan.num_steps = min(self.state.num_steps or plan.most_steps, plan.most_steps)
         with writing(self.out):
             self.log = TrainingLog(self.out, self.processes, self.state)
-        self._saved_at = self.log.throughput.seconds
+        self._saved_at = self.log.seconds
         self._measured_at: float | None = None
         if is_last:
             self._report(f"Taken as it was after step {self.state.step} of {plan.num_steps}.")
@@ -258,7 +258,7 @@ class Trainer:
             scale = scale_rate(self.state.step, self.plan.num_steps, self.config.training.warmup_share)
             sums, finite = self.stepper.update(sums, scale)
             self.state.step += 1
-            self.log.add(made, sums, finite)
+            self.log.add(made.num_rows, made.num_tokens, sums, finite)
             self._limit_to_minutes()
             self._log_if_due(made, scale)
             self._report()
@@ -296,10 +296,10 @@ class Trainer:
 
     def _limit_to_minutes(self) -> None:
         """Set how many steps the minutes of a run allow: once it has shown how fast it is, and now and then again."""
-        minutes, throughput = self.config.training.minutes, self.log.throughput
+        minutes = self.config.training.minutes
         if minutes is None or not (self.processes.is_main and self._may_agree()):
             return
-        seconds, step_seconds = throughput.seconds, throughput.estimate(1)
+        seconds, step_seconds = self.log.seconds, self.log.estimate(1)
         self._measured_at = self._measured_at or seconds
         if step_seconds is None or seconds < self._measured_at + MEASURED_SHARE * 60 * minutes:
             return
@@ -317,7 +317,7 @@ class Trainer:
         step, config = self.state.step, self.config.training
         due = step % config.log_every == 0 or step in self.plan.boundaries
         if due or self.stepper.device.type == "cpu":
-            in_a_row = self.log.skipped.fetch()[1]
+            in_a_row = self.log.fetch_skipped()[1]
             if in_a_row >= MAX_SKIPPED:
                 raise TrainingError(
                     f"The loss was not finite {in_a_row} steps in a row; stopped at step {step}, the weights as before "
@@ -356,13 +356,13 @@ class Trainer:
 
     def _save_if_due(self) -> None:
         steps, minutes = self.config.training.checkpoint_steps, self.config.training.checkpoint_minutes
-        waited = self.log.throughput.seconds - self._saved_at
+        waited = self.log.seconds - self._saved_at
         if (steps and self.state.step % steps == 0) or (minutes and waited >= 60 * minutes):
             self._save()
 
     def _save(self) -> None:
         """Save a checkpoint; only the main process writes."""
-        self._saved_at = self.log.throughput.seconds
+        self._saved_at = self.log.seconds
         if self.processes.is_main:
             stepper, keep = self.stepper, self.config.training.keep_checkpoints
             with writing(self.out):
@@ -408,10 +408,10 @@ class Trainer:
             logger.info(note)
         if self.progress is None or not self.processes.is_main:
             return
-        throughput, step, minutes = self.log.throughput, self.state.step, self.config.training.minutes
-        left = throughput.estimate(self.plan.num_steps - step)
+        step, minutes = self.state.step, self.config.training.minutes
+        left = self.log.estimate(self.plan.num_steps - step)
         if minutes is not None and self.state.num_steps is None:  # as many steps as there are rows, and not as minutes
-            left = max(0.0, 60 * minutes - throughput.seconds)
+            left = max(0.0, 60 * minutes - self.log.seconds)
         self.progress(
             StepReport(
                 step=step,
@@ -435,8 +435,8 @@ class Trainer:
                 "settings": self.corpus.config.as_settings(),
             },
             num_steps=self.state.step,
-            skipped=self.log.skipped.fetch()[0],
-            seconds=self.log.throughput.seconds,
+            skipped=self.log.fetch_skipped()[0],
+            seconds=self.log.seconds,
             device=f"{self.stepper.device.type}, {str(self.stepper.dtype).removeprefix('torch.')}",
             train=self.state.train,
             validation=list(filter(None, self.state.validation)),

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
-from navi.batches import SpecialTokens
+from navi.batches import SpecialTokens, pack_texts
 from navi.corpus.arrays import SegmentArrays, count_up, gather_ranges
 from navi.model.attention import Packing, pack_attention
-from navi.model.encoder import add_equally, embed_tokens, pool_spans
+from navi.model.encoder import add_equally, embed_tokens, pool_sequences, pool_spans
 from navi.model.runner import group_by_length
 from navi.randomness import choose_below, fold, make_key, uniform
 from navi_paper.baselines.base import TOKENS_PER_BATCH, Baseline, Batch, copy_weights, to_tensors
@@ -316,16 +316,11 @@ class Bert(TokenBaseline):
         lengths, device = np.diff(token_offsets), self.device
         found = np.zeros((len(lengths), self.config.hidden_size), dtype=np.float32)
         for group in group_by_length(lengths + 2, TOKENS_PER_BATCH[device.type]):
-            starts = np.concatenate([[0], np.cumsum(lengths[group] + 2)])
-            token_ids = np.full(starts[-1], self.special.cls, dtype=np.int64)
-            _, places = gather_ranges(token_offsets, group)
-            token_ids[np.repeat(starts[:-1] + 1, lengths[group]) + count_up(lengths[group])] = tokens[places]
-            token_ids[starts[1:] - 1] = self.special.sep
-            batch = to_tensors(token_ids=token_ids, token_position=count_up(np.diff(starts)), row_starts=starts)
+            texts = pack_texts(token_offsets, tokens, group, self.special).to(device)
+            batch = {name: getattr(texts, name) for name in ("token_ids", "token_position")}
             with torch.inference_mode():
-                states_TD = TokenBaseline.encode(self, {name: each.to(device) for name, each in batch.items()})
-                owner_T = torch.from_numpy(np.repeat(np.arange(len(group)), lengths[group] + 2)).to(device)
-                found[group] = pool_spans(states_TD, owner_T, len(group)).cpu().numpy()
+                states_TD = TokenBaseline.encode(self, batch | {"row_starts": texts.starts})
+                found[group] = pool_sequences(states_TD, texts).cpu().numpy()
         return found
 
     def average_words(self, arrays: SegmentArrays, rows: Ints) -> Floats:

@@ -21,18 +21,11 @@ from navi.errors import ConfigError, ModelError, TrainingError
 from navi.files import read_json, write_folder, write_json
 from navi.model.backbone import check_shape
 from navi.randomness import make_key
-from navi.training.checkpoint import writing
+from navi.training.checkpoint import RunState, writing
 from navi.training.config import PretrainConfig
-from navi.training.metrics import (
-    MAX_SKIPPED,
-    VALIDATION_EPOCH,
-    SkippedSteps,
-    StepReport,
-    Throughput,
-    choose_rows,
-    write_metrics,
-)
-from navi.training.step import autocast, choose_dtype, make_optimizer, scale_rate, take_step
+from navi.training.metrics import MAX_SKIPPED, VALIDATION_EPOCH, StepReport, TrainingLog, choose_rows
+from navi.training.processes import Processes
+from navi.training.step import autocast, choose_dtype, make_optimizer, make_sums, scale_rate, take_step
 from navi.training.trainer import Progress, RunPlan
 from navi_paper.baselines.base import CONFIG_FILE, Baseline, Batch, read_record
 from navi_paper.baselines.cm2 import Cm2
@@ -76,10 +69,9 @@ def train_baseline(
             if kind.learns:
                 run.finish()
             baseline.save(aside)
-            record = {"identity": identity, "steps": run.step, "skipped": run.skipped.fetch()[0], "losses": run.losses}
-            seconds = run.throughput.seconds
-            speed = {"seconds": seconds, "rows_per_second": run.throughput.num_rows / max(seconds, 1e-9)}
-            write_json(aside / RECORD_FILE, record | speed)
+            record = {"identity": identity, "steps": run.state.step, "skipped": run.log.fetch_skipped()[0]}
+            speed = {"seconds": run.log.seconds, "rows_per_second": run.log.num_rows / max(run.log.seconds, 1e-9)}
+            write_json(aside / RECORD_FILE, record | {"losses": run.losses} | speed)
     return folder
 
 
@@ -123,31 +115,27 @@ class BaselineTrainer:
         self.losses: list[float] = []
         """The loss on validation rows after each epoch."""
         self.optimizer = make_optimizer(baseline, config.training, baseline.is_new)
-        self.folder = folder
-        self.skipped = SkippedSteps(self.device)
-        self.throughput = Throughput()
-        self.step = 0
-        self.latest: dict[str, Any] = {}
+        self.state = RunState()
+        self.log = TrainingLog(folder, Processes(device=self.device), self.state)
         self._row_tokens = corpus.arrays.count_row_tokens()
-        self._losses: list[Tensor] = []
 
     def finish(self) -> None:
         """Take all steps, and report each; where no epochs are given, as many as lower the validation loss, as NAVI."""
-        while self.step < self.plan.num_steps:
+        while self.state.step < self.plan.num_steps:
             self.baseline.train()
-            epoch, workers = self.plan.find_epoch(self.step), self.config.workers
-            steps = self.plan.list_steps(epoch, self.step)
+            epoch, workers = self.plan.find_epoch(self.state.step), self.config.workers
+            steps = self.plan.list_steps(epoch, self.state.step)
             ready = prefetch(steps, partial(self._build, epoch=epoch), workers=workers, ahead=2 * workers + 2)
             with closing(cast("Generator[tuple[Ints, list[Batch]]]", ready)):
                 for rows, batches in ready:
-                    self._take(batches)
-                    self.throughput.add(len(rows), int(self._row_tokens[rows].sum()))
+                    sums, finite = self._take(batches)
+                    self.log.add(len(rows), int(self._row_tokens[rows].sum()), sums, finite)
                     self._report()
-            self._validate(epoch)
+            self._validate()
         self.baseline.eval()
 
     @torch.no_grad()
-    def _validate(self, epoch: int) -> None:
+    def _validate(self) -> None:
         """Measure the loss on validation rows; one that is not the lowest leaves one more epoch, at a falling rate."""
         if not len(self.validation_rows):
             return
@@ -161,9 +149,9 @@ class BaselineTrainer:
                 loss = self.baseline.compute_loss({name: each.to(self.device) for name, each in batch.items()})
             total, count = total + float(loss) * targets, count + targets
         self.losses.append(total / max(1, count))
-        write_metrics(self.folder, "validation", self.step, {"epoch": epoch + 1, "masked_loss": self.losses[-1]})
+        self.log.write_validation({"epoch": len(self.losses), "masked_loss": self.losses[-1]})
         if self.config.epochs is None and self.losses[-1] > min(self.losses):
-            end = min(self.plan.num_steps, self.step + self.plan.epoch_steps)
+            end = min(self.plan.num_steps, self.state.step + self.plan.epoch_steps)
             self.plan.num_steps = self.plan.most_steps = min(self.plan.most_steps, end)
 
     def _build(self, rows: Ints, *, epoch: int) -> tuple[Ints, list[Batch]]:
@@ -174,53 +162,44 @@ class BaselineTrainer:
             batches = [{name: tensor.pin_memory() for name, tensor in batch.items()} for batch in batches]
         return rows, batches
 
-    def _take(self, batches: list[Batch]) -> None:
-        """Take a step; one whose loss or gradient is not finite changes nothing."""
+    def _take(self, batches: list[Batch]) -> tuple[Tensor, Tensor]:
+        """Take a step, which changes nothing where it is not finite; return its sums, and whether they are."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = torch.zeros((), device=self.device)
         # Weighed by its targets, the losses of the parts add up to the mean over all targets.
         counts = [len(batch["target_position"]) for batch in batches]
         for number, batch in enumerate(batches):
-            torch.manual_seed(make_key(self.config.seed, self.step, number))
+            torch.manual_seed(make_key(self.config.seed, self.state.step, number))
             here = {name: tensor.to(self.device, non_blocking=True) for name, tensor in batch.items()}
             with autocast(self.device, self.dtype):
                 part = self.baseline.compute_loss(here) * (counts[number] / max(1, sum(counts)))
             torch.autograd.backward(part)
             loss += part.detach()
         norm = nn.utils.clip_grad_norm_(self.baseline.parameters(), self.config.clip_norm)
-        finite = torch.isfinite(loss) & torch.isfinite(norm)
-        take_step(self.optimizer, scale_rate(self.step, self.plan.num_steps, self.config.warmup_share), finite)
-        self.step += 1
-        self.baseline.after_step(self.step)
-        self.skipped.add(finite)
-        self._losses.append(torch.where(finite, loss, 0.0))
+        sums = make_sums({"loss": loss, "masked": loss, "norm": norm}, self.device)
+        finite = torch.isfinite(sums).all()
+        take_step(self.optimizer, scale_rate(self.state.step, self.plan.num_steps, self.config.warmup_share), finite)
+        self.state.step += 1
+        self.baseline.after_step(self.state.step)
+        return sums, finite
 
     def _report(self) -> None:
-        epoch = self.plan.find_epoch(self.step - 1) + 1
-        if self.step % self.config.log_every == 0 or self.step == self.plan.num_steps:
-            self._log(epoch)
+        """Write a line of the steps since the last one if it is due; only then the host waits for the device."""
+        step, epoch = self.state.step, self.plan.find_epoch(self.state.step - 1) + 1
+        if step % self.config.log_every == 0 or step == self.plan.num_steps:
+            in_a_row = self.log.fetch_skipped()[1]
+            if in_a_row >= MAX_SKIPPED:
+                raise TrainingError(
+                    f"The loss of the baseline '{self.baseline.name}' was not finite {in_a_row} steps in a row; "
+                    f"stopped at step {step}. Lower the learning rates."
+                )
+            self.log.write_train({"epoch": epoch})
         if self.progress is not None:
+            left, num_steps = self.log.estimate(self.plan.num_steps - step), self.plan.num_steps
             report = StepReport(
-                step=self.step,
-                num_steps=self.plan.num_steps,
-                epoch=epoch,
-                seconds_left=self.throughput.estimate(self.plan.num_steps - self.step),
-                metrics=self.latest,
+                step=step, num_steps=num_steps, epoch=epoch, seconds_left=left, metrics=self.state.train
             )
             self.progress(report)
-
-    def _log(self, epoch: int) -> None:
-        """Write a line of the steps since the last one; only here the host waits for the device."""
-        skipped, in_a_row = self.skipped.fetch()
-        if in_a_row >= MAX_SKIPPED:
-            raise TrainingError(
-                f"The loss of the baseline '{self.baseline.name}' was not finite {in_a_row} steps in a row; stopped "
-                f"at step {self.step}. Lower the learning rates."
-            )
-        loss = float(torch.stack(self._losses).mean())
-        self.latest = {"epoch": epoch, "loss": loss, "skipped": skipped, **self.throughput.mark()}
-        write_metrics(self.folder, "train", self.step, self.latest)
-        self._losses.clear()
 
 
 def set_rate(config: PretrainConfig, rate: float) -> PretrainConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any, TypedDict, get_type_hints
+from typing import Any, get_type_hints
 
 import torch
 from safetensors import SafetensorError
@@ -26,33 +26,23 @@ SCALE = ".scale"
 """What is put behind a packed matrix's name for the scales of its rows."""
 
 
-class BertShape(TypedDict, total=False):
-    """The entries of a BERT's config.json that are taken over; all others are left where they are."""
-
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
-    max_position_embeddings: int
-    type_vocab_size: int
-    pad_token_id: int | None
-    hidden_act: str
-    hidden_dropout_prob: float
-    layer_norm_eps: float
-    initializer_range: float
-
-
-LARGEST = {
-    "vocab_size": 1 << 22,
-    "hidden_size": 1 << 14,
-    "num_hidden_layers": 128,
-    "num_attention_heads": 256,
-    "intermediate_size": 1 << 16,
-    "max_position_embeddings": 1 << 20,
-    "type_vocab_size": 64,
+SHAPE: dict[str, tuple[Any, float, float]] = {
+    "vocab_size": (int, 1, 1 << 22),
+    "hidden_size": (int, 1, 1 << 14),
+    "num_hidden_layers": (int, 1, 128),
+    "num_attention_heads": (int, 1, 256),
+    "intermediate_size": (int, 1, 1 << 16),
+    "max_position_embeddings": (int, 1, 1 << 20),
+    "type_vocab_size": (int, 1, 64),
+    "pad_token_id": (int | None, 0, 1 << 22),
+    "hidden_act": (str, 0, 0),
+    "hidden_dropout_prob": (float, 0, 1),
+    "projection_dropout": (float, 0, 1),
+    "layer_norm_eps": (float, 0, 1),
+    "initializer_range": (float, 0, 1),
 }
-"""The largest model that is taken for one."""
+"""The entries of a BERT's config.json that are taken over, all others being left where they are: the type of each, and
+of numbers the least and the most that is taken for a model's."""
 HARMLESS: dict[str, tuple[Any, ...]] = {
     "auto_map": (),
     "trust_remote_code": (False,),
@@ -70,9 +60,9 @@ HARMLESS: dict[str, tuple[Any, ...]] = {
 """Entries that would have transformers fetch or run code, or that make another model, and what they may be."""
 
 
-def load_navi(folder: Path) -> NaviModel:
+def load_navi(folder: Path, **settings: Any) -> NaviModel:
     """Return the NAVI model in a folder, on the CPU: every tensor there by name, of its shape, and finite."""
-    config = read_config(folder)
+    config = read_config(folder) | settings
     if config["model_type"] != NaviConfig.model_type:
         raise ModelError(
             f"{folder} holds a '{config['model_type']}' model, not a NAVI model. It may serve as a backbone: "
@@ -80,6 +70,8 @@ def load_navi(folder: Path) -> NaviModel:
         )
     model = _make_empty(config, folder)
     weights = _read_weights(folder)
+    if settings and WORDS in weights and not model.config.shared_words:  # shared ones are stored once
+        weights.setdefault(f"attribute_encoder.{WORDS}", weights[WORDS].clone())
     _check_weights(weights, model, folder)
     model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
@@ -107,7 +99,7 @@ def check_shape(found: dict[str, Any], file: Path) -> dict[str, Any]:
     for key, allowed in HARMLESS.items():
         if (entry := found.get(key)) is not None and entry not in allowed:
             raise ModelError(f"{file} has {key} = {entry!r}, which is never followed. Remove it if you trust the rest.")
-    known = get_type_hints(BertShape) | get_type_hints(NaviConfig.__init__)
+    known = {key: kind for key, (kind, _, _) in SHAPE.items()} | get_type_hints(NaviConfig.__init__)
     kept = {key: entry for key, entry in found.items() if key in known and key != "kwargs"}
     misfits = (misfit for key, entry in kept.items() if (misfit := find_misfit(entry, known[key], key)))
     if misfit := next(misfits, None) or _find_excess(kept):
@@ -130,12 +122,9 @@ def _find_excess(config: dict[str, Any]) -> str | None:
     """Return what is out of range in a configuration, or None."""
     from transformers.activations import ACT2FN
 
-    for key, most in LARGEST.items():
-        if not 1 <= config.get(key, 1) <= most:
-            return f"{key} must lie between 1 and {most}, found {config[key]}"
-    for key in ("hidden_dropout_prob", "projection_dropout", "layer_norm_eps", "initializer_range"):
-        if not 0 <= config.get(key, 0) <= 1:
-            return f"{key} must lie between 0 and 1, found {config[key]}"
+    for key, (_, least, most) in SHAPE.items():
+        if isinstance(number := config.get(key), int | float) and not least <= number <= most:
+            return f"{key} must lie between {least} and {most}, found {number}"
     if config.get("hidden_act", "gelu") not in ACT2FN:
         return f"hidden_act is {config['hidden_act']!r}, which is not known"
     if config.get("hidden_size", 768) % config.get("num_attention_heads", 12):
@@ -167,21 +156,18 @@ def load_backbone(name: str | Path, **settings: Any) -> NaviModel:
     """
     folder = find_backbone(name)
     config = read_config(folder) | settings
-    is_navi = config["model_type"] == NaviConfig.model_type
+    if config["model_type"] == NaviConfig.model_type:
+        model = load_navi(folder, **settings)
+        model.config.cold_head = model.config.cold_start = False
+        return model
     empty = _make_empty(config, folder)
-    weights = _read_weights(folder)
-    if not is_navi:
-        weights = _rename(weights, empty.config)
-    elif WORDS in weights:  # shared ones are stored once
-        weights.setdefault(f"attribute_encoder.{WORDS}", weights[WORDS])
-    _check_weights(weights, empty, folder, optional=() if is_navi else (*NEW_PARAMETERS, HEAD))
+    weights = _rename(_read_weights(folder), empty.config)
+    _check_weights(weights, empty, folder, optional=(*NEW_PARAMETERS, HEAD))
     model = NaviModel(empty.config)
     missing, _ = model.load_state_dict(weights, strict=False)
     model.config.cold_head = any(key.startswith(HEAD) and "decoder" not in key for key in missing)
-    model.config.cold_start = not is_navi
+    model.config.cold_start = True
     model.tie_weights()
-    if is_navi:
-        return model
     with torch.no_grad():
         length = model.embeddings.word_embeddings.weight.norm(dim=1).mean()
         model.attribute_scale.copy_(length)

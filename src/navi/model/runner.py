@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from queue import SimpleQueue
 from typing import TypeVar
@@ -18,7 +18,6 @@ from torch import Tensor
 
 from navi.batches import (
     FIRST_SLOT,
-    AttributeSlots,
     BatchBuilder,
     Layout,
     Rows,
@@ -66,15 +65,6 @@ TOKENS_PER_BATCH = {"cuda": 262144, "int8": 16384, "cpu": 4096}
 ATTRIBUTES_AT_ONCE = 4096
 MAX_TEXT_TOKENS = 258
 """Tokens that are read of a row as a text, [CLS] and [SEP] among them."""
-
-
-@dataclass(frozen=True)
-class Replica:
-    """What one device needs to encode the batches of a call."""
-
-    attribute_table: Tensor
-    builder: BatchBuilder
-    slots: AttributeSlots
 
 
 class Runner:
@@ -214,18 +204,15 @@ class Runner:
         builder = BatchBuilder(arrays, self.special, align=False)
         slots = builder.number_attributes(rows)
         on_host = on_host or mask is not None or not builder.is_worth_moving(int(lengths.sum()))
-        replicas: dict[NaviModel, Replica] = {}
-        for model in models:
-            own = (builder, slots) if on_host else (builder.to(model.device), send(slots, model.device))
-            replicas[model] = Replica(embed_attributes(model, arrays, slots.ids.numpy()), *own)
+        tables = {model: embed_attributes(model, arrays, slots.ids.numpy()) for model in models}
+        own = {model: (builder.to(model.device), send(slots, model.device)) for model in models if not on_host}
 
         def compute(model: NaviModel, places: Ints) -> dict[str, Tensor]:
-            replica = replicas[model]
-            layout = replica.builder.lay_out(rows[places], int(lengths[places].sum()))
+            maker, numbered = own.get(model, (builder, slots))
+            layout = maker.lay_out(rows[places], int(lengths[places].sum()))
             layout = layout if mask is None else mask(layout)
-            packed = replica.builder.pack_layout(layout, replica.slots)
-            packed = send(packed, model.device) if on_host else packed
-            return take(model, packed, replica.attribute_table, layout)
+            packed = maker.pack_layout(layout, numbered)
+            return take(model, send(packed, model.device) if on_host else packed, tables[model], layout)
 
         return self._share_out(lengths, compute, models, batch_size)
 

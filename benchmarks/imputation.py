@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from overlap import check_no_overlap
-from records import add_record
+from records import add_record, calibration_error
 from sklearn.linear_model import LogisticRegression
 
 from navi.corpus import Encoded
@@ -30,7 +30,6 @@ from navi.corpus.arrays import SegmentArrays
 from navi.tables import read_tables
 from navi.verbs import Navi, candidate_values
 from navi.verbs.candidate_values import CandidateFinder, Candidates, Gaps, fold_texts
-from navi_paper.tasks.prediction import calibration_error
 
 BARS = (0.5, 0.8, 0.9)
 COLUMNS, CELLS = 4, 40

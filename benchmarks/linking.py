@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 from linked_pairs import Pairs, Set, make_sets
 from overlap import check_no_overlap
-from records import add_record
+from records import add_record, calibration_error
 from scipy.sparse import csr_array, eye_array, hstack
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -41,7 +41,6 @@ from navi.tables import Table, read_tables
 from navi.verbs import Navi
 from navi.verbs.link import align_columns, assign_rows, embed_rows, score_pairs
 from navi.verbs.row_comparison import ComparedRows, measure_leads
-from navi_paper.tasks.prediction import calibration_error
 
 NEAREST = 50
 """Partners of each row that a baseline may be assigned."""

@@ -15,6 +15,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from navi.files import digest_file
 from navi.verbs import Navi
 from navi_paper.grid import find_commit
@@ -48,3 +51,14 @@ def digest_files(paths: Sequence[Path]) -> str:
     """Return one digest of all files, those of folders included, by their bytes."""
     files = sorted(file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
     return hashlib.sha256("\n".join(map(digest_file, files)).encode()).hexdigest()[:16]
+
+
+def calibration_error(probability: NDArray[np.float64], right: NDArray[np.bool_], num_bins: int = 10) -> float:
+    """Return the expected calibration error: the mean distance of confidence and accuracy in bins of equal width.
+
+    >>> calibration_error(np.array([0.9, 0.9, 0.9, 0.9]), np.array([True, True, True, False]))
+    0.15
+    """
+    bins = np.minimum((probability * num_bins).astype(np.int64), num_bins - 1)
+    gaps = np.bincount(bins, probability - right, num_bins)
+    return round(float(np.abs(gaps).sum()) / max(1, len(right)), 12)

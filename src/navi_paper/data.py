@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from navi.corpus.arrays import SegmentArrays, gather_ranges
-from navi.errors import ConfigError
 from navi.randomness import fold, make_key, order_keys
+from navi.settings import check_bounds
 from navi_paper.gold import Gold, name_columns
 from navi_paper.table_encoder import Bools, Floats, Ints, TableEncoder
 from navi_paper.table_views import permute_columns
@@ -54,11 +54,9 @@ class EvaluationConfig:
     """Decides every draw."""
 
     def __post_init__(self) -> None:
-        for name in ("rows", "runs", "column_rows", "max_tokens"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        if not 0.0 < self.hidden_share <= 1.0:
-            raise ConfigError(f"hidden_share must be more than 0 and at most 1, got {self.hidden_share}.")
+        check_bounds(self, "rows", "runs", "column_rows", "max_tokens", least=1)
+        check_bounds(self, "hidden_share", above=0)
+        check_bounds(self, "hidden_share", least=0, most=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -137,15 +137,12 @@ class NaviTableEncoder(TableEncoder):
         self.name, self.runner = name, runner
 
     @classmethod
-    def from_folder(
-        cls, path: str | Path, *, name: str = "navi", device: str | None = None, plain: bool = False
-    ) -> Self:
+    def from_folder(cls, path: str | Path, *, device: str | None = None, plain: bool = False) -> Self:
         """Open a model directory that `navi pretrain` wrote; `plain` adds nothing to the states of headers and rows."""
         model, tokenizer = open_model(Path(path))
         if plain:
             model.config.header_attribute = model.config.row_words = False
-        runner = Runner(model, SpecialTokens.of(tokenizer), devices=parse_devices(device))
-        return cls(runner, name=name)
+        return cls(Runner(model, SpecialTokens.of(tokenizer), devices=parse_devices(device)))
 
     def embed(
         self, arrays: SegmentArrays, rows: Ints, *, parts: Sequence[str] = ("rows",), hidden: Hidden | None = None

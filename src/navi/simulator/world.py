@@ -17,6 +17,7 @@ from typing import Any
 
 from navi.errors import ConfigError, TableError
 from navi.files import read_json, write_json
+from navi.settings import check_bounds
 from navi.simulator.films import Film, make_films
 from navi.simulator.schema import CONCEPTS, FilmSchema, choose_schemas, flatten_cell, misspell, write_cell
 
@@ -41,13 +42,9 @@ class SimulatorConfig:
     """Everything follows from it."""
 
     def __post_init__(self) -> None:
-        for name in ("num_catalogues", "rows_per_catalogue", "num_rows"):
-            count = getattr(self, name)
-            if count is not None and count < 1:
-                raise ConfigError(f"{name} must be at least 1, got {count}.")
-        for name, low, high in (("gap_rate", 0, 0.5), ("typo_rate", 0, 0.5), ("width", 0.1, 1)):
-            if not low <= getattr(self, name) <= high:
-                raise ConfigError(f"{name} must lie between {low} and {high}, got {getattr(self, name)}.")
+        check_bounds(self, "num_catalogues", "rows_per_catalogue", "num_rows", least=1)
+        check_bounds(self, "gap_rate", "typo_rate", least=0, most=0.5)
+        check_bounds(self, "width", least=0.1, most=1)
         rows, tables = self.num_rows, self.num_catalogues
         if rows is not None and rows < tables:
             raise ConfigError(f"num_rows must give each catalogue a row, got {rows} for {tables} catalogues.")

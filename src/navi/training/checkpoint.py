@@ -165,20 +165,16 @@ def load_checkpoint(place: Path, identity: RunIdentity, model: nn.Module, optimi
         weights, moments = load_file(place / WEIGHTS), load_file(place / OPTIMIZER)
     except (OSError, SafetensorError) as error:
         raise TrainingError(f"The checkpoint {place} is damaged: {error}. {_DELETE}") from error
-    parameters = dict(model.named_parameters())
-    if set(parameters) != set(weights):
-        different = sorted(set(parameters) ^ set(weights))
-        raise TrainingError(f"The checkpoint {place} is of another model: {different[0]} is not in both. {_DELETE}")
     by_parameter: dict[int, dict[str, Tensor]] = {}
     try:
         with torch.no_grad():
-            for name, parameter in parameters.items():
+            for name, parameter in model.named_parameters():
                 parameter.copy_(weights[name])
         for full_name, tensor in moments.items():
             number, name = full_name.split("/")
             by_parameter.setdefault(int(number), {})[name] = tensor
         optimizer.load_state_dict({"state": by_parameter, "param_groups": optimizer.state_dict()["param_groups"]})
-    except (RuntimeError, ValueError) as error:
+    except (KeyError, RuntimeError, ValueError) as error:
         raise TrainingError(f"The checkpoint {place} is of another model: {error}. {_DELETE}") from error
     return state
 

@@ -16,12 +16,13 @@ from transformers import BertConfig
 from navi.backbones import WEIGHTS_FILE, check_vocabulary
 from navi.batches import SpecialTokens, prefetch
 from navi.corpus.arrays import SegmentArrays, gather_ranges
-from navi.errors import ConfigError, ModelError
+from navi.errors import ModelError
 from navi.files import read_json, write_json
 from navi.model import load_backbone
+from navi.model.encoder import pool_spans
 from navi.model.runner import group_by_length
 from navi.settings import find_misfit
-from navi_paper.table_encoder import PARTS, Floats, Hidden, Ints, TableEncoder
+from navi_paper.table_encoder import Floats, Hidden, Ints, TableEncoder
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -117,9 +118,6 @@ class Baseline(nn.Module, TableEncoder):
         self, arrays: SegmentArrays, rows: Ints, *, parts: Sequence[str] = ("rows",), hidden: Hidden | None = None
     ) -> dict[str, Floats]:
         """Return the asked-for embeddings; a cell that the encoder has no room for has zeros."""
-        unknown = set(parts) - set(PARTS)
-        if unknown:
-            raise ConfigError(f"Unknown part '{sorted(unknown)[0]}'. Expected some of {', '.join(PARTS)}.")
         num_cells = int(np.diff(arrays.row_offsets)[rows].sum())
         gathered: dict[str, Floats] = {
             part: np.zeros((len(rows) if part in WIDE_PARTS else num_cells, self.config.hidden_size), dtype=np.float32)
@@ -128,7 +126,10 @@ class Baseline(nn.Module, TableEncoder):
 
         def read(batch: Batch) -> Batch:
             states = self.read_states(batch)
-            return {part: states[part] if part != "means" else _average(states, batch["cell_row"]) for part in parts}
+            if "means" in parts:
+                seen_C = torch.where(states["kept"] > 0, batch["cell_row"], len(states["rows"]))
+                states["means"] = pool_spans(states["segments"], seen_C, len(states["rows"]))
+            return {part: states[part] for part in parts}
 
         for places, cells, _, found in self.run(arrays, rows, hidden, read):
             for part, embedded in found.items():
@@ -202,11 +203,3 @@ def to_tensors(**arrays: np.ndarray[Any, Any]) -> Batch:
         name: torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64 if array.dtype.kind in "iu" else array.dtype))
         for name, array in arrays.items()
     }
-
-
-def _average(states: Batch, cell_row: Tensor) -> Tensor:
-    """Return the mean of each row's cells, those left out that were not seen: (R, D)."""
-    kept = states["kept"].float()
-    sums = torch.zeros_like(states["rows"], dtype=torch.float32).index_add(0, cell_row, states["segments"].float())
-    counts = kept.new_zeros(len(sums)).index_add(0, cell_row, kept)
-    return sums / counts.clamp(min=1.0).unsqueeze(1)

@@ -15,7 +15,6 @@ from navi_paper.page.figures import FIGURES
 from navi_paper.page.tables import (
     ANY,
     KNOWN,
-    LONGEST_ERROR,
     MODELS,
     NAVI,
     PAPER,
@@ -32,6 +31,8 @@ from navi_paper.results import Record, Results
 
 TITLE = "NAVI, evaluated"
 Measures = Mapping[str, float]
+LONGEST_ERROR = 300
+"""Letters of an error that are shown."""
 LEVEL = 0.05
 """P-value below which paired runs differ."""
 ROW_RATIO, TABLE_RATIO = 0.25, 0.43

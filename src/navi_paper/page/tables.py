@@ -62,8 +62,6 @@ DEVIATION = "_deviation"
 """Stands behind the name of the measure that a deviation belongs to."""
 ANY, QUOTED = "any", "paper"
 """Whichever model has a figure; what a column of the paper's is called."""
-LONGEST_ERROR = 300
-"""Letters of an error that are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,13 +270,5 @@ def make_table(averages: Averages, layout: TableLayout, corpus: str, left_out: M
 
 def _explain(averages: Averages, layout: TableLayout, corpus: str, left_out: Mapping[str, str]) -> list[str]:
     """Return why tasks of a table have no figures there."""
-    notes = []
-    for task in dict.fromkeys(each.task for each in layout.columns):
-        failed = [each for each in averages.failed if (each.corpus, each.task) == (corpus, task)]
-        if averages.list_models(corpus, task):
-            continue
-        if task in left_out:
-            notes.append(f"`{task}` was left out: {left_out[task]}.")
-        elif failed:
-            notes.append(f"`{task}` failed: {(failed[0].error or '')[:LONGEST_ERROR]}")
-    return notes
+    tasks = (task for task in dict.fromkeys(each.task for each in layout.columns) if task in left_out)
+    return [f"`{task}` was left out: {left_out[task]}." for task in tasks if not averages.list_models(corpus, task)]

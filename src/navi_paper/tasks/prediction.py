@@ -27,8 +27,6 @@ _GENERATIVE, _RECONSTRUCTION, _ROBUSTNESS = 1, 2, 3
 MAX_KEPT = 2000
 """Cosines kept for the figure of reconstruction, of each kind."""
 QUARTILES = {"q1": 25, "median": 50, "q3": 75}
-RENAMED_SHARE = 0.5
-"""Share of the columns that get another header, as in the paper."""
 
 
 def draw_cells(arrays: SegmentArrays, share: float, *purpose: int) -> Bools:
@@ -193,21 +191,10 @@ def draw_names(data: EvaluationData) -> dict[str, dict[int, str]]:
     low_K = np.asarray(corpus.arrays.column_role) == ROLE_LOW
     drawn: dict[str, dict[int, str]] = {}
     for ending, eligible_K in (("", low_K), ("_any", np.ones_like(low_K))):
-        synonyms = draw_synonyms(corpus, data.gold.synonyms, eligible_K, share=RENAMED_SHARE, seed=seed)
+        synonyms = draw_synonyms(corpus, data.gold.synonyms, eligible_K, seed=seed)
         drawn[f"synonyms{ending}"] = synonyms
-        drawn[f"typos{ending}"] = draw_typos(corpus, eligible_K, share=RENAMED_SHARE, seed=seed)
+        drawn[f"typos{ending}"] = draw_typos(corpus, eligible_K, seed=seed)
     return {name: names for name, names in drawn.items() if names}
-
-
-def calibration_error(probability: NDArray[np.float64], right: NDArray[np.bool_], num_bins: int = 10) -> float:
-    """Return the expected calibration error: the mean distance of confidence and accuracy in bins of equal width.
-
-    >>> calibration_error(np.array([0.9, 0.9, 0.9, 0.9]), np.array([True, True, True, False]))
-    0.15
-    """
-    bins = np.minimum((probability * num_bins).astype(np.int64), num_bins - 1)
-    gaps = np.bincount(bins, probability - right, num_bins)
-    return round(float(np.abs(gaps).sum()) / max(1, len(right)), 12)
 
 
 _TOKENS = frozenset({PREDICTS_TOKENS})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -211,7 +211,7 @@ def builder(arrays, special, request):
 
 
 def grow(capacity, slack):
-    return BatchCapacity(**{name: size + slack for name, size in vars(capacity).items()})
+    return BatchCapacity(**{name: size + slack for name, size in capacity._asdict().items()})
 
 
 def build_filled(builder, rows, capacity, epoch=2):
@@ -267,7 +267,7 @@ def test_every_step_fits_one_of_few_capacities(builder):
 
 def test_more_targets_than_there_is_capacity_for_are_counted(arrays, special):
     builder, rows = BatchBuilder(arrays, special), np.arange(10)
-    filled = build_filled(builder, rows, replace(measure_capacity(builder, rows), targets=2), epoch=0)
+    filled = build_filled(builder, rows, measure_capacity(builder, rows)._replace(targets=2), epoch=0)
     assert len(filled.targets.token) == 2
     assert int(filled.targets.num_masked) == len(builder.build(rows, epoch=0).targets.token)
 

@@ -10,9 +10,8 @@ from navi.batches.batch import (
     BatchCapacity,
     Rows,
     Sequences,
-    Targets,
 )
-from navi.batches.builder import AttributeSlots, BatchBuilder, pack_texts
+from navi.batches.builder import BatchBuilder, pack_texts
 from navi.batches.layout import (
     REGIME_HEADER,
     REGIME_VALUE,
@@ -40,7 +39,6 @@ __all__ = [
     "SLOT_NONE",
     "SLOT_UNKNOWN",
     "Alignment",
-    "AttributeSlots",
     "Batch",
     "BatchBuilder",
     "BatchCapacity",
@@ -50,7 +48,6 @@ __all__ = [
     "SamplerConfig",
     "Sequences",
     "SpecialTokens",
-    "Targets",
     "choose_capacities",
     "measure_capacity",
     "pack_texts",

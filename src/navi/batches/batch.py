@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, fields, replace
-from typing import Any, Self, final
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -128,9 +128,7 @@ class Batch(TensorGroup):
     plain_row: Tensor  # (R,) where the plain copy of each row stands among all rows; the row itself, if there is none
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class BatchCapacity:
+class BatchCapacity(NamedTuple):
     """How much of everything one copy of a batch's rows may hold, where sizes must be known beforehand."""
 
     rows: int
@@ -146,4 +144,4 @@ class BatchCapacity:
 
     def holds(self, needed: BatchCapacity) -> bool:
         """Return whether a batch that needs so much fits."""
-        return all(have >= need for have, need in zip(astuple(self), astuple(needed), strict=True))
+        return all(have >= need for have, need in zip(self, needed, strict=True))

@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -175,10 +175,5 @@ def choose_capacities(needs: Sequence[BatchCapacity], count: int) -> list[BatchC
     # Most batches are alike and a few are large: later parts are smaller, so that these cost the others little.
     limits = np.unique(np.quantile(tokens, 1 - (1 - shares) ** 2, method="higher"))
     part = np.searchsorted(limits, tokens)
-    needed = np.array([astuple(need) for need in needs])
-    names = [field.name for field in fields(BatchCapacity)]
-    largest = [needed[part == number].max(axis=0).tolist() for number in range(len(limits))]
-    return [
-        BatchCapacity(**{name: -(-max(need, 1) // 8) * 8 for name, need in zip(names, entry, strict=True)})
-        for entry in largest
-    ]
+    largest = [np.array(needs)[part == number].max(axis=0).tolist() for number in range(len(limits))]
+    return [BatchCapacity(*(-(-max(need, 1) // 8) * 8 for need in entry)) for entry in largest]

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from navi.cli.app import repeat_command, verb
+from navi.cli.app import (
+    Paths,
+    Run,
+    TablePath,
+    list_lost,
+    pick_sheet,
+    repeat_command,
+    split_names,
+    summarise_reports,
+    verb,
+)
 from navi.cli.console import (
     NARROW,
     Screen,
@@ -25,7 +35,6 @@ from navi.cli.console import (
     quote,
     shorten,
 )
-from navi.cli.options import Paths, Run, TablePath, list_lost, pick_sheet, split_names, summarise_reports
 from navi.errors import ConfigError, TableError
 from navi.settings import MATCH_THRESHOLD
 

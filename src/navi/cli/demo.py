@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from navi.backbones import BASE_MODEL
-from navi.cli.app import verb
+from navi.cli.app import Run, verb
 from navi.cli.ask import list_cells, list_columns, show_cells
 from navi.cli.console import (
     Screen,
@@ -29,7 +29,6 @@ from navi.cli.console import (
     shorten,
 )
 from navi.cli.learn import describe_corpus, describe_training
-from navi.cli.options import Run
 from navi.errors import ConfigError
 
 if TYPE_CHECKING:

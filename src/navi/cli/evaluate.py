@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from navi.cli.app import verb
+from navi.cli.app import Run, split_names, verb
 from navi.cli.console import count_things, format_count, make_heading, make_table, quote
 from navi.cli.learn import make_pretrain_config
-from navi.cli.options import Run, split_names
 from navi.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from navi.backbones import BASE_MODEL, MINILM
-from navi.cli.app import verb
+from navi.cli.app import NUM_PLACES, Paths, Run, list_lost, pick_sheet, split_names, summarise_manifest, verb
 from navi.cli.console import (
     Meter,
     count_things,
@@ -28,7 +28,6 @@ from navi.cli.console import (
     quote,
     shorten,
 )
-from navi.cli.options import NUM_PLACES, Paths, Run, list_lost, pick_sheet, split_names, summarise_manifest
 from navi.errors import TableError
 from navi.settings import override, read_settings
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from navi.cli.app import verb
+from navi.cli.app import Paths, Run, verb
 from navi.cli.console import quote
-from navi.cli.options import Paths, Run
 from navi.errors import ConfigError, MissingExtraError, NaviError, escape_controls
 from navi.settings import MATCH_THRESHOLD
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from navi.verbs.link import Links
     from navi.verbs.match import Matches, SchemaMatches
     from navi.verbs.name import Names
-    from navi.verbs.search import Neighbours
+    from navi.verbs.search import Method, Neighbours
     from navi.verbs.unify import Duplicates, Unified, UnifySpec
 
 Frame = TypeVar("Frame")
@@ -302,7 +302,7 @@ class Navi:
         return replace(found, notes=(*doubts, *found.notes))
 
     def search(
-        self, frames: Any, like: Mapping[str, Any] | str | tuple[str, int], k: int = 10, *, method: str = "auto"
+        self, frames: Any, like: Mapping[str, Any] | str | tuple[str, int], k: int = 10, *, method: Method = "auto"
     ) -> Neighbours:
         """Return the k rows of some frames that are nearest to a row.
 

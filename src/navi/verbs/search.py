@@ -211,15 +211,18 @@ class SearchIndex:
         return self.vectors.astype(np.float32)
 
     def _find(self, vector: Floats, words: Words, k: int) -> Neighbours:
-        overlap = np.zeros(len(self.vectors), np.float32) if self.words is None else self.words.measure_overlap(words)
+        overlap = None if self.words is None else self.words.measure_overlap(words)
         if self.lists is None:
             proposed, compared = np.arange(len(self.vectors)), self._held
         else:  # those that faiss finds near, and those that share the most words
-            count = min(max(CANDIDATES, 20 * k), len(overlap))
-            shared = np.argpartition(-overlap, count - 1)[:count]
-            proposed = np.union1d(propose(self.lists, vector, count), shared[overlap[shared] > 0])
+            count = min(max(CANDIDATES, 20 * k), len(self.vectors))
+            proposed = propose(self.lists, vector, count)
+            if overlap is not None:
+                shared = np.argpartition(-overlap, count - 1)[:count]
+                proposed = np.union1d(proposed, shared[overlap[shared] > 0])
             compared = self.vectors[proposed].astype(np.float32)
-        similarity, overlap = np.clip(compared @ vector, 0, 1), overlap[proposed]
+        similarity = np.clip(compared @ vector, 0, 1)
+        overlap = np.zeros_like(similarity) if overlap is None else overlap[proposed]
         confidence = self.similarity_weight * similarity + (1 - self.similarity_weight) * overlap
         best = np.argsort(-confidence, kind="stable")[:k]
         scores = np.stack([confidence, similarity, overlap], axis=1)[best].tolist()
@@ -498,9 +501,9 @@ def _describe_sources(paths: Sequence[str | Path]) -> list[dict[str, Any]]:
 
 
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
-# A quote opens only where a header or a value begins: the one in `Don't Look Now` is a letter like any other.
-_PIECE = re.compile(rf"(?:(?:^|(?<=[=,]))\s*(?:{_QUOTED})|[^,])*")
-_CELL = re.compile(rf"\s*({_QUOTED}|[^=\"']+?)\s*=\s*(.*?)\s*", re.DOTALL)
+_HEADER = rf"\s*(?:({_QUOTED})\s*|([^=,\"'\s][^=,\"']*))="
+# A value begins with what is quoted, and ends where another cell begins; other quotes are letters like any other.
+_CELL = re.compile(rf"{_HEADER}\s*((?:{_QUOTED})?.*?)(?:,(?={_HEADER})|\Z)", re.DOTALL)
 EXAMPLE = "title=Alien, year=1979"
 
 
@@ -520,26 +523,17 @@ def parse_like(text: str) -> dict[str, Any]:
             return dict(json.loads(text))
         except ValueError as error:
             raise ConfigError(f"Cannot read {text!r} as a JSON object: {error}. Write it as {EXAMPLE}.") from error
-    pieces: list[str] = []
-    place = 0
-    while place <= len(text):
-        piece = _PIECE.match(text, place)
-        assert piece is not None, "the pattern matches nothing, too"
-        place = piece.end() + 1
-        if _CELL.fullmatch(piece[0]) or not pieces:
-            pieces.append(piece[0])
-        else:
-            pieces[-1] += f",{piece[0]}"
     cells: dict[str, Any] = {}
-    for cell in pieces:
-        found = _CELL.fullmatch(cell)
+    place = 0
+    while place < len(text) or not cells:
+        found = _CELL.match(text, place)
         if not found:
-            raise ConfigError(f"Cannot read {cell.strip()!r} as a cell: expected header=value, such as {EXAMPLE}.")
-        cells[_unquote(found[1])] = _unquote(found[2])
+            raise ConfigError(f"Cannot read {text[place:]!r} as a cell: expected header=value, such as {EXAMPLE}.")
+        cells[_unquote(found[1] or found[2])] = _unquote(found[3])
+        place = found.end()
     return cells
 
 
 def _unquote(text: str) -> str:
-    if re.fullmatch(_QUOTED, text):
-        return re.sub(r"\\(.)", r"\1", text[1:-1])
-    return text
+    text = text.strip()
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if re.fullmatch(_QUOTED, text) else text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Literal
 
@@ -162,20 +162,21 @@ class ScoredPairs:
     """(K, L) logarithm of the odds that both mean the same, all said."""
     decided: Flags | None
     """(K, L) whether a person's word says so; None without any."""
-    explain: Explain | None = None
 
-    def describe(self, pairs: Sequence[tuple[int, int]]) -> list[ColumnPair]:
-        """Return pairs, given the places of their columns here; what contributed is found for all of them at once."""
-        if not pairs:
-            return []
+    def describe(self, pairs: Sequence[tuple[int, int]], explain: Explain | None = None) -> list[ColumnPair]:
+        """Return pairs, given the places of their columns here; what contributed is found for some at once."""
+        blocks = (pairs[start : start + DESCRIBED] for start in range(0, len(pairs), DESCRIBED))
+        return [pair for block in blocks for pair in self._describe(block, explain)]
+
+    def _describe(self, pairs: Sequence[tuple[int, int]], explain: Explain | None) -> list[ColumnPair]:
         (rows, row_P), (columns, column_P) = (np.unique(each, return_inverse=True) for each in np.array(pairs).T)
         ours, theirs = self.first[rows], self.second[columns]
         parts = self.scorer.score(self.profiles.take(ours), self.profiles.take(theirs), self.background)
         found = []
         for (first, second), row, column in zip(pairs, row_P, column_P, strict=True):
             reasons: tuple[Reason, ...] = ()
-            if self.explain is not None:
-                explained = self.explain(int(ours[row]), int(theirs[column]))
+            if explain is not None:
+                explained = explain(int(ours[row]), int(theirs[column]))
                 reasons = (*self._explain_rest(first, second), *explained)
             pair = ColumnPair(
                 first=refer_to(self.profiles, int(ours[row])),
@@ -187,11 +188,6 @@ class ScoredPairs:
             )
             found.append(pair)
         return found
-
-    def describe_blocks(self, pairs: Sequence[tuple[int, int]]) -> list[ColumnPair]:
-        """Return pairs that have little in common, some at a time."""
-        blocks = (pairs[start : start + DESCRIBED] for start in range(0, len(pairs), DESCRIBED))
-        return [pair for block in blocks for pair in self.describe(block)]
 
     def _explain_rest(self, first: int, second: int) -> list[Reason]:
         """Return what a person's word and the rivals of two columns say."""
@@ -472,14 +468,14 @@ class ColumnGroups:
 
     def list_pairs(self, explain: Explain | None = None) -> tuple[tuple[ColumnPair, ...], tuple[ColumnPair, ...]]:
         """Return every pair of a cluster, and the nearest partners of columns that stand alone, the surest first."""
-        scored, pairs = replace(self.scored, explain=explain), []
+        pairs = []
         near: dict[frozenset[int], tuple[int, int]] = {}
         for group in map(sorted, self.members):
             inner = ((first, second) for place, first in enumerate(group) for second in group[place + 1 :])
-            pairs += scored.describe([pair for pair in inner if not self.inside[pair]])
+            pairs += self.scored.describe([pair for pair in inner if not self.inside[pair]], explain)
             if len(group) == 1 and (best := self.find_nearest(group[0])) is not None:
                 near.setdefault(frozenset((group[0], best)), (group[0], best))
-        nearest = scored.describe_blocks(list(near.values()))
+        nearest = self.scored.describe(list(near.values()), explain)
         return _sort_pairs(pairs), _sort_pairs(nearest)
 
 

@@ -17,7 +17,7 @@ from navi.model.runner import Floats, Ints, Progress
 from navi.report.cards import show_cards
 from navi.tables import Table, read_table, read_tables
 from navi.verbs.match import ANSWERS
-from navi.verbs.result import CARDS_SHOWN, TabularResult
+from navi.verbs.result import CARDS_SHOWN, TabularResult, tabulate
 from navi.verbs.row_comparison import ColumnAlignment, ComparedRows
 from navi.verbs.row_scorer import load_row_scorer
 from navi.verbs.row_similarity import Whitening
@@ -181,12 +181,11 @@ class Links(TabularResult):
     def clusters_to_arrow(self) -> pa.Table:
         """Return a line for each row of a cluster: the cluster's number and probability, table and row number."""
         lines = [
-            {"cluster": number, "probability": cluster.probability, "table": each.table, "row": each.row}
+            (number, cluster.probability, each.table, each.row)
             for number, cluster in enumerate(self.clusters)
             for each in cluster.rows
         ]
-        types = {"cluster": pa.int64(), "probability": pa.float64(), "table": pa.string(), "row": pa.int64()}
-        return pa.Table.from_pylist(lines, pa.schema(list(types.items())))
+        return tabulate(lines, cluster=pa.int64(), probability=pa.float64(), table=pa.string(), row=pa.int64())
 
 
 def link_tables(

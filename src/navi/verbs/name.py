@@ -25,7 +25,7 @@ from navi.corpus import Encoded
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import TableError
 from navi.tables import find_headers
-from navi.verbs.result import TabularResult
+from navi.verbs.result import TabularResult, tabulate
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -109,16 +109,10 @@ class Names(TabularResult):
 
     def to_arrow(self) -> pa.Table:
         """Return one line a candidate: the column, the header proposed, its probability, and where it comes from."""
-        lines = [(names.column, each) for names in self.columns for each in names.candidates]
-        return pa.table(
-            {
-                "column": pa.array([column for column, _ in lines], pa.string()),
-                "header": pa.array([each.header for _, each in lines], pa.string()),
-                "probability": pa.array([each.probability for _, each in lines], pa.float64()),
-                "source": pa.array([each.source for _, each in lines], pa.string()),
-                "like": pa.array([each.like for _, each in lines], pa.string()),
-            }
-        )
+        every = [(names.column, each) for names in self.columns for each in names.candidates]
+        lines = [(column, each.header, each.probability, each.source, each.like) for column, each in every]
+        text = pa.string()
+        return tabulate(lines, column=text, header=text, probability=pa.float64(), source=text, like=text)
 
 
 def name_columns(

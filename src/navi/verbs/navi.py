@@ -257,13 +257,18 @@ class Navi:
         With `to`, each column has its `top` candidates in a target schema instead: a table, a list of names, or a
         mapping of names to descriptions.
         """
-        from navi.verbs.match import match_schema, match_tables
+        from navi.verbs.match import match_columns
 
-        if to is None:
-            return match_tables(
-                self, frames, threshold=threshold, one_to_one=one_to_one, decisions=decisions, explain=explain
-            )
-        return match_schema(self, frames, to, top=top, threshold=threshold, decisions=decisions, explain=explain)
+        return match_columns(
+            self,
+            frames,
+            to,
+            top=top,
+            threshold=threshold,
+            one_to_one=one_to_one,
+            decisions=decisions,
+            explain=explain,
+        )
 
     def unify(
         self,

@@ -16,6 +16,7 @@ from navi.errors import ConfigError, TableError
 from navi.model.runner import Floats, Ints, Progress
 from navi.report.cards import show_cards
 from navi.tables import Table, read_table, read_tables
+from navi.verbs.embed import EmbedConfig, embed_frames
 from navi.verbs.match import ANSWERS
 from navi.verbs.result import CARDS_SHOWN, TabularResult, tabulate
 from navi.verbs.row_comparison import ColumnAlignment, ComparedRows
@@ -210,7 +211,7 @@ def link_tables(
     known = None if labels is None else read_labels(labels, rows)
     vectors = None
     if rows.num_rows <= ENCODER_ROWS if encoder is None else encoder:
-        vectors = embed_rows(navi, tables, rows, progress)
+        vectors = embed_rows(navi, tables, progress)
     pairs = rows.find_candidates(k + len(tables) - 2 if len(tables) > 2 else k, vectors)
     if known is not None:
         pairs = np.unique(np.concatenate([pairs, known[:, :2]]), axis=0)
@@ -259,15 +260,9 @@ def is_counter(table: Table, header: str) -> bool:
     return bool((np.diff(np.asarray(cells.cast(pa.int64()))) == 1).all())
 
 
-def embed_rows(navi: Navi, tables: Mapping[str, Table], rows: ComparedRows, progress: Progress | None) -> Floats:
+def embed_rows(navi: Navi, tables: Mapping[str, Table], progress: Progress | None) -> Floats:
     """Return (R, D) the rows in the model's space, whitened; zeros for one without any cell."""
-    encoded = navi.encode(dict(tables))
-    found = navi.runner.embed(encoded.arrays, parts=("value_means",), progress=progress)["value_means"]
-    vectors = np.zeros((rows.num_rows, found.shape[1]), np.float32)
-    starts = np.searchsorted(rows.table, np.arange(len(rows.tables)))
-    for place, name in enumerate(encoded.tables):
-        own = np.flatnonzero(encoded.arrays.row_table == place)
-        vectors[starts[rows.tables.index(name)] + tables[name].find_rows(encoded.row_number[own])] = found[own]
+    vectors = embed_frames(navi, dict(tables), None, EmbedConfig(pooling="values"), progress)
     filled = np.flatnonzero(np.abs(vectors).sum(axis=1) > 0)
     vectors[filled] = Whitening.fit(vectors[filled]).transform(vectors[filled])
     return vectors

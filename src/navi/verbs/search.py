@@ -22,7 +22,7 @@ from navi.errors import ConfigError, ModelError, TableError
 from navi.files import digest_sample, lock, read_json, remove_leftovers, sync, write_folder, write_json
 from navi.model.runner import Floats, Ints, Progress
 from navi.settings import find_misfit
-from navi.tables import find_sources, join_reasons
+from navi.tables import Source, find_sources, join_reasons
 from navi.verbs.embed import EmbedConfig, embed_arrays
 from navi.verbs.result import TabularResult
 from navi.verbs.row_similarity import FIT_ROWS, Whitening, WordIndex, Words, list_words, weigh_similarity
@@ -32,6 +32,7 @@ from navi.verbs.vector_files import (
     LineMaker,
     encode_files,
     open_vectors,
+    read_batches,
     read_floats,
     write_vectors,
 )
@@ -56,8 +57,6 @@ FORMAT_VERSION = 3
 REMEDY = "Remove the index and build it again."
 WEIGHT_ROWS = 64
 """Rows whose likeness to all others decides what similarity and overlap weigh."""
-BATCH_ROWS = 8192
-"""Rows that are written at a time."""
 CHECKED_ROWS = 8192
 """Vectors all over an index whose checksum is compared when it is opened."""
 
@@ -274,11 +273,12 @@ def build_index(
     """
     sources, left_out, make_rows = find_sources(paths).sources, list[str](), RowMaker(navi)
     with _write_index(folder, method) as aside:
+        measured = _describe_sources(sources)
         blocks = encode_files(navi, sources, FILE_ROWS["rows"], unreadable=left_out)
         if not write_vectors(aside / SCRATCH_FILE, blocks, make_rows, progress):
             raise TableError(join_reasons(left_out) if len(left_out) == len(sources) else NO_ROW)
         described, dataset = open_vectors(aside / SCRATCH_FILE)
-        _write_part(aside, _make_facts(described, method, _describe_sources(paths), left_out), dataset, make_rows)
+        _write_part(aside, _make_facts(described, method, measured, left_out), dataset, make_rows)
         (aside / SCRATCH_FILE).unlink()
     return open_index(navi, folder, paths)
 
@@ -366,9 +366,7 @@ def _write_part(folder: Path, facts: IndexFacts, dataset: Any, make_rows: RowMak
     """
     start, part = facts["num_rows"], facts["num_parts"]
     if not part:
-        count = dataset.count_rows()
-        chosen = np.sort(np.random.default_rng(0).choice(count, min(count, FIT_ROWS), replace=False))
-        fitted = Whitening.fit(read_floats(dataset.take(pa.array(chosen), columns=["embedding"])))
+        fitted = Whitening.fit(_sample(dataset, FIT_ROWS))
         np.save(folder / SPACE_FILE, np.vstack([fitted.mean, fitted.directions]))
     whitening, num_rows = _open_space(folder), start
     names = [name for name in dataset.schema.names if name != "embedding"]
@@ -380,7 +378,7 @@ def _write_part(folder: Path, facts: IndexFacts, dataset: Any, make_rows: RowMak
     ):
         vectors.seek(start * len(whitening.mean) * np.dtype(np.float16).itemsize)
         vectors.truncate()
-        for batch in dataset.to_batches(batch_size=BATCH_ROWS):
+        for batch in read_batches(dataset):
             vectors.write(whitening.transform(read_floats(batch)).astype(np.float16).tobytes())
             writer.write_batch(batch.select(names).replace_schema_metadata(None))
             num_rows += batch.num_rows
@@ -407,6 +405,17 @@ def _write_part(folder: Path, facts: IndexFacts, dataset: Any, make_rows: RowMak
     changed = {"num_rows": num_rows, "num_parts": part + 1, "files": digests}
     write_json(folder / INDEX_FILE, {**about, **facts, **changed}, checksum=True)
     before.unlink(missing_ok=True)
+
+
+def _sample(dataset: Any, count: int) -> Floats:
+    """Return the vectors of so many rows, or of all, in their order."""
+    total, start, found = dataset.count_rows(), 0, list[Floats]()
+    chosen = np.sort(np.random.default_rng(0).choice(total, min(total, count), replace=False))
+    for batch in read_batches(dataset, ["embedding"]):
+        first, last = np.searchsorted(chosen, [start, start + batch.num_rows])
+        found.append(read_floats(batch)[chosen[first:last] - start])
+        start += batch.num_rows
+    return np.concatenate(found)
 
 
 def _wants_lists(method: Method, num_rows: int) -> bool:
@@ -462,7 +471,7 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
         raise ModelError(
             f"The index in {folder} was made with another model than {navi.folder}. Remove it and build it again."
         )
-    if paths is not None and _describe_sources(paths) != facts["sources"]:
+    if paths is not None and _describe_sources(find_sources(paths).sources) != facts["sources"]:
         raise TableError(
             f"The index in {folder} was made of other files, or they have changed. Remove it and build it again."
         )
@@ -494,9 +503,9 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
         raise ConfigError(f"Cannot read the index in {folder}: {error}. {REMEDY}") from error
 
 
-def _describe_sources(paths: Sequence[str | Path]) -> list[dict[str, Any]]:
-    """Return the name, size and time of change of each file; nothing of no paths, as of vectors."""
-    found = [(source.name, *source.measure()) for source in find_sources(paths).sources]
+def _describe_sources(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """Return the name, size and time of change of each file."""
+    found = [(source.name, *source.measure()) for source in sources]
     return [{"name": name, "bytes": size, "changed": version} for name, size, version in found]
 
 

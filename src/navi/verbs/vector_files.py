@@ -64,7 +64,10 @@ FORMAT_VERSION = 1
 """Raised whenever a folder of shards can no longer be read by an older version."""
 VECTORS_KEY = "navi"
 """Key of what a Parquet file of vectors says of them."""
+BATCH_ROWS = 8192
+"""Lines of vectors that are read at a time."""
 RowsDone = Callable[[str, int], None]
+_UNBUFFERED = ds.ParquetFileFormat(pre_buffer=False)  # else a whole file is in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -485,10 +488,10 @@ def has_vectors(path: Path) -> bool:
 
 def _open_parquet(files: Sequence[Path]) -> ds.Dataset:
     if not is_remote(files[0]):
-        return ds.dataset(list(map(str, files)))
+        return ds.dataset(list(map(str, files)), format=_UNBUFFERED)
     with ExitStack() as stack:
         opened = [stack.enter_context(connect(file)) for file in files]
-        return ds.dataset([place for _, place in opened], filesystem=opened[0][0])
+        return ds.dataset([place for _, place in opened], filesystem=opened[0][0], format=_UNBUFFERED)
 
 
 def _open_lance(path: Path) -> Any:
@@ -497,6 +500,11 @@ def _open_lance(path: Path) -> Any:
     except ImportError as error:
         raise MissingExtraError("A Lance dataset", "lance") from error
     return lance.dataset(str(path))
+
+
+def read_batches(dataset: Any, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the lines of a dataset, in their order; few are in memory at a time."""
+    yield from dataset.to_batches(columns=columns, batch_size=BATCH_ROWS, batch_readahead=1, fragment_readahead=1)
 
 
 def read_floats(lines: pa.Table | pa.RecordBatch) -> Floats:

@@ -252,7 +252,7 @@ def validate(navi: Navi, options: argparse.Namespace) -> None:
 def compare_set(navi: Navi, data: Set) -> tuple[dict[str, Table], ComparedRows]:
     """Return the tables of a set, and their rows with the columns that mean the same."""
     tables = read_tables({"left": data.left.replace("", None), "right": data.right.replace("", None)})
-    return tables, ComparedRows.read(tables, align_columns(navi, tables), within=False)
+    return tables, ComparedRows(tables, align_columns(navi, tables), within=False)
 
 
 def learn(data: Set, rows: ComparedRows, pairs: np.ndarray, same: np.ndarray, logit: np.ndarray) -> Figures:

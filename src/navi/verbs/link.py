@@ -207,7 +207,7 @@ def link_tables(
     if not 0 < threshold < 1:
         raise ConfigError(f"threshold must lie between 0 and 1, got {threshold}.")
     tables = read_tables(frames, navi.read_config)
-    rows = ComparedRows.read(tables, align_columns(navi, tables), within=within or len(tables) == 1)
+    rows = ComparedRows(tables, align_columns(navi, tables), within=within or len(tables) == 1)
     known = None if labels is None else read_labels(labels, rows)
     vectors = None
     if rows.num_rows <= ENCODER_ROWS if encoder is None else encoder:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from navi.columns import (
     Background,
@@ -23,6 +22,7 @@ from navi.columns.texts import embed_texts, normalise
 from navi.corpus import RowEncoder
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, TableError
+from navi.model.runner import Ints
 from navi.report.cards import show_cards
 from navi.tables import Table, read_table, read_tables
 from navi.verbs.column_groups import (
@@ -34,8 +34,8 @@ from navi.verbs.column_groups import (
     Decision,
     Explain,
     Reason,
+    ScoredPairs,
     refer_to,
-    score_pairs,
 )
 from navi.verbs.result import CARDS_SHOWN, TabularResult, tabulate
 
@@ -57,10 +57,6 @@ ANSWERS = {
     **dict.fromkeys(("no", "n", "false", "0", "different", "not"), False),
 }
 """How a decision may be written."""
-
-Floats = NDArray[np.float32]
-Flags = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,11 +229,11 @@ def match_columns(
     if descriptions:
         profiles = _add_descriptions(navi, profiles, theirs, descriptions)
     background, names = Background([profiles]), np.array(profiles.tables)
-    scored = score_pairs(
+    scored = ScoredPairs(
         scorer,
         profiles,
         background,
-        Constraints.read(decisions, profiles),
+        Constraints(decisions, profiles),
         ours,
         theirs,
         total=scorer.score_total(profiles.take(ours), profiles.take(theirs), background),

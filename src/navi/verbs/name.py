@@ -157,7 +157,7 @@ class _Namer:
         self._known = self._profiles.take(np.arange(0)) if known is None else known
         # The table's own columns stay out of the background: their headers must not show in it.
         self._background = Background([self._profiles if known is None else known])
-        self._headers = list_known_headers(self._known)
+        self._headers = KnownHeaders(self._known)
         self._words = list_words(navi.tokenizer)
         self._sample = encoded.arrays.take_rows(choose_rows(encoded, np.arange(encoded.arrays.num_rows), rows))
 
@@ -226,16 +226,20 @@ class _Namer:
         return [(place, float(odds[place] / odds.sum())) for place in np.argsort(-odds, kind="stable")[:top].tolist()]
 
 
-@dataclass(frozen=True, kw_only=True)
 class KnownHeaders:
-    """The headers of the trained domain, one for each attribute."""
+    """The headers of known columns, one for each of C attributes; those that say nothing are left out."""
 
-    attributes: tuple[str, ...]
-    """(C,) the attributes, ascending."""
-    headers: tuple[str, ...]
-    """(C,) each one's header, the one that most tables have."""
-    columns: tuple[Ints, ...]
-    """(C,) the known columns of each."""
+    def __init__(self, known: ColumnProfiles) -> None:
+        members: dict[str, list[int]] = {}
+        for place, (header, attribute) in enumerate(zip(known.headers, known.attributes, strict=True)):
+            if not is_useless(header):
+                members.setdefault(attribute, []).append(place)
+        self.attributes = sorted(members)
+        self.columns = [np.array(members[attribute]) for attribute in self.attributes]
+        """(C,) the known columns of each."""
+        counted = (Counter(known.headers[place] for place in columns) for columns in self.columns)
+        self.headers = [each.most_common(1)[0][0] for each in counted]
+        """(C,) each one's header, the one that most tables have."""
 
     def find_best(self, score: Floats) -> tuple[Floats, Ints]:
         """Return each header's best score over its known columns, and which column gives it: (Q, C) twice."""
@@ -245,21 +249,6 @@ class KnownHeaders:
             best[:, place] = score[:, columns].max(axis=1)
             nearest[:, place] = columns[score[:, columns].argmax(axis=1)]
         return best, nearest
-
-
-def list_known_headers(known: ColumnProfiles) -> KnownHeaders:
-    """Return the headers of known columns; those that say nothing are left out."""
-    members: dict[str, list[int]] = {}
-    for place, (header, attribute) in enumerate(zip(known.headers, known.attributes, strict=True)):
-        if not is_useless(header):
-            members.setdefault(attribute, []).append(place)
-    attributes = sorted(members)
-    counted = [Counter(known.headers[place] for place in members[attribute]) for attribute in attributes]
-    return KnownHeaders(
-        attributes=tuple(attributes),
-        headers=tuple(each.most_common(1)[0][0] for each in counted),
-        columns=tuple(np.array(members[attribute]) for attribute in attributes),
-    )
 
 
 def list_words(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Ints]:

@@ -452,8 +452,6 @@ def test_vectors_of_another_model_kind_or_writer_and_damaged_indexes_are_refused
         index_vectors(navi, tmp_path / "cells.parquet", tmp_path / "cells")
     with pytest.raises(ConfigError, match="have another kind than those of"):
         index.add(tmp_path / "cells.parquet")
-    with pytest.raises(ConfigError, match="Only to an index of vectors on disk can more be added"):
-        build_index(navi, [files], tmp_path / "tables").add(vectors[0])
     (tmp_path / "index" / "vectors.f16").write_bytes(b"")
     with pytest.raises(ConfigError, match=r"Cannot read the index in .* Remove the index and build it again"):
         open_index(navi, tmp_path / "index")
@@ -463,7 +461,5 @@ def test_vectors_of_another_model_kind_or_writer_and_damaged_indexes_are_refused
 
 def test_the_command_searches_a_file_of_vectors(navi_command, model_dir, frames, vectors):
     asked = json.dumps(frames[vectors[0].stem][3])
-    for how in (("--like", asked), ("--row", f"{vectors[0].stem}:4")):
-        said = navi_command("search", "--model", model_dir, vectors[0], *how, "-k", 2, "--json").stdout
-        places = [(row["table"], row["row"]) for row in json.loads(said)]
-        assert ((vectors[0].stem, 4) == places[0]) == (how[0] == "--like")
+    said = navi_command("search", "--model", model_dir, vectors[0], "--like", asked, "-k", 2, "--json").stdout
+    assert [(json.loads(said)[0]["table"], json.loads(said)[0]["row"])] == [(vectors[0].stem, 4)]

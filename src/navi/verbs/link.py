@@ -192,14 +192,13 @@ class Links(TabularResult):
 def link_tables(
     navi: Navi,
     frames: Any,
-    *,
-    threshold: float = 0.5,
-    one_to_one: bool = False,
-    within: bool = False,
-    labels: Any = None,
-    k: int = 10,
-    encoder: bool | None = None,
-    progress: Progress | None = None,
+    threshold: float,
+    one_to_one: bool,
+    within: bool,
+    labels: Any,
+    k: int,
+    encoder: bool | None,
+    progress: Progress | None,
 ) -> Links:
     """Return the rows of one table or of several that are about the same thing; see `Navi.link`."""
     if k < 1:

@@ -32,11 +32,11 @@ from navi.verbs.column_groups import (
     ColumnRef,
     Constraints,
     Decision,
-    Explain,
     Reason,
     ScoredPairs,
     refer_to,
 )
+from navi.verbs.explain import Explainer
 from navi.verbs.result import CARDS_SHOWN, TabularResult, tabulate
 
 if TYPE_CHECKING:
@@ -203,7 +203,6 @@ def match_columns(
     navi: Navi,
     frames: Any,
     to: Any,
-    *,
     top: int,
     threshold: float,
     one_to_one: bool,
@@ -240,7 +239,7 @@ def match_columns(
         compete=lambda total: scorer.compete(total, names[ours], names[theirs]),
     )
     best = [np.lexsort((theirs, -line))[:top].tolist() for line in scored.logit]
-    explained = make_explainer(scorer, profiles, tables) if explain else None
+    explained = Explainer(scorer, profiles, tables).explain if explain else None
     found = iter(scored.describe([(place, at) for place, each in enumerate(best) for at in each], explained))
     ranked = tuple(
         RankedColumn(column=refer_to(profiles, column), candidates=tuple(islice(found, len(each))))
@@ -328,13 +327,6 @@ def match_profiles(
 ) -> Matches:
     """Return profiled columns in clusters that mean the same; pairs are explained where their tables are given."""
     groups = matcher.group(decisions)
-    explain = None if tables is None else make_explainer(matcher.scorer, matcher.profiles, tables)
+    explain = None if tables is None else Explainer(matcher.scorer, matcher.profiles, tables).explain
     pairs, nearest = groups.list_pairs(explain)
     return Matches(clusters=groups.clusters, pairs=pairs, nearest=nearest, decisions=tuple(decisions))
-
-
-def make_explainer(scorer: PairScorer, profiles: ColumnProfiles, tables: Mapping[str, Table]) -> Explain:
-    """Return what says of two columns what spoke for them and against them."""
-    from navi.verbs.explain import Explainer
-
-    return Explainer(scorer, profiles, tables).explain

@@ -259,16 +259,7 @@ class Navi:
         """
         from navi.verbs.match import match_columns
 
-        return match_columns(
-            self,
-            frames,
-            to,
-            top=top,
-            threshold=threshold,
-            one_to_one=one_to_one,
-            decisions=decisions,
-            explain=explain,
-        )
+        return match_columns(self, frames, to, top, threshold, one_to_one, decisions, explain)
 
     def unify(
         self,
@@ -344,17 +335,7 @@ class Navi:
         """
         from navi.verbs.link import link_tables
 
-        return link_tables(
-            self,
-            frames,
-            threshold=threshold,
-            one_to_one=one_to_one,
-            within=within,
-            labels=labels,
-            k=k,
-            encoder=encoder,
-            progress=progress,
-        )
+        return link_tables(self, frames, threshold, one_to_one, within, labels, k, encoder, progress)
 
     def impute(
         self,
@@ -370,7 +351,7 @@ class Navi:
         """
         from navi.verbs.impute import impute_table
 
-        return impute_table(self, frame, confidence=confidence, columns=columns, progress=progress)
+        return impute_table(self, frame, confidence, columns, progress)
 
 
 def _open(kind: type[Navi], folder: Path, device: str, precision: str, tokens_per_batch: int) -> Navi:

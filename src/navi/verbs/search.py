@@ -489,6 +489,8 @@ def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | Non
         lists = folder / f"nearest-{facts['num_parts'] - 1}.faiss"
         if not facts["num_rows"] == rows.num_rows:
             raise ValueError(f"it should have {facts['num_rows']} rows and has {rows.num_rows}")
+        if not 0 <= facts["similarity_weight"] <= 1:
+            raise ValueError(f"similarity_weight must lie between 0 and 1, found {facts['similarity_weight']}")
         return SearchIndex(
             navi=navi,
             facts=facts,

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from navi.cluster import check_engine, run_jobs
@@ -67,7 +66,6 @@ VECTORS_KEY = "navi"
 BATCH_ROWS = 8192
 """Lines of vectors that are read at a time."""
 RowsDone = Callable[[str, int], None]
-_UNBUFFERED = ds.ParquetFileFormat(pre_buffer=False)  # else a whole file is in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -486,12 +484,15 @@ def has_vectors(path: Path) -> bool:
         return False
 
 
-def _open_parquet(files: Sequence[Path]) -> ds.Dataset:
+def _open_parquet(files: Sequence[Path]) -> Any:
+    from pyarrow.dataset import ParquetFileFormat, dataset  # imports pandas
+
+    how = ParquetFileFormat(pre_buffer=False)  # else a whole file is in memory
     if not is_remote(files[0]):
-        return ds.dataset(list(map(str, files)), format=_UNBUFFERED)
+        return dataset(list(map(str, files)), format=how)
     with ExitStack() as stack:
         opened = [stack.enter_context(connect(file)) for file in files]
-        return ds.dataset([place for _, place in opened], filesystem=opened[0][0], format=_UNBUFFERED)
+        return dataset([place for _, place in opened], filesystem=opened[0][0], format=how)
 
 
 def _open_lance(path: Path) -> Any:

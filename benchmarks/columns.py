@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 
 from navi.columns import ColumnProfiles, load_packaged
 from navi.columns.profiles import BAGS, FACTS, LEVELS, NUM_TERMS
+from navi.verbs.column_groups import ColumnMatcher
 from navi.verbs.match import match_profiles
 
 WIDTH, SIZE, TERMS = 20, 384, 96
@@ -64,7 +65,7 @@ def make_profiles(num_columns: int) -> ColumnProfiles:
 def measure(num_columns: int) -> dict[str, float]:
     profiles = make_profiles(num_columns)
     before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    found = match_profiles(profiles, load_packaged())
+    found = match_profiles(ColumnMatcher(profiles, load_packaged()))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "columns": num_columns,

@@ -51,7 +51,8 @@ def draw_gaps(arrays: SegmentArrays, kind: str, rng: np.random.Generator) -> Ite
         if len(hidden):
             rows = held[hidden]
             every = Gaps(row=rows, column=np.full(len(rows), column))
-            yield every, every.take(rng.permutation(len(rows))[:CELLS])
+            chosen = rng.permutation(len(rows))[:CELLS]
+            yield every, Gaps(row=every.row[chosen], column=every.column[chosen])
             drawn += 1
         if drawn == COLUMNS:
             return

@@ -17,7 +17,7 @@ import faiss
 import numpy as np
 
 from navi.verbs.embed import normalize_rows
-from navi.verbs.vector_index import BLOCK, add_vectors, build_lists, find_nearest, read_lists, rerank
+from navi.verbs.vector_lists import BLOCK, add_vectors, build_lists, find_nearest, read_lists, rerank
 
 
 def draw_blocks(num_rows, size, seed):

@@ -198,7 +198,7 @@ def link_set(
 ) -> Figures:
     """Yield the figures of linking on a set, and what labels bring."""
     started = time.monotonic()
-    vectors = embed_rows(navi, tables, rows, None) if options.encoder else None
+    vectors = embed_rows(navi, tables, None) if options.encoder else None
     pairs = rows.find_candidates(10, vectors)
     logit, _ = score_pairs(rows, pairs)
     chosen = assign_rows(rows, pairs, logit)
@@ -251,7 +251,7 @@ def validate(navi: Navi, options: argparse.Namespace) -> None:
 def compare_set(navi: Navi, data: Set) -> tuple[dict[str, Table], ComparedRows]:
     """Return the tables of a set, and their rows with the columns that mean the same."""
     tables = read_tables({"left": data.left.replace("", None), "right": data.right.replace("", None)})
-    return tables, ComparedRows.read(tables, align_columns(navi, tables), within=False)
+    return tables, ComparedRows(tables, align_columns(navi, tables), within=False)
 
 
 def learn(data: Set, rows: ComparedRows, pairs: np.ndarray, same: np.ndarray, logit: np.ndarray) -> Figures:
@@ -321,7 +321,7 @@ def main(options: argparse.Namespace) -> None:
 def link_by_vectors(navi: Navi, data: Set, tables: dict[str, Table], rows: ComparedRows) -> Figures:
     """Yield the figures of the encoder's evidence alone: cosines of its vectors of rows."""
     started = time.monotonic()
-    vectors = normalize(embed_rows(navi, tables, rows, None))
+    vectors = normalize(embed_rows(navi, tables, None))
     f1, threshold = find_best(keep_nearest(vectors[: len(data.left)], vectors[len(data.left) :]), data.gold)
     yield "encoder alone", {"F1": f1, "threshold": threshold, "seconds": time.monotonic() - started}
 

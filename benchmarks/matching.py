@@ -43,6 +43,7 @@ from sklearn.preprocessing import normalize
 from navi.columns import Background, ColumnProfiles, PairScorer
 from navi.settings import MATCH_THRESHOLD
 from navi.verbs import Navi
+from navi.verbs.column_groups import ColumnMatcher
 from navi.verbs.match import match_profiles, profile_tables
 
 METHODS = ("navi", "st headers", "st headers+values", "coma", "coma+instances", "distribution", "jaccard")
@@ -188,7 +189,7 @@ class NaviScores:
 
     def cluster(self, names: set[str]) -> dict[tuple[str, str], int]:
         """Return the number of the cluster of each column, by table and header."""
-        matches = match_profiles(self._take(names), self._scorer)
+        matches = match_profiles(ColumnMatcher(self._take(names), self._scorer))
         return {(each.table, each.header): at for at, found in enumerate(matches.clusters) for each in found.columns}
 
     def _take(self, names: set[str]) -> ColumnProfiles:

@@ -33,7 +33,7 @@ from navi.corpus import Corpus
 from navi.training.export import survey_columns
 from navi.verbs import Navi
 from navi.verbs import name as naming
-from navi.verbs.name import list_known_headers, name_columns
+from navi.verbs.name import KnownHeaders, name_columns
 
 TOP = 5
 
@@ -102,7 +102,7 @@ def propose_by_words(navi: Navi, frame: list[dict[str, str]], known: ColumnProfi
     encoded = navi.encode(frame)
     words = sketch_columns(encoded).bags["words"]
     score = compare_bags(words, known.bags["words"], Background([known]).weights["words"])
-    candidates = list_known_headers(known)
+    candidates = KnownHeaders(known)
     best, _ = candidates.find_best(score)
     headers = [encoded.headers[int(number)].as_py() for number in encoded.arrays.column_header]
     return {

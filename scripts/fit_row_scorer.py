@@ -265,7 +265,7 @@ def make_lot(rows: list[Row], random: Random, limit: int = MAX_ROWS) -> Lot | No
     first, second, thing, alignments = fabricate(rows, random, limit)
     if len(first) < 5 or len(second) < 5 or not any(first) or not any(second):
         return None
-    compared = ComparedRows.read(read_tables({"a": first, "b": second}), alignments, within=False)
+    compared = ComparedRows(read_tables({"a": first, "b": second}), alignments, within=False)
     pairs = compared.find_candidates(K)
     if not len(pairs):
         return None
@@ -276,7 +276,7 @@ def make_lot(rows: list[Row], random: Random, limit: int = MAX_ROWS) -> Lot | No
         rows=compared,
         pairs=pairs,
         compared=found,
-        worth=ColumnWorth.find(compared, pairs, found),
+        worth=ColumnWorth(compared, pairs, found),
         same=about[pairs[:, 0]] == about[pairs[:, 1]],
         total=sum(counts[0][each] * counts[1][each] for each in counts[0]),
     )

@@ -200,7 +200,7 @@ def test_odds_rise_between_two_tables_and_not_inside_them(monkeypatch):
     rows = make_products(80)
     changed = [{"name": each["name"].replace("speaker", "box"), "price": str(int(each["price"]) + 3)} for each in rows]
     aligned = [ColumnAlignment(name=name, headers={"a": (name,), "b": (name,)}) for name in ("name", "price")]
-    compared = ComparedRows.read(read_tables({"a": rows, "b": changed}), aligned, within=True)
+    compared = ComparedRows(read_tables({"a": rows, "b": changed}), aligned, within=True)
     pairs = compared.find_candidates(10)
     lifted = load_row_scorer().score(compared, pairs)[0]
     monkeypatch.setattr("navi.verbs.row_scorer.MAX_LIFT", 0.0)
@@ -219,7 +219,7 @@ def test_tables_of_the_same_words_that_share_nothing_are_not_lifted_into_links(s
         for name in ("a", "b")
     }
     aligned = [ColumnAlignment(name=name, headers={"a": (name,), "b": (name,)}) for name in ("name", "price")]
-    compared = ComparedRows.read(read_tables(sources), aligned, within=False)
+    compared = ComparedRows(read_tables(sources), aligned, within=False)
     assert (load_row_scorer().score(compared, compared.find_candidates(10))[0] >= 0).sum() <= 4
 
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
-from navi.verbs import Navi, VectorIndex, build_index, embed_files, index_frames, open_index, parse_like
+from navi.verbs import Navi, build_index, embed_files, index_frames, index_vectors, open_index, parse_like
 from navi.verbs.embed import normalize_rows
-from navi.verbs.vector_index import build_lists, find_nearest, read_lists, rerank
+from navi.verbs.vector_lists import build_lists, find_nearest, read_lists, rerank
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def test_what_is_no_index_is_refused(navi, files, tmp_path):
         open_index(navi, tmp_path / "index")
 
 
-@pytest.mark.parametrize("name", ["vectors.npy", "rows.arrow", "words.npy", "index.json"])
+@pytest.mark.parametrize("name", ["vectors.f16", "rows-0.arrow", "words.npy", "index.json"])
 def test_a_changed_byte_of_an_index_is_seen(navi, files, tmp_path, name):
     build_index(navi, [files], tmp_path / "index")
     file = tmp_path / "index" / name
@@ -383,42 +383,44 @@ def vectors(navi, files, tmp_path):
     return sorted(tmp_path.glob("*.parquet"))
 
 
-def test_a_file_of_vectors_is_searched_and_added_to_as_if_all_had_been_there(navi, frames, vectors, tmp_path):
+@pytest.mark.parametrize("method", ["exact", "lists"])
+def test_a_file_of_vectors_is_searched_and_added_to_as_if_all_had_been_there(navi, frames, vectors, tmp_path, method):
     pytest.importorskip("faiss")
-    one = VectorIndex.build(vectors[0], tmp_path / "index")
+    one = index_vectors(navi, vectors[0], tmp_path / "index", method=method)
     with (tmp_path / "index" / "vectors.f16").open("ab") as file:
         file.write(b"of a process that was killed")
-    added = VectorIndex.open(tmp_path / "index").add(vectors[1])
-    both = VectorIndex.build(tmp_path / "shards", tmp_path / "both")
+    added = open_index(navi, tmp_path / "index").add(vectors[1])
+    both = index_vectors(navi, tmp_path / "shards", tmp_path / "both", method=method)
     assert len(one.rows) + len(frames[vectors[1].stem]) == len(added.rows) == len(both.rows)
     assert added.rows.to_pylist() == both.rows.to_pylist()
     for number, file in enumerate(vectors):
         asked = frames[file.stem][3 + number]
-        found = [index.search_like(navi, asked, k=3)[0].to_pylist() for index in (added, both)]
-        assert [(answer[0]["table"], answer[0]["row"]) for answer in found] == [(file.stem, 4 + number)] * 2
-        assert found[0][0]["similarity"] == pytest.approx(1, abs=2e-3)
-    assert sorted(file.name for file in (tmp_path / "index").glob("nearest*")) == ["nearest-1.faiss"]
+        found = [index.search(asked, k=3)[0] for index in (added, both)]
+        assert [places_of(answer)[0] for answer in found] == [(file.stem, 4 + number)] * 2
+        assert found[0][0].confidence == found[0][0].similarity == pytest.approx(1, abs=2e-3)
+        beside = places_of(added.search_row(file.stem, 4 + number, k=2))
+        assert beside == places_of(added.search(asked, k=3)[0])[1:]
+    kept = sorted(file.name for file in (tmp_path / "index").glob("nearest*"))
+    assert kept == (["nearest-1.faiss"] if method == "lists" else [])
 
 
 def test_a_lance_dataset_of_vectors_is_searched_as_the_parquet_file_it_was_made_of(navi, frames, vectors, tmp_path):
-    pytest.importorskip("faiss")
     if find_spec("lance") is None:
         with pytest.raises(MissingExtraError, match="A Lance dataset needs an extra"):
-            VectorIndex.build(tmp_path / "rows.lance", tmp_path / "index")
+            index_vectors(navi, tmp_path / "rows.lance", tmp_path / "index")
         pytest.skip("needs pylance")
     import lance
 
     lance.write_dataset(pq.read_table(vectors[0]), str(tmp_path / "rows.lance"), max_rows_per_file=5)
-    index = VectorIndex.build(tmp_path / "rows.lance", tmp_path / "index")
-    assert index.rows.to_pylist() == VectorIndex.build(vectors[0], tmp_path / "other").rows.to_pylist()
-    found = index.add(vectors[1]).search_like(navi, frames[vectors[0].stem][3], k=1)[0].to_pylist()
-    assert (found[0]["table"], found[0]["row"]) == (vectors[0].stem, 4)
+    index = index_vectors(navi, tmp_path / "rows.lance", tmp_path / "index")
+    assert index.rows.to_pylist() == index_vectors(navi, vectors[0], tmp_path / "other").rows.to_pylist()
+    found = index.add(vectors[1]).search(frames[vectors[0].stem][3], k=1)[0]
+    assert places_of(found) == [(vectors[0].stem, 4)]
 
 
-def test_what_others_added_since_an_index_was_opened_stays_when_more_is_added(vectors, tmp_path):
-    pytest.importorskip("faiss")
-    opened = VectorIndex.build(vectors[0], tmp_path / "index")
-    VectorIndex.open(tmp_path / "index").add(vectors[1])
+def test_what_others_added_since_an_index_was_opened_stays_when_more_is_added(navi, vectors, tmp_path):
+    opened = index_vectors(navi, vectors[0], tmp_path / "index")
+    open_index(navi, tmp_path / "index").add(vectors[1])
     found = opened.add(vectors[0]).rows["table"].to_pylist()
     assert list(dict.fromkeys(found)) == [file.stem for file in vectors]
     assert found[: len(opened.rows)] == found[-len(opened.rows) :]
@@ -442,22 +444,22 @@ def test_the_lists_find_95_of_100_nearest_in_at_most_64_bytes_a_vector(tmp_path)
 
 
 def test_vectors_of_another_model_kind_or_writer_and_damaged_indexes_are_refused(navi, files, vectors, tmp_path):
-    pytest.importorskip("faiss")
     with pytest.raises(TableError, match=r"is not a Parquet file of vectors that `navi embed` wrote"):
-        VectorIndex.build(next(files.iterdir()), tmp_path / "index")
-    index = VectorIndex.build(vectors[0], tmp_path / "index")
+        index_vectors(navi, next(files.iterdir()), tmp_path / "index")
+    index = index_vectors(navi, vectors[0], tmp_path / "index")
     embed_files(navi, [files], tmp_path / "cells.parquet", kind="segments")
+    with pytest.raises(ConfigError, match="has vectors of segments; rows are sought among rows"):
+        index_vectors(navi, tmp_path / "cells.parquet", tmp_path / "cells")
     with pytest.raises(ConfigError, match="have another kind than those of"):
         index.add(tmp_path / "cells.parquet")
     (tmp_path / "index" / "vectors.f16").write_bytes(b"")
     with pytest.raises(ConfigError, match=r"Cannot read the index in .* Remove the index and build it again"):
-        VectorIndex.open(tmp_path / "index")
+        open_index(navi, tmp_path / "index")
     with pytest.raises(ConfigError, match=r"exists\. Remove it"):
-        VectorIndex.build(vectors[0], tmp_path / "index")
+        index_vectors(navi, vectors[0], tmp_path / "index")
 
 
 def test_the_command_searches_a_file_of_vectors(navi_command, model_dir, frames, vectors):
-    pytest.importorskip("faiss")
     asked = json.dumps(frames[vectors[0].stem][3])
     said = navi_command("search", "--model", model_dir, vectors[0], "--like", asked, "-k", 2, "--json").stdout
     assert [(json.loads(said)[0]["table"], json.loads(said)[0]["row"])] == [(vectors[0].stem, 4)]

@@ -17,8 +17,7 @@ from navi.files import is_there, list_folder, open_binary, remove_file, write_fi
 from navi.storage import list_remote, put
 from navi.tables import find_sources, read_table
 from navi.training import pretrain
-from navi.verbs import embed_files
-from navi.verbs.vector_index import VectorIndex
+from navi.verbs import embed_files, index_vectors
 
 pytest.importorskip("s3fs")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -109,7 +108,7 @@ def test_shards_at_an_address_are_those_of_a_folder_and_a_stopped_run_goes_on(
     with pytest.raises(KeyboardInterrupt):
         embed_files(navi, [tables], out, progress=stop)
     with pytest.raises(ConfigError, match="s3://films/rows is not a finished folder"):
-        VectorIndex.build(out, tmp_path / "index")
+        index_vectors(navi, out, tmp_path / "index")
     done = embed_files(navi, [tables], out, progress=lambda table, rows: seen.append(table))
     assert done.num_vectors == 160
     assert seen == ["films0", "films1", "films2", "films2", "films3"]
@@ -118,11 +117,11 @@ def test_shards_at_an_address_are_those_of_a_folder_and_a_stopped_run_goes_on(
     for file in shards:
         with open_binary(out / file.name) as there:
             assert pq.read_table(there).equals(pq.read_table(file))
-    found = VectorIndex.build(out, tmp_path / "index").search_like(navi, [{"title": "night king"}], k=3)
-    assert found[0].num_rows == 3
+    found = index_vectors(navi, out, tmp_path / "index").search([{"title": "night king"}], k=3)
+    assert len(found[0]) == 3
     remove_file(out / shards[1].name)
     with pytest.raises(ConfigError, match=f"The shard s3://films/rows/{shards[1].name} is damaged or not there"):
-        VectorIndex.build(out, tmp_path / "again")
+        index_vectors(navi, out, tmp_path / "again")
 
 
 def test_what_is_not_there_or_refused_is_one_line(navi_command, tables, tmp_path, monkeypatch):

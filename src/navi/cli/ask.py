@@ -571,48 +571,40 @@ def search(
     """Find the nearest rows of any tables, by example or by some of their cells."""
     from navi.files import scratch_folder
     from navi.tables import find_sources
-    from navi.verbs import VectorIndex, build_index, open_index, parse_like
-    from navi.verbs.vector_index import has_vectors
+    from navi.verbs import build_index, index_vectors, open_index, parse_like
+    from navi.verbs.vector_files import has_vectors
 
     screen = run.screen
     if (like is None) == (row is None):
         raise ConfigError("Give one of --like ROW and --row TABLE:N.")
     # Embedding all rows takes long: check what may be mistyped before.
     cells = None if like is None else parse_like(like)
-    of_vectors, num_rows, wanted = cells is not None and len(paths) == 1 and has_vectors(paths[0]), 0, None
+    of_vectors, num_rows, known = len(paths) == 1 and has_vectors(paths[0]), 0, None
     if not of_vectors:
         paths = pick_sheet(paths, run.sheet)
         sources = find_sources(paths).sources
-        wanted = None if row is None else parse_row(row, [source.name for source in sources])
+        known = [source.name for source in sources]
         # An index that is kept may be asked where int8 is not to be had.
         num_rows = 0 if index is not None else estimate_rows(sources)
+    wanted = None if row is None else parse_row(row, known)
     with screen.follow() as meter, scratch_folder() as scratch:
         opened, kept = run.open_model(meter, num_rows=num_rows), index or scratch / "index"
         meter.wait("Indexing")
-        if of_vectors and cells is not None:
-            vectors = VectorIndex.open(kept) if kept.exists() else VectorIndex.build(paths[0], kept)
-            lines = vectors.search_like(opened, cells, k)[0]
-            near, left_out = lines.to_pylist(), list[str]()
-            texts = [
-                [f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in each.values()] for each in near
-            ]
-            shown = make_table(lines.column_names, texts, right=("row", "similarity"))
-        else:
-            if not kept.exists():
-                build_index(opened, paths, kept, progress=meter.count_rows("Indexing"))
-            rows = open_index(opened, kept, paths)
-            found = rows.search_row(*wanted, k) if wanted else rows.search(like, k)[0]
-            near, left_out = [asdict(each) for each in found], list(rows.left_out)
-            shown = list_neighbours(found, screen.results.width)
-    screen.answer_json(near)
-    screen.answer(shown)
-    screen.note(*(f"Left out: {reason}" for reason in left_out))
+        if of_vectors and not kept.exists():
+            index_vectors(opened, paths[0], kept)
+        elif not kept.exists():
+            build_index(opened, paths, kept, progress=meter.count_rows("Indexing"))
+        rows = open_index(opened, kept, [] if of_vectors else paths)
+        found = rows.search_row(*wanted, k) if wanted else rows.search(cells, k)[0]
+    screen.answer_json([asdict(each) for each in found])
+    screen.answer(list_neighbours(found, screen.results.width))
+    screen.note(*(f"Left out: {reason}" for reason in rows.left_out))
     if index is not None:
         screen.suggest("search faster: the index is kept", repeat_command())
 
 
-def parse_row(text: str, known: Sequence[str]) -> tuple[str, int]:
-    """Return table and number of `TABLE:N`, a row of one of the tables that are known.
+def parse_row(text: str, known: Sequence[str] | None) -> tuple[str, int]:
+    """Return table and number of `TABLE:N`, a row of one of the tables, where these are known.
 
     >>> parse_row("imdb:12", ["imdb", "kinothek"])
     ('imdb', 12)
@@ -620,7 +612,7 @@ def parse_row(text: str, known: Sequence[str]) -> tuple[str, int]:
     table, _, number = text.rpartition(":")
     if not table or not number.isdecimal():
         raise ConfigError(f"Cannot read '{text}' as a row: expected TABLE:N, such as imdb:12.")
-    if table not in known:
+    if known is not None and table not in known:
         raise TableError(f"There is no table '{table}'. Expected one of {', '.join(known)}.")
     return table, int(number)
 

@@ -18,11 +18,11 @@ from navi.verbs.search import (  # noqa: E402
     SearchIndex,
     build_index,
     index_frames,
+    index_vectors,
     open_index,
     parse_like,
 )
 from navi.verbs.vector_files import EmbeddedFiles, embed_files  # noqa: E402
-from navi.verbs.vector_index import VectorIndex  # noqa: E402
 
 if _quick:
     _gc.freeze()
@@ -39,10 +39,10 @@ __all__ = [
     "RowPair",
     "RowRef",
     "SearchIndex",
-    "VectorIndex",
     "build_index",
     "embed_files",
     "index_frames",
+    "index_vectors",
     "open_index",
     "parse_like",
 ]

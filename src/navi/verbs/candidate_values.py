@@ -45,10 +45,6 @@ class Gaps:
     def __len__(self) -> int:
         return len(self.row)
 
-    def take(self, chosen: Ints) -> Gaps:
-        """Return some of the gaps."""
-        return Gaps(row=self.row[chosen], column=self.column[chosen])
-
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnValues:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Literal
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from navi.columns import Background, ColumnProfiles, PairScorer, find_stem, is_useless
 from navi.corpus import canonicalise
 from navi.errors import ConfigError, TableError
+from navi.model.runner import Floats, Ints
 from navi.settings import MATCH_THRESHOLD
 from navi.tables import find_headers
 
@@ -27,9 +28,7 @@ NEAR = 0.05
 DESCRIBED = 64
 """Pairs of different columns that are described at once."""
 
-Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, order=True)
@@ -121,61 +120,87 @@ class ColumnMatcher:
 
     def check(self, decisions: Sequence[Decision]) -> None:
         """Raise an error where decisions contradict each other, or name columns that are not there."""
-        Constraints.read(decisions, self.profiles)
+        Constraints(decisions, self.profiles)
 
     def group(self, decisions: Sequence[Decision] = ()) -> ColumnGroups:
         """Return the columns in clusters, decisions taken as given."""
-        every, constraints = np.arange(len(self.profiles)), Constraints.read(decisions, self.profiles)
+        every, constraints = np.arange(len(self.profiles)), Constraints(decisions, self.profiles)
         compete = partial(self.scorer.compete, tables=self.profiles.tables)
-        scored = score_pairs(
+        scored = ScoredPairs(
             self.scorer, self.profiles, self._background, constraints, every, every, total=self._total, compete=compete
         )
         score, least = scored.logit, float(np.log(self.threshold / (1 - self.threshold)))
         if self.one_to_one:
             score = np.where(assign_one_to_one(score, self._table), score, -LIMIT)
-        if constraints.is_empty:
-            labels = cluster_scores(score, self._apart, least=least)
-        else:
-            apart = self._apart | constraints.apart
-            np.greater(apart, constraints.together, out=apart)
-            labels = cluster_scores(score, apart, constraints.together, least=least)
+        apart, together = self._apart, None
+        if not constraints.is_empty:
+            together = constraints.together
+            apart = apart | constraints.apart
+            np.greater(apart, together, out=apart)
+        labels = cluster_scores(score, apart, together, least=least)
         return ColumnGroups(
             labels=labels, scored=scored, inside=self._inside, given=constraints.names, decisions=tuple(decisions)
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScoredPairs:
-    """Pairs of some columns with others."""
+    """How likely each pair of some columns with others is to mean the same, decisions taken as given.
 
-    scorer: PairScorer
-    background: Background
-    profiles: ColumnProfiles
-    """Of all columns."""
-    first: Ints
-    """(K,) place of each column among the profiles."""
-    second: Ints
-    """(L,) likewise."""
-    before: Floats
-    """(K, L) what the scores are before they compete, decisions taken as given."""
-    logit: Floats
-    """(K, L) logarithm of the odds that both mean the same, all said."""
-    decided: Flags | None
-    """(K, L) whether a person's word says so; None without any."""
-    explain: Explain | None = None
+    Columns that were decided to be the same count as one: what speaks for one of them speaks for all. A pair that was
+    decided on competes with the others as such: that takes a rival away from them, or gives them one.
+    """
 
-    def describe(self, pairs: Sequence[tuple[int, int]]) -> list[ColumnPair]:
-        """Return pairs, given the places of their columns here; what contributed is found for all of them at once."""
-        if not pairs:
-            return []
+    def __init__(
+        self,
+        scorer: PairScorer,
+        profiles: ColumnProfiles,
+        background: Background,
+        constraints: Constraints,
+        first: Ints,
+        second: Ints,
+        *,
+        total: Floats,
+        compete: Callable[[Floats], Floats],
+    ) -> None:
+        """Take the places of K and of L columns among the profiles, and what their scores are before they compete."""
+        self.scorer, self.profiles, self.background, self.first, self.second = (
+            scorer,
+            profiles,
+            background,
+            first,
+            second,
+        )
+        self.before = total
+        self.decided: Flags | None = None
+        """(K, L) whether a person's word says so; None without any."""
+        if not constraints.is_empty:  # else nothing is copied: thousands of columns take gigabytes
+            every = len(first) == len(second) == len(profiles)
+            same, apart = (
+                each if every else each[np.ix_(first, second)] for each in (constraints.together, constraints.apart)
+            )
+            self.before, self.decided = constraints.average(total, first, second), same | apart
+            np.copyto(self.before, -LIMIT, where=apart)
+            np.copyto(self.before, LIMIT, where=same)
+        self.logit = compete(self.before)
+        """(K, L) logarithm of the odds that both mean the same, all said."""
+        np.clip(self.logit, -LIMIT, LIMIT, out=self.logit)
+        if self.decided is not None:
+            np.copyto(self.logit, self.before, where=self.decided)
+
+    def describe(self, pairs: Sequence[tuple[int, int]], explain: Explain | None = None) -> list[ColumnPair]:
+        """Return pairs, given the places of their columns here; what contributed is found for some at once."""
+        blocks = (pairs[start : start + DESCRIBED] for start in range(0, len(pairs), DESCRIBED))
+        return [pair for block in blocks for pair in self._describe(block, explain)]
+
+    def _describe(self, pairs: Sequence[tuple[int, int]], explain: Explain | None) -> list[ColumnPair]:
         (rows, row_P), (columns, column_P) = (np.unique(each, return_inverse=True) for each in np.array(pairs).T)
         ours, theirs = self.first[rows], self.second[columns]
         parts = self.scorer.score(self.profiles.take(ours), self.profiles.take(theirs), self.background)
         found = []
         for (first, second), row, column in zip(pairs, row_P, column_P, strict=True):
             reasons: tuple[Reason, ...] = ()
-            if self.explain is not None:
-                explained = self.explain(int(ours[row]), int(theirs[column]))
+            if explain is not None:
+                explained = explain(int(ours[row]), int(theirs[column]))
                 reasons = (*self._explain_rest(first, second), *explained)
             pair = ColumnPair(
                 first=refer_to(self.profiles, int(ours[row])),
@@ -187,11 +212,6 @@ class ScoredPairs:
             )
             found.append(pair)
         return found
-
-    def describe_blocks(self, pairs: Sequence[tuple[int, int]]) -> list[ColumnPair]:
-        """Return pairs that have little in common, some at a time."""
-        blocks = (pairs[start : start + DESCRIBED] for start in range(0, len(pairs), DESCRIBED))
-        return [pair for block in blocks for pair in self.describe(block)]
 
     def _explain_rest(self, first: int, second: int) -> list[Reason]:
         """Return what a person's word and the rivals of two columns say."""
@@ -216,87 +236,11 @@ def refer_to(profiles: ColumnProfiles, column: int) -> ColumnRef:
     return ColumnRef(profiles.tables[column], profiles.headers[column])
 
 
-def score_pairs(
-    scorer: PairScorer,
-    profiles: ColumnProfiles,
-    background: Background,
-    constraints: Constraints,
-    first: Ints,
-    second: Ints,
-    *,
-    total: Floats,
-    compete: Callable[[Floats], Floats],
-) -> ScoredPairs:
-    """Return how likely each pair of some columns with others is to mean the same, decisions taken as given.
-
-    Columns that were decided to be the same count as one: what speaks for one of them speaks for all. A pair that was
-    decided on competes with the others as such: that takes a rival away from them, or gives them one.
-    """
-    if constraints.is_empty:  # nothing is copied: thousands of columns take gigabytes
-        before, decided = total, None
-    else:
-        every = len(first) == len(second) == len(profiles)
-        same, apart = (
-            each if every else each[np.ix_(first, second)] for each in (constraints.together, constraints.apart)
-        )
-        before, decided = constraints.average(total, first, second), same | apart
-        np.copyto(before, -LIMIT, where=apart)
-        np.copyto(before, LIMIT, where=same)
-    logit = compete(before)
-    np.clip(logit, -LIMIT, LIMIT, out=logit)
-    if decided is not None:
-        np.copyto(logit, before, where=decided)
-    return ScoredPairs(
-        scorer=scorer,
-        background=background,
-        profiles=profiles,
-        first=first,
-        second=second,
-        before=before,
-        logit=logit,
-        decided=decided,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Constraints:
     """What was decided of K columns, and what follows from it."""
 
-    group: Ints
-    """(K,) columns of one group are the same."""
-    different: Ints
-    """(N, 2) groups that are decided not to be the same."""
-    alone: Ints
-    """Columns that are the same as no other."""
-    names: Mapping[int, str]
-    """Unified names, by the column that was given one."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is said of any pair."""
-        return not len(self.different) and not len(self.alone) and len(np.unique(self.group)) == len(self.group)
-
-    @cached_property
-    def together(self) -> Flags:
-        """(K, K) whether two columns are in one group."""
-        together: Flags = self.group[:, None] == self.group[None, :]
-        np.fill_diagonal(together, False)
-        return together
-
-    @cached_property
-    def apart(self) -> Flags:
-        """(K, K) whether their groups are decided not to be the same."""
-        apart = np.zeros((len(self.group), len(self.group)), np.bool_)
-        for first, second in self.different.tolist():
-            apart[np.ix_(self.group == first, self.group == second)] = True
-            apart[np.ix_(self.group == second, self.group == first)] = True
-        apart[self.alone], apart[:, self.alone] = True, True
-        apart[self.alone, self.alone] = False
-        return apart
-
-    @classmethod
-    def read(cls, decisions: Sequence[Decision], profiles: ColumnProfiles) -> Constraints:
-        """Return what decisions say; a column that is not there, and a contradiction, are errors."""
+    def __init__(self, decisions: Sequence[Decision], profiles: ColumnProfiles) -> None:
+        """Read decisions; a column that is not there, and a contradiction, are errors."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import connected_components
 
@@ -333,7 +277,33 @@ class Constraints:
             if others := [each for each in np.flatnonzero(group == group[k]).tolist() if each != k]:
                 both = f"{refer_to(profiles, k)} stands alone, and is {refer_to(profiles, others[0])}"
                 raise ConfigError(f"Decisions contradict each other: {both}.")
-        return cls(group=group, different=group[other], alone=np.array(alone, np.int64), names=names)
+        self.group, self.names = group, names
+        """(K,) columns of one group are the same; unified names, by the column that was given one."""
+        self.different, self.alone = group[other], np.array(alone, np.int64)
+        """(N, 2) groups that are decided not to be the same, and the columns that are the same as no other."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is said of any pair."""
+        return not len(self.different) and not len(self.alone) and len(np.unique(self.group)) == len(self.group)
+
+    @cached_property
+    def together(self) -> Flags:
+        """(K, K) whether two columns are in one group."""
+        together: Flags = self.group[:, None] == self.group[None, :]
+        np.fill_diagonal(together, False)
+        return together
+
+    @cached_property
+    def apart(self) -> Flags:
+        """(K, K) whether their groups are decided not to be the same."""
+        apart = np.zeros((len(self.group), len(self.group)), np.bool_)
+        for first, second in self.different.tolist():
+            apart[np.ix_(self.group == first, self.group == second)] = True
+            apart[np.ix_(self.group == second, self.group == first)] = True
+        apart[self.alone], apart[:, self.alone] = True, True
+        apart[self.alone, self.alone] = False
+        return apart
 
     def average(self, score: Floats, first: Ints, second: Ints) -> Floats:
         """Return the mean score of all pairs of a group of the first with a group of the second, for each pair."""
@@ -472,14 +442,14 @@ class ColumnGroups:
 
     def list_pairs(self, explain: Explain | None = None) -> tuple[tuple[ColumnPair, ...], tuple[ColumnPair, ...]]:
         """Return every pair of a cluster, and the nearest partners of columns that stand alone, the surest first."""
-        scored, pairs = replace(self.scored, explain=explain), []
+        pairs = []
         near: dict[frozenset[int], tuple[int, int]] = {}
         for group in map(sorted, self.members):
             inner = ((first, second) for place, first in enumerate(group) for second in group[place + 1 :])
-            pairs += scored.describe([pair for pair in inner if not self.inside[pair]])
+            pairs += self.scored.describe([pair for pair in inner if not self.inside[pair]], explain)
             if len(group) == 1 and (best := self.find_nearest(group[0])) is not None:
                 near.setdefault(frozenset((group[0], best)), (group[0], best))
-        nearest = scored.describe_blocks(list(near.values()))
+        nearest = self.scored.describe(list(near.values()), explain)
         return _sort_pairs(pairs), _sort_pairs(nearest)
 
 

@@ -95,15 +95,11 @@ class Fills(TabularResult, Generic[Frame]):
 def impute_table(
     navi: Navi,
     frame: Frame,
-    *,
-    confidence: float = 0.0,
-    columns: Sequence[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    confidence: float,
+    columns: Sequence[str] | None,
+    progress: Callable[[int, int], None] | None,
 ) -> Fills[Frame]:
-    """Fill the empty cells of a frame, or of some of its columns, where the probability is at least `confidence`.
-
-    The frame itself is never changed.
-    """
+    """Return the frame with its empty cells filled; see `Navi.impute`. The frame itself is never changed."""
     if not 0.0 <= confidence <= 1.0:
         raise ConfigError(f"confidence must lie between 0 and 1, got {confidence}.")
     table = read_table(frame, navi.read_config, whole=True)

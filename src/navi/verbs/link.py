@@ -16,8 +16,9 @@ from navi.errors import ConfigError, TableError
 from navi.model.runner import Floats, Ints, Progress
 from navi.report.cards import show_cards
 from navi.tables import Table, read_table, read_tables
+from navi.verbs.embed import EmbedConfig, embed_frames
 from navi.verbs.match import ANSWERS
-from navi.verbs.result import CARDS_SHOWN, TabularResult
+from navi.verbs.result import CARDS_SHOWN, TabularResult, tabulate
 from navi.verbs.row_comparison import ColumnAlignment, ComparedRows
 from navi.verbs.row_scorer import load_row_scorer
 from navi.verbs.row_similarity import Whitening
@@ -181,25 +182,23 @@ class Links(TabularResult):
     def clusters_to_arrow(self) -> pa.Table:
         """Return a line for each row of a cluster: the cluster's number and probability, table and row number."""
         lines = [
-            {"cluster": number, "probability": cluster.probability, "table": each.table, "row": each.row}
+            (number, cluster.probability, each.table, each.row)
             for number, cluster in enumerate(self.clusters)
             for each in cluster.rows
         ]
-        types = {"cluster": pa.int64(), "probability": pa.float64(), "table": pa.string(), "row": pa.int64()}
-        return pa.Table.from_pylist(lines, pa.schema(list(types.items())))
+        return tabulate(lines, cluster=pa.int64(), probability=pa.float64(), table=pa.string(), row=pa.int64())
 
 
 def link_tables(
     navi: Navi,
     frames: Any,
-    *,
-    threshold: float = 0.5,
-    one_to_one: bool = False,
-    within: bool = False,
-    labels: Any = None,
-    k: int = 10,
-    encoder: bool | None = None,
-    progress: Progress | None = None,
+    threshold: float,
+    one_to_one: bool,
+    within: bool,
+    labels: Any,
+    k: int,
+    encoder: bool | None,
+    progress: Progress | None,
 ) -> Links:
     """Return the rows of one table or of several that are about the same thing; see `Navi.link`."""
     if k < 1:
@@ -207,11 +206,11 @@ def link_tables(
     if not 0 < threshold < 1:
         raise ConfigError(f"threshold must lie between 0 and 1, got {threshold}.")
     tables = read_tables(frames, navi.read_config)
-    rows = ComparedRows.read(tables, align_columns(navi, tables), within=within or len(tables) == 1)
+    rows = ComparedRows(tables, align_columns(navi, tables), within=within or len(tables) == 1)
     known = None if labels is None else read_labels(labels, rows)
     vectors = None
     if rows.num_rows <= ENCODER_ROWS if encoder is None else encoder:
-        vectors = embed_rows(navi, tables, rows, progress)
+        vectors = embed_rows(navi, tables, progress)
     pairs = rows.find_candidates(k + len(tables) - 2 if len(tables) > 2 else k, vectors)
     if known is not None:
         pairs = np.unique(np.concatenate([pairs, known[:, :2]]), axis=0)
@@ -260,15 +259,9 @@ def is_counter(table: Table, header: str) -> bool:
     return bool((np.diff(np.asarray(cells.cast(pa.int64()))) == 1).all())
 
 
-def embed_rows(navi: Navi, tables: Mapping[str, Table], rows: ComparedRows, progress: Progress | None) -> Floats:
+def embed_rows(navi: Navi, tables: Mapping[str, Table], progress: Progress | None) -> Floats:
     """Return (R, D) the rows in the model's space, whitened; zeros for one without any cell."""
-    encoded = navi.encode(dict(tables))
-    found = navi.runner.embed(encoded.arrays, parts=("value_means",), progress=progress)["value_means"]
-    vectors = np.zeros((rows.num_rows, found.shape[1]), np.float32)
-    starts = np.searchsorted(rows.table, np.arange(len(rows.tables)))
-    for place, name in enumerate(encoded.tables):
-        own = np.flatnonzero(encoded.arrays.row_table == place)
-        vectors[starts[rows.tables.index(name)] + tables[name].find_rows(encoded.row_number[own])] = found[own]
+    vectors = embed_frames(navi, dict(tables), None, EmbedConfig(pooling="values"), progress)
     filled = np.flatnonzero(np.abs(vectors).sum(axis=1) > 0)
     vectors[filled] = Whitening.fit(vectors[filled]).transform(vectors[filled])
     return vectors

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from navi.columns import (
     Background,
@@ -22,8 +22,8 @@ from navi.columns.texts import embed_texts, normalise
 from navi.corpus import RowEncoder
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, TableError
+from navi.model.runner import Ints
 from navi.report.cards import show_cards
-from navi.settings import MATCH_THRESHOLD
 from navi.tables import Table, read_table, read_tables
 from navi.verbs.column_groups import (
     ColumnCluster,
@@ -32,12 +32,12 @@ from navi.verbs.column_groups import (
     ColumnRef,
     Constraints,
     Decision,
-    Explain,
     Reason,
+    ScoredPairs,
     refer_to,
-    score_pairs,
 )
-from navi.verbs.result import CARDS_SHOWN, TabularResult
+from navi.verbs.explain import Explainer
+from navi.verbs.result import CARDS_SHOWN, TabularResult, tabulate
 
 if TYPE_CHECKING:
     from navi.verbs.navi import Navi
@@ -57,10 +57,6 @@ ANSWERS = {
     **dict.fromkeys(("no", "n", "false", "0", "different", "not"), False),
 }
 """How a decision may be written."""
-
-Floats = NDArray[np.float32]
-Flags = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +79,7 @@ class Matches(TabularResult):
             for number, cluster in enumerate(self.clusters)
             for column in cluster.columns
         ]
-        return _make_table(lines, name=pa.string(), cluster=pa.int64(), score=pa.float64(), **_COLUMN)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return everything as plain lists and dictionaries, ready for JSON."""
-        return asdict(self)
+        return tabulate(lines, name=pa.string(), cluster=pa.int64(), score=pa.float64(), **_COLUMN)
 
     def _repr_html_(self) -> str:
         scores: dict[ColumnRef, list[float]] = {}
@@ -119,7 +111,7 @@ class Matches(TabularResult):
         lines = [(each.first, each.second) for each in self.decisions]
         lines += [(each.first, each.second) for each in pairs if frozenset((each.first, each.second)) not in given]
         answers = {True: "yes", False: "no", None: None}
-        return _make_table(
+        return tabulate(
             [
                 (*_name(first), *_name(second), answers[given.get(both)], known.get(both))
                 for first, second in dict.fromkeys(lines)
@@ -157,11 +149,7 @@ class SchemaMatches(TabularResult):
             for each in self.columns
             for rank, pair in enumerate(each.candidates, 1)
         ]
-        return _make_table(lines, **_COLUMN, rank=pa.int64(), target=pa.string(), score=pa.float64())
-
-    def as_dict(self) -> dict[str, object]:
-        """Return everything as plain lists and dictionaries, ready for JSON."""
-        return asdict(self)
+        return tabulate(lines, **_COLUMN, rank=pa.int64(), target=pa.string(), score=pa.float64())
 
     def as_mapping(self) -> dict[str, dict[str, dict[str, str]]]:
         """Return the target of every column that has a likely one, in the form of `navi prepare --attributes`."""
@@ -179,12 +167,6 @@ _COLUMN = {"table": pa.string(), "header": pa.string()}
 
 def _name(column: ColumnRef) -> tuple[str, str]:
     return column.table, column.header
-
-
-def _make_table(lines: Sequence[Sequence[object]], **types: pa.DataType) -> pa.Table:
-    return pa.table({
-        name: pa.array([line[place] for line in lines], kind) for place, (name, kind) in enumerate(types.items())
-    })  # fmt: skip
 
 
 def _make_mapping(names: Mapping[ColumnRef, str]) -> dict[str, dict[str, dict[str, str]]]:
@@ -217,77 +199,53 @@ def read_decisions(file: str | Path) -> tuple[Decision, ...]:
     return tuple(decisions)
 
 
-def match_tables(
-    navi: Navi,
-    frames: Any,
-    *,
-    threshold: float = MATCH_THRESHOLD,
-    one_to_one: bool = False,
-    decisions: Sequence[Decision] = (),
-    explain: bool = False,
-) -> Matches:
-    """Return the columns of several tables in clusters that mean the same; see `Navi.match`."""
-    _check_threshold(threshold)
-    tables = read_tables(frames, navi.read_config, keep_empty=True)
-    if len(tables) < 2:
-        raise ConfigError(f"Matching takes at least two tables, got {len(tables)}.")
-    return match_profiles(
-        profile_tables(navi, tables),
-        PairScorer.load(navi.folder),
-        threshold=threshold,
-        one_to_one=one_to_one,
-        decisions=decisions,
-        tables=tables if explain else None,
-    )
-
-
-def match_schema(
+def match_columns(
     navi: Navi,
     frames: Any,
     to: Any,
-    *,
-    top: int = 5,
-    threshold: float = MATCH_THRESHOLD,
-    decisions: Sequence[Decision] = (),
-    explain: bool = False,
-) -> SchemaMatches:
-    """Return, for each column of some tables, its likeliest partners in a target schema; see `Navi.match`."""
-    _check_threshold(threshold)
+    top: int,
+    threshold: float,
+    one_to_one: bool,
+    decisions: Sequence[Decision],
+    explain: bool,
+) -> Matches | SchemaMatches:
+    """Return the columns of several tables in clusters, or their likeliest partners in a schema; see `Navi.match`."""
+    if not 0.0 < threshold < 1.0:
+        raise ConfigError(f"threshold must lie between 0 and 1, got {threshold}.")
+    tables, scorer = read_tables(frames, navi.read_config, keep_empty=True), PairScorer.load(navi.folder)
+    if to is None:
+        if len(tables) < 2:
+            raise ConfigError(f"Matching takes at least two tables, got {len(tables)}.")
+        matcher = ColumnMatcher(profile_tables(navi, tables), scorer, threshold=threshold, one_to_one=one_to_one)
+        return match_profiles(matcher, decisions, tables if explain else None)
     if top < 1:
         raise ConfigError(f"top must be at least 1, got {top}.")
-    tables = read_tables(frames, navi.read_config, keep_empty=True)
     target, descriptions = _read_schema(navi, to, taken=tables)
-    every = {**tables, target.name: target}
-    profiles, scorer = profile_tables(navi, every), PairScorer.load(navi.folder)
+    tables = {**tables, target.name: target}
+    profiles = profile_tables(navi, tables)
     is_target = np.array(profiles.tables) == target.name
     ours, theirs = np.flatnonzero(~is_target), np.flatnonzero(is_target)
     if descriptions:
         profiles = _add_descriptions(navi, profiles, theirs, descriptions)
     background, names = Background([profiles]), np.array(profiles.tables)
-    scored = score_pairs(
+    scored = ScoredPairs(
         scorer,
         profiles,
         background,
-        Constraints.read(decisions, profiles),
+        Constraints(decisions, profiles),
         ours,
         theirs,
         total=scorer.score_total(profiles.take(ours), profiles.take(theirs), background),
         compete=lambda total: scorer.compete(total, names[ours], names[theirs]),
     )
-    scored = replace(scored, explain=_make_explainer(scorer, profiles, every if explain else None))
     best = [np.lexsort((theirs, -line))[:top].tolist() for line in scored.logit]
-    found = scored.describe_blocks([(place, at) for place, each in enumerate(best) for at in each])
-    ranked, start = [], 0
-    for column, each in zip(ours.tolist(), best, strict=True):
-        candidates = tuple(found[start : start + len(each)])
-        ranked.append(RankedColumn(column=refer_to(profiles, column), candidates=candidates))
-        start += len(each)
-    return SchemaMatches(columns=tuple(ranked), threshold=threshold, decisions=tuple(decisions))
-
-
-def _check_threshold(threshold: float) -> None:
-    if not 0.0 < threshold < 1.0:
-        raise ConfigError(f"threshold must lie between 0 and 1, got {threshold}.")
+    explained = Explainer(scorer, profiles, tables).explain if explain else None
+    found = iter(scored.describe([(place, at) for place, each in enumerate(best) for at in each], explained))
+    ranked = tuple(
+        RankedColumn(column=refer_to(profiles, column), candidates=tuple(islice(found, len(each))))
+        for column, each in zip(ours.tolist(), best, strict=True)
+    )
+    return SchemaMatches(columns=ranked, threshold=threshold, decisions=tuple(decisions))
 
 
 def _read_schema(navi: Navi, to: Any, taken: Mapping[str, object]) -> tuple[Table, dict[str, str]]:
@@ -365,24 +323,10 @@ def profile_tables(navi: Navi, frames: Any) -> ColumnProfiles:
 
 
 def match_profiles(
-    profiles: ColumnProfiles,
-    scorer: PairScorer,
-    *,
-    threshold: float = MATCH_THRESHOLD,
-    one_to_one: bool = False,
-    decisions: Sequence[Decision] = (),
-    tables: Mapping[str, Table] | None = None,
+    matcher: ColumnMatcher, decisions: Sequence[Decision] = (), tables: Mapping[str, Table] | None = None
 ) -> Matches:
     """Return profiled columns in clusters that mean the same; pairs are explained where their tables are given."""
-    matcher = ColumnMatcher(profiles, scorer, threshold=threshold, one_to_one=one_to_one)
     groups = matcher.group(decisions)
-    pairs, nearest = groups.list_pairs(_make_explainer(scorer, profiles, tables))
+    explain = None if tables is None else Explainer(matcher.scorer, matcher.profiles, tables).explain
+    pairs, nearest = groups.list_pairs(explain)
     return Matches(clusters=groups.clusters, pairs=pairs, nearest=nearest, decisions=tuple(decisions))
-
-
-def _make_explainer(scorer: PairScorer, profiles: ColumnProfiles, tables: Mapping[str, Table] | None) -> Explain | None:
-    if tables is None:
-        return None
-    from navi.verbs.explain import Explainer
-
-    return Explainer(scorer, profiles, tables).explain

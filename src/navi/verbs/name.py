@@ -25,7 +25,7 @@ from navi.corpus import Encoded
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import TableError
 from navi.tables import find_headers
-from navi.verbs.result import TabularResult
+from navi.verbs.result import TabularResult, tabulate
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -109,16 +109,10 @@ class Names(TabularResult):
 
     def to_arrow(self) -> pa.Table:
         """Return one line a candidate: the column, the header proposed, its probability, and where it comes from."""
-        lines = [(names.column, each) for names in self.columns for each in names.candidates]
-        return pa.table(
-            {
-                "column": pa.array([column for column, _ in lines], pa.string()),
-                "header": pa.array([each.header for _, each in lines], pa.string()),
-                "probability": pa.array([each.probability for _, each in lines], pa.float64()),
-                "source": pa.array([each.source for _, each in lines], pa.string()),
-                "like": pa.array([each.like for _, each in lines], pa.string()),
-            }
-        )
+        every = [(names.column, each) for names in self.columns for each in names.candidates]
+        lines = [(column, each.header, each.probability, each.source, each.like) for column, each in every]
+        text = pa.string()
+        return tabulate(lines, column=text, header=text, probability=pa.float64(), source=text, like=text)
 
 
 def name_columns(
@@ -163,7 +157,7 @@ class _Namer:
         self._known = self._profiles.take(np.arange(0)) if known is None else known
         # The table's own columns stay out of the background: their headers must not show in it.
         self._background = Background([self._profiles if known is None else known])
-        self._headers = list_known_headers(self._known)
+        self._headers = KnownHeaders(self._known)
         self._words = list_words(navi.tokenizer)
         self._sample = encoded.arrays.take_rows(choose_rows(encoded, np.arange(encoded.arrays.num_rows), rows))
 
@@ -232,16 +226,20 @@ class _Namer:
         return [(place, float(odds[place] / odds.sum())) for place in np.argsort(-odds, kind="stable")[:top].tolist()]
 
 
-@dataclass(frozen=True, kw_only=True)
 class KnownHeaders:
-    """The headers of the trained domain, one for each attribute."""
+    """The headers of known columns, one for each of C attributes; those that say nothing are left out."""
 
-    attributes: tuple[str, ...]
-    """(C,) the attributes, ascending."""
-    headers: tuple[str, ...]
-    """(C,) each one's header, the one that most tables have."""
-    columns: tuple[Ints, ...]
-    """(C,) the known columns of each."""
+    def __init__(self, known: ColumnProfiles) -> None:
+        members: dict[str, list[int]] = {}
+        for place, (header, attribute) in enumerate(zip(known.headers, known.attributes, strict=True)):
+            if not is_useless(header):
+                members.setdefault(attribute, []).append(place)
+        self.attributes = sorted(members)
+        self.columns = [np.array(members[attribute]) for attribute in self.attributes]
+        """(C,) the known columns of each."""
+        counted = (Counter(known.headers[place] for place in columns) for columns in self.columns)
+        self.headers = [each.most_common(1)[0][0] for each in counted]
+        """(C,) each one's header, the one that most tables have."""
 
     def find_best(self, score: Floats) -> tuple[Floats, Ints]:
         """Return each header's best score over its known columns, and which column gives it: (Q, C) twice."""
@@ -251,21 +249,6 @@ class KnownHeaders:
             best[:, place] = score[:, columns].max(axis=1)
             nearest[:, place] = columns[score[:, columns].argmax(axis=1)]
         return best, nearest
-
-
-def list_known_headers(known: ColumnProfiles) -> KnownHeaders:
-    """Return the headers of known columns; those that say nothing are left out."""
-    members: dict[str, list[int]] = {}
-    for place, (header, attribute) in enumerate(zip(known.headers, known.attributes, strict=True)):
-        if not is_useless(header):
-            members.setdefault(attribute, []).append(place)
-    attributes = sorted(members)
-    counted = [Counter(known.headers[place] for place in members[attribute]) for attribute in attributes]
-    return KnownHeaders(
-        attributes=tuple(attributes),
-        headers=tuple(each.most_common(1)[0][0] for each in counted),
-        columns=tuple(np.array(members[attribute]) for attribute in attributes),
-    )
 
 
 def list_words(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Ints]:

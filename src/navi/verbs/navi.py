@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from navi.verbs.link import Links
     from navi.verbs.match import Matches, SchemaMatches
     from navi.verbs.name import Names
-    from navi.verbs.search import Neighbours
+    from navi.verbs.search import Method, Neighbours
     from navi.verbs.unify import Duplicates, Unified, UnifySpec
 
 Frame = TypeVar("Frame")
@@ -257,13 +257,9 @@ class Navi:
         With `to`, each column has its `top` candidates in a target schema instead: a table, a list of names, or a
         mapping of names to descriptions.
         """
-        from navi.verbs.match import match_schema, match_tables
+        from navi.verbs.match import match_columns
 
-        if to is None:
-            return match_tables(
-                self, frames, threshold=threshold, one_to_one=one_to_one, decisions=decisions, explain=explain
-            )
-        return match_schema(self, frames, to, top=top, threshold=threshold, decisions=decisions, explain=explain)
+        return match_columns(self, frames, to, top, threshold, one_to_one, decisions, explain)
 
     def unify(
         self,
@@ -302,7 +298,7 @@ class Navi:
         return replace(found, notes=(*doubts, *found.notes))
 
     def search(
-        self, frames: Any, like: Mapping[str, Any] | str | tuple[str, int], k: int = 10, *, method: str = "auto"
+        self, frames: Any, like: Mapping[str, Any] | str | tuple[str, int], k: int = 10, *, method: Method = "auto"
     ) -> Neighbours:
         """Return the k rows of some frames that are nearest to a row.
 
@@ -339,17 +335,7 @@ class Navi:
         """
         from navi.verbs.link import link_tables
 
-        return link_tables(
-            self,
-            frames,
-            threshold=threshold,
-            one_to_one=one_to_one,
-            within=within,
-            labels=labels,
-            k=k,
-            encoder=encoder,
-            progress=progress,
-        )
+        return link_tables(self, frames, threshold, one_to_one, within, labels, k, encoder, progress)
 
     def impute(
         self,
@@ -365,7 +351,7 @@ class Navi:
         """
         from navi.verbs.impute import impute_table
 
-        return impute_table(self, frame, confidence=confidence, columns=columns, progress=progress)
+        return impute_table(self, frame, confidence, columns, progress)
 
 
 def _open(kind: type[Navi], folder: Path, device: str, precision: str, tokens_per_batch: int) -> Navi:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
 ROWS_SHOWN, CARDS_SHOWN = 20, 20
 """Rows, and cards, that a notebook shows."""
@@ -21,6 +24,10 @@ class TabularResult(ABC):
     @abstractmethod
     def to_arrow(self) -> pa.Table:
         """Return the answer as an Arrow table."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return everything as plain lists and dictionaries, ready for JSON."""
+        return asdict(cast("Any", self))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the answer as a pandas frame."""
@@ -50,3 +57,13 @@ def _show(cell: object) -> str:
     if cell is None:
         return ""
     return f"{cell:.3g}" if isinstance(cell, float) else str(cell)
+
+
+def tabulate(lines: Iterable[Sequence[object]], **types: pa.DataType) -> pa.Table:
+    """Return lines as a table of these columns.
+
+    >>> tabulate([(1, "a")], row=pa.int64(), text=pa.string()).to_pylist()
+    [{'row': 1, 'text': 'a'}]
+    """
+    columns = zip(*lines, strict=True)
+    return pa.table({name: pa.array(next(columns, ()), kind) for name, kind in types.items()})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -208,44 +207,26 @@ class PairComparison:
         return feature
 
 
-@dataclass(frozen=True, kw_only=True)
 class ComparedRows:
     """The rows of all tables, ready to be compared."""
 
-    tables: tuple[str, ...]
-    table: Ints
-    """(R,) table of each row."""
-    number: Ints
-    """(R,) number of each row in its table, from 1."""
-    columns: tuple[ComparedColumn, ...]
-    """(C,) the columns that are compared."""
-    grams: TermBags
-    words: TermBags
-    codes: TermBags
-    """Of the whole rows."""
-    within: bool
-    """Whether rows of one table may be about the same thing."""
-
-    @classmethod
-    def read(cls, tables: Mapping[str, Table], alignments: Sequence[ColumnAlignment], *, within: bool) -> Self:
-        """Return the rows of some tables, given which of their columns mean the same."""
+    def __init__(self, tables: Mapping[str, Table], alignments: Sequence[ColumnAlignment], *, within: bool) -> None:
+        """Take tables, which of their columns mean the same, and whether rows of one may be about the same thing."""
         whole = [join_cells(each.text, each.text.column_names) for each in tables.values()]
-        texts, columns = clean_texts(pa.concat_arrays(whole)), []
+        texts = clean_texts(pa.concat_arrays(whole))
+        self.tables, self.within = tuple(tables), within
+        self.table: Ints = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables.values()])
+        """(R,) table of each row."""
+        self.number: Ints = np.concatenate([each.row_number for each in tables.values()])
+        """(R,) number of each row in its table, from 1."""
         vocabulary = pc.unique(_split(texts, _BREAKS)[1])
-        words = bag_words(texts, vocabulary)
+        self.grams, self.words, self.codes = bag_grams(texts), bag_words(texts, vocabulary), bag_codes(texts)
+        """Of the whole rows."""
+        self.columns: list[ComparedColumn] = []
+        """(C,) the columns that are compared."""
         for alignment in alignments:
             parts = [join_cells(each.text, alignment.headers.get(name, ())) for name, each in tables.items()]
-            columns.append(ComparedColumn(alignment, pa.concat_arrays(parts), vocabulary, words))
-        return cls(
-            tables=tuple(tables),
-            table=np.repeat(np.arange(len(tables)), [table.num_rows for table in tables.values()]),
-            number=np.concatenate([each.row_number for each in tables.values()]),
-            columns=tuple(columns),
-            grams=bag_grams(texts),
-            words=words,
-            codes=bag_codes(texts),
-            within=within,
-        )
+            self.columns.append(ComparedColumn(alignment, pa.concat_arrays(parts), vocabulary, self.words))
 
     @property
     def num_rows(self) -> int:

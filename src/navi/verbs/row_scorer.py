@@ -64,18 +64,11 @@ SAME_TABLE = np.float32(-2.5)
 siblings oftener than duplicates. Chosen for the scorer before this one, on tables with and without duplicates."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ColumnWorth:
-    """What columns are worth in the tables at hand."""
+    """What columns are worth in the tables at hand: how much more alike they are in likely pairs than in others."""
 
-    share: Floats
-    """(C,) the weight of each column, 1 in all."""
-    usual: Floats
-    """(C,) mean likeness of the cells of likely pairs."""
-
-    @classmethod
-    def find(cls, rows: ComparedRows, pairs_P2: Ints, compared: PairComparison, seed: int = 0) -> ColumnWorth:
-        """Return how much more alike each column is in likely pairs than in random ones: squared, by distinctness."""
+    def __init__(self, rows: ComparedRows, pairs_P2: Ints, compared: PairComparison, seed: int = 0) -> None:
+        """Weigh columns by that, squared, and by how distinct their cells are."""
         score, likeness = compared.feature("grams") + compared.feature("aligned"), compared.cells[:, :, 0]
         lead = measure_leads(compared.groups, score).min(axis=0)
         best = np.flatnonzero(lead > 0)
@@ -88,7 +81,10 @@ class ColumnWorth:
         )
         distinct = np.array([column.distinct for column in rows.columns], np.float32)
         worth = np.maximum(usual - chance, 0) ** 2 * np.sqrt(distinct)
-        return cls(share=worth / max(float(worth.sum()), 1e-9), usual=usual)
+        self.share: Floats = worth / max(float(worth.sum()), 1e-9)
+        """(C,) the weight of each column, 1 in all."""
+        self.usual: Floats = usual
+        """(C,) mean likeness of the cells of likely pairs."""
 
 
 def describe_pairs(compared: PairComparison, worth: ColumnWorth) -> Floats:
@@ -122,7 +118,7 @@ class RowScorer:
         Pairs at some places may be labelled.
         """
         compared = rows.compare(pairs_P2)
-        worth = ColumnWorth.find(rows, pairs_P2, compared)
+        worth = ColumnWorth(rows, pairs_P2, compared)
         parts, clear = adapt(compared, worth, self.pair_weights, place, same)
         score = parts.sum(axis=1)
         rivals = measure_rivals(compared.groups, score, clear)

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from navi.cluster import check_engine, run_jobs
 from navi.corpus import ROLES, Encoded
-from navi.errors import ConfigError, TableError
+from navi.errors import ConfigError, MissingExtraError, TableError
 from navi.files import (
     ASIDE,
     check_target,
@@ -38,7 +39,8 @@ from navi.files import (
     write_file,
     write_json,
 )
-from navi.storage import is_remote, show_address
+from navi.model.runner import Floats, Progress
+from navi.storage import connect, is_remote, show_address
 from navi.tables import Chunk, ReadReport, Source, find_sources, join_reasons, read_chunks
 from navi.verbs.embed import EmbedConfig, embed_arrays, encode_ahead, group_chunks, index_cells, take_names
 from navi.verbs.loading import PackedModel
@@ -61,6 +63,8 @@ FORMAT_VERSION = 1
 """Raised whenever a folder of shards can no longer be read by an older version."""
 VECTORS_KEY = "navi"
 """Key of what a Parquet file of vectors says of them."""
+BATCH_ROWS = 8192
+"""Lines of vectors that are read at a time."""
 RowsDone = Callable[[str, int], None]
 
 
@@ -224,7 +228,7 @@ class LineMaker:
             roles = [ROLES[role] for role in encoded.arrays.column_role]
             self._roles.update(zip([(source.name, header) for header in headers], roles, strict=True))
 
-    def __call__(self, encoded: Encoded) -> pa.Table:
+    def __call__(self, encoded: Encoded, progress: Progress | None = None) -> pa.Table:
         """Return the lines of some encoded rows."""
         if self._kind == "attributes":
             texts = encoded.attributes.to_pylist()
@@ -233,7 +237,7 @@ class LineMaker:
             lines = pa.table({"attribute": encoded.attributes.take(pa.array(new)).cast(pa.string())})
             vectors = self._navi.runner.embed_attributes(encoded.arrays, new)
         else:
-            vectors = embed_arrays(self._navi, encoded.arrays, self._kind, self._config)
+            vectors = embed_arrays(self._navi, encoded.arrays, self._kind, self._config, progress)
             lines = self._index(encoded)
         flat = pa.array(np.asarray(self._config.finish(vectors)).reshape(-1))
         lines = lines.append_column("embedding", pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]))
@@ -458,3 +462,54 @@ def list_shards(folder: Path) -> tuple[dict[str, Any], list[Path]]:
     facts = read_json(folder / WHOLE_FILE, ConfigError, remedy)
     check_shards(folder, facts["shards"], remedy)
     return facts, [folder / name for name in facts["shards"]]
+
+
+def open_vectors(path: Path) -> tuple[dict[str, Any], Any]:
+    """Open a Parquet file of vectors, a folder of shards or a Lance dataset: what is known of them, and the dataset."""
+    files = list_shards(path)[1] if is_folder(path) else [path]
+    try:
+        dataset = _open_lance(path) if path.suffix == ".lance" else _open_parquet(files)
+        known = json.loads(dataset.schema.metadata[VECTORS_KEY.encode()])
+        dataset.schema.field("embedding")
+        return {name: known[name] for name in ("model", "kind", "pooling", "normalize")}, dataset
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise TableError(f"{path} is not a Parquet file of vectors that `navi embed` wrote: {error}.") from error
+
+
+def has_vectors(path: Path) -> bool:
+    """Return whether a path is what `navi embed` wrote, or a Lance dataset of it."""
+    try:
+        return bool(open_vectors(path))
+    except (ConfigError, TableError):
+        return False
+
+
+def _open_parquet(files: Sequence[Path]) -> Any:
+    from pyarrow.dataset import ParquetFileFormat, dataset  # imports pandas
+
+    how = ParquetFileFormat(pre_buffer=False)  # else a whole file is in memory
+    if not is_remote(files[0]):
+        return dataset(list(map(str, files)), format=how)
+    with ExitStack() as stack:
+        opened = [stack.enter_context(connect(file)) for file in files]
+        return dataset([place for _, place in opened], filesystem=opened[0][0], format=how)
+
+
+def _open_lance(path: Path) -> Any:
+    try:
+        import lance
+    except ImportError as error:
+        raise MissingExtraError("A Lance dataset", "lance") from error
+    return lance.dataset(str(path))
+
+
+def read_batches(dataset: Any, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the lines of a dataset, in their order; few are in memory at a time."""
+    yield from dataset.to_batches(columns=columns, batch_size=BATCH_ROWS, batch_readahead=1, fragment_readahead=1)
+
+
+def read_floats(lines: pa.Table | pa.RecordBatch) -> Floats:
+    """Return the vectors of some lines."""
+    column = pa.chunked_array(lines.column("embedding"))
+    flat: Floats = np.asarray(pc.list_flatten(column)).astype(np.float32, copy=False)
+    return flat.reshape(len(column), -1)

@@ -36,7 +36,7 @@ except ImportError:  # not on Windows
 
 ASIDE = ".navi-"
 """How the names begin of all that is there for a time only."""
-LOCK_FILE = f"{ASIDE}lock"
+LOCK_FILE, MOVED_FOLDER = f"{ASIDE}lock", f"{ASIDE}old"
 MAX_JSON_BYTES = 1 << 28
 """Size from which a JSON file of ours is taken for something else."""
 SAMPLED_BYTES, NUM_SAMPLES = 1 << 22, 64
@@ -50,15 +50,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, err
 @contextmanager
 def write_file(target: Path) -> Iterator[Path]:
     """Give a path of the target's name to write to, and put the file in its place when the block ends well."""
-    if is_remote(target):
-        with scratch_folder() as folder:
-            yield folder / target.name
-            put(folder / target.name, target)
-        return
-    with _writing(target) as aside:
-        yield aside / target.name
-        sync(aside / target.name)
-        (aside / target.name).replace(target)
+    with _writing(target) as new:
+        yield new
+        if is_remote(target):
+            put(new, target)
+            return
+        sync(new)
+        new.replace(target)
         sync(target.parent)
 
 
@@ -69,23 +67,22 @@ def write_folder(target: Path, *, overwrite: bool = True, last: str = "") -> Ite
     Whether a folder that is there already may be replaced, the caller decides before; one that comes meanwhile is a
     FileExistsError without `overwrite`. In an object store `last` says that all other files are there.
     """
-    if is_remote(target):
-        with scratch_folder() as folder:
-            yield folder
-            put_folder(folder, target, [last])
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _writing(target) as aside:
-        new = aside / target.name
+    if not is_remote(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with _writing(target) as new:
         new.mkdir()
         yield new
+        if is_remote(target):
+            put_folder(new, target, [last])
+            return
         for path in (*new.rglob("*"), new):
             sync(path)
         if not os.path.lexists(target) or not overwrite:
             _rename(new, target)
         elif not _exchange(new, target):
-            (aside / "old").mkdir()
-            target.rename(aside / "old" / target.name)
+            old = new.with_name(MOVED_FOLDER)
+            old.mkdir()
+            target.rename(old / target.name)
             new.rename(target)
         sync(target.parent)
 
@@ -209,7 +206,7 @@ def find_version(file: Path) -> tuple[int, str]:
     facts = list_remote(file).get(file)
     if facts is None:
         raise StorageError(f"There is no file {show_address(file)}.")
-    return facts["size"], facts["version"]
+    return facts
 
 
 @contextmanager
@@ -345,7 +342,7 @@ def remove_leftovers(folder: Path) -> None:
                 owner = left.name.removeprefix(ASIDE).rpartition("-")[0] if is_aside else left.read_text()
                 if not _try_lock(descriptor, owner):
                     continue
-                for old in (left / "old").glob("*"):
+                for old in (left / MOVED_FOLDER).glob("*"):
                     if not os.path.lexists(folder / old.name):
                         old.rename(folder / old.name)
                 shutil.rmtree(left, ignore_errors=True) if is_aside else left.unlink()
@@ -361,7 +358,14 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
     """
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     remove_leftovers(parent)
-    aside, descriptor = _make_aside(parent)
+    descriptor = None
+    while descriptor is None:
+        aside = Path(tempfile.mkdtemp(prefix=f"{ASIDE}{_name_owner()}-", dir=parent))
+        with suppress(FileNotFoundError):  # someone who clears away was quicker than the lock
+            descriptor = os.open(aside, os.O_RDONLY)
+            if not (_try_lock(descriptor, "") and _is_same_file(descriptor, aside)):
+                os.close(descriptor)
+                descriptor = None
     try:
         yield aside
     finally:
@@ -371,29 +375,17 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def _writing(target: Path) -> Iterator[Path]:
-    """Give a scratch folder beside a target; errors name the target."""
+    """Give a place of a target's name, in a scratch folder beside it if it is no address; errors name the target."""
     aside = None
     try:
-        with scratch_folder(target.parent) as aside:
-            yield aside
+        with scratch_folder(None if is_remote(target) else target.parent) as aside:
+            yield aside / target.name
     except OSError as error:
         # Inputs are read in the block, too: what went wrong with them is not the target's.
         ours = aside is None or error.filename is None or str(error.filename).startswith(str(aside))
         if error.errno is None or not ours or (aside is not None and error.errno not in _FULL):
             raise
         raise OSError(error.errno, os.strerror(error.errno), str(target)) from error
-
-
-def _make_aside(parent: Path) -> tuple[Path, int]:
-    while True:
-        aside = Path(tempfile.mkdtemp(prefix=f"{ASIDE}{_name_owner()}-", dir=parent))
-        try:
-            descriptor = os.open(aside, os.O_RDONLY)
-        except FileNotFoundError:  # someone who clears away was quicker than the lock
-            continue
-        if _try_lock(descriptor, "") and _is_same_file(descriptor, aside):
-            return aside, descriptor
-        os.close(descriptor)
 
 
 def _name_owner() -> str:

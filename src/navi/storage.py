@@ -36,7 +36,7 @@ def show_address(path: str | PurePath) -> str:
     return _ADDRESS.sub(r"\1://\2", str(path))
 
 
-def list_remote(path: Path) -> dict[Path, dict[str, Any]]:
+def list_remote(path: Path) -> dict[Path, tuple[int, str]]:
     """Return the files at an address, below it, or that match it as a pattern, with size and what tells versions."""
     with connect(path) as (store, place):
         store.invalidate_cache()
@@ -45,19 +45,14 @@ def list_remote(path: Path) -> dict[Path, dict[str, Any]]:
         else:
             found = store.find(place, detail=True)
         scheme = show_address(path).partition("://")[0]
-        # Some stores have an object of no bytes for a folder.
-        files = {
-            name: each for name, each in sorted(found.items()) if each["type"] == "file" and not name.endswith("/")
-        }
-        return {
-            Path(f"{scheme}://{name.lstrip('/')}"): {"size": each["size"], "version": _find_version(each)}
-            for name, each in files.items()
-        }
-
-
-def _find_version(facts: dict[str, Any]) -> str:
-    known = (facts.get(name) for name in ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "mtime"))
-    return str(next(filter(None, known), ""))
+        listed = {}
+        for name, facts in sorted(found.items()):
+            # Some stores have an object of no bytes for a folder.
+            if facts["type"] == "file" and not name.endswith("/"):
+                versions = (facts.get(key) for key in ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "mtime"))
+                version = str(next(filter(None, versions), ""))
+                listed[Path(f"{scheme}://{name.lstrip('/')}")] = facts["size"], version
+        return listed
 
 
 def fetch(path: Path, target: Path) -> None:

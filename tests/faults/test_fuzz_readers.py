@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 from navi.errors import TableError
 from navi.tables import read_tables
-from navi.tables.readreport import ABOVE_HEADER, BEYOND_HEADER, WRONG_ENCODING
+from navi.tables.readreport import Loss
 
 SEEDS = sorted((Path(__file__).parent / "seeds").iterdir())
 IDS = [f"id{number:03}" for number in range(20)]
@@ -159,10 +159,10 @@ def check(seed: Path, content: bytes, text: bytes | None, folder: Path) -> str:
         # Rows whose bytes are all there must be read, or counted as lost.
         rows = list_rows(seed)
         whole = [each for each in missing if rows[each] in text]
-        counted = sum(report.dropped.total() + report.cells[BEYOND_HEADER] for report in reports)
+        counted = sum(report.dropped.total() + report.cells[Loss.BEYOND_HEADER] for report in reports)
         # UTF-16 that falls out of step, or got into another text, garbles what is near; that is said, and not counted.
         is_wide = any(note.startswith("read as utf-16") for report in reports for note in report.notes)
-        told = {ABOVE_HEADER, *([WRONG_ENCODING] if is_wide else [])} & places
+        told = {Loss.ABOVE_HEADER, *([Loss.WRONG_ENCODING] if is_wide else [])} & places
         assert len(whole) <= counted or told, f"{whole} are lost, {lost} counted"
     elif missing and seed.suffix == ".gz":
         assert places, f"{missing} are lost without a word"

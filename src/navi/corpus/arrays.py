@@ -92,12 +92,6 @@ class SegmentArrays:
         return len(self.column_table)
 
     @cached_property
-    def column_key(self) -> NDArray[np.int64]:
-        """(K,) table * num_headers + header of each column, ascending."""
-        keys: NDArray[np.int64] = self.column_table.astype(np.int64) * self.num_headers + self.column_header
-        return keys
-
-    @cached_property
     def cell_row(self) -> NDArray[np.int64]:
         """(C,) row of each cell."""
         return np.repeat(np.arange(self.num_rows), np.diff(self.row_offsets))
@@ -111,8 +105,9 @@ class SegmentArrays:
     def find_columns(self, table: NDArray[np.integer], header: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the column of each (table, header)."""
         key = np.asarray(table, np.int64) * self.num_headers + header
-        column: NDArray[np.int64] = np.searchsorted(self.column_key, key)
-        assert np.array_equal(self.column_key.take(column, mode="clip"), key), "a cell without a column"
+        known_K = self.column_table.astype(np.int64) * self.num_headers + self.column_header
+        column: NDArray[np.int64] = np.searchsorted(known_K, key)
+        assert np.array_equal(known_K.take(column, mode="clip"), key), "a cell without a column"
         return column
 
     def take_rows(self, rows: NDArray[np.int64]) -> SegmentArrays:

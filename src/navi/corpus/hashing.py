@@ -72,9 +72,6 @@ class HashIndex:
         self._runs: list[Run] = []
         self._size = 0
 
-    def __len__(self) -> int:
-        return self._size
-
     def add(self, hashes: Hashes) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the number of each hash, and the places of those met for the first time; no hash may come twice."""
         order = np.argsort(hashes)

@@ -226,7 +226,7 @@ def _draft_sources(
     arguments: list[Any] = [(folder / TOKENIZER_FILE).read_text(encoding="utf-8"), config]
     here: Sequence[tuple[Source, Path | None]] = jobs
     if num_workers is None:
-        here = [(replace(source, path=_make_absolute(source.path)), None) for source, _ in jobs]
+        here = [(replace(s, path=s.path if is_remote(s.path) else s.path.absolute()), None) for s, _ in jobs]
     elif num_workers == 1:
         arguments.append(show)
     try:
@@ -245,10 +245,6 @@ def _draft_sources(
             f"A worker was killed or crashed (out of memory?) while reading {' or '.join(begun)}. Try fewer workers."
         ) from error
     return sorted(drafts, key=lambda draft: draft.name)
-
-
-def _make_absolute(path: Path) -> Path:
-    return path if is_remote(path) else path.absolute()
 
 
 def _make_drafter(
@@ -387,14 +383,6 @@ def split_rows(row_hash: Hashes, config: PrepareConfig) -> NDArray[np.int8]:
     return splits
 
 
-def sample_rows(row_hash: Hashes, num_rows: int, seed: int) -> NDArray[np.bool_]:
-    """Return which rows of a table stay when it is sampled down: a matter of their content and the seed."""
-    drawn = mix(row_hash, hash_text(f"sample {seed}"))
-    stay = np.zeros(len(row_hash), np.bool_)
-    stay[np.argsort(drawn, kind="stable")[:num_rows]] = True
-    return stay
-
-
 # Merging
 
 
@@ -408,8 +396,9 @@ def _merge(drafts: Sequence[Draft], merger: Merger, config: PrepareConfig, repor
             merger.begin_table(draft.name)
             stays = np.ones(draft.num_rows, np.bool_)
             if draft.dropped[SAMPLED]:
-                hashes = [chunk.row_hash for chunk in _read_encoded(draft.chunks)]
-                stays = sample_rows(np.concatenate(hashes), draft.kept, config.seed)
+                # Which rows stay is a matter of their content and the seed.
+                hashes = np.concatenate([chunk.row_hash for chunk in _read_encoded(draft.chunks)])
+                stays[np.argsort(mix(hashes, hash_text(f"sample {config.seed}")), kind="stable")[draft.kept :]] = False
             for chunk in _read_encoded(draft.chunks):
                 here, stays = np.split(stays, [chunk.num_rows])
                 stay = np.flatnonzero(here)

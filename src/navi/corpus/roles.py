@@ -140,11 +140,8 @@ def _count_segments(named: Mapping[str, NDArray[Any]], rows: slice) -> Iterator[
 
     if last - first <= COUNTED:
         segment_C, counts_C = next(read(), (segments[:0], np.zeros(0, np.bool_)))
-        segment_S, count_S = np.unique(segment_C, return_counts=True)
-        counted, entropy_count = np.unique(segment_C[counts_C], return_counts=True)
-        entropy_count_S = np.zeros(len(segment_S), np.int64)
-        entropy_count_S[np.searchsorted(segment_S, counted)] = entropy_count
-        yield segment_S, count_S, entropy_count_S
+        segment_S, place_C = np.unique(segment_C, return_inverse=True)
+        yield segment_S, np.bincount(place_C), np.bincount(place_C[counts_C], minlength=len(segment_S))
         return
     lowest, highest = min(int(ids.min()) for ids, _ in read()), max(int(ids.max()) for ids, _ in read())
     for start in range(lowest, highest + 1, COUNTED):

@@ -21,16 +21,7 @@ from numpy.typing import NDArray
 
 from navi.errors import TableError
 from navi.tables.chunk import MAX_CHARACTERS, Chunk, deduplicate_headers, make_chunks, name_columns
-from navi.tables.readreport import (
-    BINARY_CELL,
-    CUT_OFF,
-    DAMAGED,
-    DEFAULT,
-    MAX_COLUMNS,
-    WRONG_ENCODING,
-    ReadConfig,
-    ReadReport,
-)
+from navi.tables.readreport import DEFAULT, MAX_COLUMNS, Loss, ReadConfig, ReadReport
 from navi.tables.textreader import ByteStream
 
 Batches = list[tuple[int, pa.RecordBatch]]
@@ -125,7 +116,7 @@ def _open(stream: ByteStream, report: ReadReport) -> Iterator[pa.NativeFile]:
         return
     with stream.open() as file:
         if stream.damage is not None:
-            report.trouble(DAMAGED, stream.damage)
+            report.trouble(Loss.DAMAGED, stream.damage)
         yield pa.PythonFile(file, "r")
 
 
@@ -146,9 +137,9 @@ def read_columns(
     for part in batches:
         if isinstance(part, tuple):
             num_rows, detail = part
-            report.trouble(DAMAGED, detail, first)
+            report.trouble(Loss.DAMAGED, detail, first)
             if num_rows:
-                report.drop(CUT_OFF, first, f"{num_rows} rows: {detail}", num_rows)
+                report.drop(Loss.CUT_OFF, first, f"{num_rows} rows: {detail}", num_rows)
             first += num_rows
             continue
         if kept is not None:
@@ -265,6 +256,8 @@ def format_scalar(value: Any) -> str | None:
     """Write one scalar by itself; what is no value, such as NaN, is None."""
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, bool | int):
+        return str(value).lower()
     text: str | None = format_column(to_arrow_array([value]), "", np.zeros(1, np.int64), ReadReport())[0].as_py()
     return text
 
@@ -331,7 +324,7 @@ def _format_strings(array: pa.Array, header: str, row_number: NDArray[np.int64],
         except UnicodeDecodeError:
             texts.append(value.decode("utf-8", "replace") if is_text else None)
             if is_text:
-                report.change(WRONG_ENCODING, number, f"{header} is not utf-8, replaced")
+                report.change(Loss.WRONG_ENCODING, number, f"{header} is not utf-8, replaced")
             else:
-                report.change(BINARY_CELL, number, f"{header} holds {len(value)} bytes")
+                report.change(Loss.BINARY_CELL, number, f"{header} holds {len(value)} bytes")
     return pa.array(texts, pa.string())

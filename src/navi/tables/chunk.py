@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from navi.errors import TableError
-from navi.tables.readreport import ABOVE_HEADER, EMPTY_ROW, MAX_CELL, NOT_UNICODE, NUL_CHARACTER, ReadReport
+from navi.tables.readreport import MAX_CELL, Loss, ReadReport
 
 MAX_CHARACTERS = 1 << 25
 """Characters, or bytes of columns, after which a chunk is full, however few its rows: it bounds the memory."""
@@ -97,7 +97,12 @@ def make_chunks(
 
     Cells that are null, empty or white space are left out; rows without any other cell are entered as dropped.
     """
-    value_C = _strip(value_C, row_number_R[cell_row_C], report)
+    data = value_C.buffers()[2]
+    if data is not None and not np.frombuffer(data, dtype=np.uint8).all():
+        for cell in np.flatnonzero(pc.fill_null(pc.match_substring(value_C, "\0"), False)):
+            report.change(Loss.NUL_CHARACTER, int(row_number_R[cell_row_C[cell]]), "taken out")
+        value_C = pc.replace_substring(value_C, "\0", "")
+    value_C = pc.utf8_trim_whitespace(value_C)
     size_C = np.asarray(pc.fill_null(pc.binary_length(value_C), 0))
     if len(size_C) and size_C.max() > MAX_CELL:
         number = int(row_number_R[cell_row_C[size_C.argmax()]])
@@ -110,7 +115,7 @@ def make_chunks(
     filled_R[cell_row_C] = True
     report.count_rows(int(filled_R.sum()))
     for number in row_number_R[~filled_R].tolist():
-        report.drop(EMPTY_ROW, number)
+        report.drop(Loss.EMPTY_ROW, number)
     if not filled_R.any():
         return
     if not filled_R.all():
@@ -130,15 +135,6 @@ def make_chunks(
     )
 
 
-def _strip(value_C: pa.StringArray, line_C: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
-    data = value_C.buffers()[2]
-    if data is not None and not np.frombuffer(data, dtype=np.uint8).all():
-        for cell in np.flatnonzero(pc.fill_null(pc.match_substring(value_C, "\0"), False)):
-            report.change(NUL_CHARACTER, int(line_C[cell]), "taken out")
-        value_C = pc.replace_substring(value_C, "\0", "")
-    return pc.utf8_trim_whitespace(value_C)
-
-
 def to_strings(texts: list[str | None], line_C: NDArray[np.int64], report: ReadReport) -> pa.StringArray:
     """Make an Arrow array of texts; halves of surrogate pairs, which JSON can spell, are replaced and entered."""
     try:
@@ -147,7 +143,7 @@ def to_strings(texts: list[str | None], line_C: NDArray[np.int64], report: ReadR
         mended = [text and replace_surrogates(text) for text in texts]
         for index, text in enumerate(mended):
             if text != texts[index]:
-                report.change(NOT_UNICODE, int(line_C[index]), f"read as {text!r}")
+                report.change(Loss.NOT_UNICODE, int(line_C[index]), f"read as {text!r}")
         return pa.array(mended, pa.string())
 
 
@@ -208,7 +204,7 @@ def read_header(
     place = find_header([cells for _, cells in rows], [number for number, _ in rows], asked)
     for number, cells in rows[:place]:
         text = " | ".join(cell.strip() for cell in cells if cell.strip())
-        report.trouble(ABOVE_HEADER, f"{text!r}; the header is in row {rows[place][0]}", number)
+        report.trouble(Loss.ABOVE_HEADER, f"{text!r}; the header is in row {rows[place][0]}", number)
     return place, name_columns(rows[place][1], report)
 
 

@@ -11,17 +11,7 @@ import numpy as np
 
 from navi.errors import TableError
 from navi.tables.chunk import MAX_CHARACTERS, Chunk, find_header, make_chunks, read_header, to_strings
-from navi.tables.readreport import (
-    BEYOND_HEADER,
-    CUT_OFF,
-    HEADER_ROWS,
-    MAX_CELL,
-    MAX_LINE,
-    MISSING_CELL,
-    UNCLOSED_QUOTE,
-    ReadConfig,
-    ReadReport,
-)
+from navi.tables.readreport import HEADER_ROWS, MAX_CELL, MAX_LINE, Loss, ReadConfig, ReadReport
 from navi.tables.textreader import HEAD_SIZE, TextReader
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -70,11 +60,11 @@ def _trim_row(row: list[str], width: int, line: int, report: ReadReport) -> list
     """Return a row that is not as wide as the header without the cells beyond it."""
     detail = f"{len(row)} cells, the header has {width}"
     if len(row) < width:
-        report.change(MISSING_CELL, line, detail, width - len(row))
+        report.change(Loss.MISSING_CELL, line, detail, width - len(row))
         return row
     lost = sum(bool(cell.strip()) for cell in row[width:])
     if lost:
-        report.change(BEYOND_HEADER, line, detail, lost)
+        report.change(Loss.BEYOND_HEADER, line, detail, lost)
     return row[:width]
 
 
@@ -189,11 +179,11 @@ def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Ite
                 and not _look_like_rows(row_lines, delimiter, width)
             ):
                 # The damage to the file explains the open quote: there is nothing behind it to go on with.
-                if not report.dropped[CUT_OFF]:
-                    report.drop(CUT_OFF, number)
+                if not report.dropped[Loss.CUT_OFF]:
+                    report.drop(Loss.CUT_OFF, number)
                 return
             else:
-                report.drop(UNCLOSED_QUOTE, number, str(error))
+                report.drop(Loss.UNCLOSED_QUOTE, number, str(error))
             again += row_lines[:0:-1]
             row_lines.clear()
             size = 0

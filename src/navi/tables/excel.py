@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import reduce
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -20,17 +21,7 @@ from navi.errors import TableError
 from navi.tables.arrow import format_scalar
 from navi.tables.chunk import Chunk, read_header
 from navi.tables.json_rows import read_rows
-from navi.tables.readreport import (
-    BEYOND_HEADER,
-    CUT_OFF,
-    DAMAGED,
-    EMPTY_FILE,
-    HEADER_ROWS,
-    MAX_CELL,
-    NOT_READABLE,
-    ReadConfig,
-    ReadReport,
-)
+from navi.tables.readreport import HEADER_ROWS, MAX_CELL, Loss, ReadConfig, ReadReport
 from navi.tables.textreader import HEAD_SIZE
 
 _MAX_COLUMNS, _MAX_ROWS = 1 << 14, 1 << 20  # Excel's own limits
@@ -60,62 +51,53 @@ class Workbook:
         self._path = path
         try:
             self._archive = zipfile.ZipFile(file)
-            self._check_sizes()
+            size = sum(part.file_size for part in self._archive.infolist())
+            packed = sum(part.compress_size for part in self._archive.infolist())
+            # No more is read of a part than its declared size.
+            if size > max(MAX_CONTENT, MAX_RATIO * packed):
+                raise TableError(
+                    f"Cannot read {path}: {packed:,} bytes that claim to hold {size:,} are no workbook to be trusted."
+                )
             self.sheets = self._list_sheets()
         except TableError:
             raise
         except _ERRORS as error:
             raise TableError(f"Cannot read {path} as an Excel workbook: {_describe(error)}.") from error
 
-    def _check_sizes(self) -> None:
-        """Refuse an archive that becomes far larger than it is; no more is read of a part than its declared size."""
-        size = sum(part.file_size for part in self._archive.infolist())
-        packed = sum(part.compress_size for part in self._archive.infolist())
-        if size > max(MAX_CONTENT, MAX_RATIO * packed):
-            raise TableError(
-                f"Cannot read {self._path}: {packed:,} bytes that claim to hold {size:,} are no workbook to be trusted."
-            )
-
     def _list_sheets(self) -> dict[str, str]:
         """Return the part of each worksheet, by name, those left out that have no cell at all."""
-        self._is_1904, listed = False, []
-        book = self._find("_rels/.rels", "officeDocument", "") or "xl/workbook.xml"
-        for name, attributes, _ in self._parse(book, "sheet", "workbookPr"):
-            if name == "sheet":
-                listed.append((attributes.get("name", ""), attributes.get("id", "")))
-            elif name == "workbookPr":
-                self._is_1904 = attributes.get("date1904") in ("1", "true")
-        folder, name = posixpath.split(book)
-        relations = f"{folder}/_rels/{name}.rels"
-        self._strings_part = self._find(relations, "sharedStrings", folder)
-        self._styles_part = self._find(relations, "styles", folder)
-        targets = self._relate(relations, "worksheet", folder)
+        book = next((part for kind, _, part in self._relate("") if kind == "officeDocument"), "xl/workbook.xml")
+        related = self._relate(book)
+        self._strings_part, self._styles_part = (
+            next((part for kind, _, part in related if kind == wanted), "") for wanted in ("sharedStrings", "styles")
+        )
+        targets = {key: part for kind, key, part in related if kind == "worksheet"}
+        self._is_1904 = False
         sheets: dict[str, str] = {}
-        for title, key in listed:
-            if key in targets and self._has_cells(targets[key]):
+        for name, attributes, _ in self._parse(book, "sheet", "workbookPr"):
+            title, key = attributes.get("name", ""), attributes.get("id", "")
+            if name == "workbookPr":
+                self._is_1904 = attributes.get("date1904") in ("1", "true")
+            elif key in targets and self._has_cells(targets[key]):
                 sheets[title if title not in sheets else f"{title} ({key})"] = targets[key]
         return sheets
 
-    def _relate(self, part: str, kind: str, folder: str) -> dict[str, str]:
-        """Return the parts of one kind that a part of relations names, by their identifiers."""
-        targets: dict[str, str] = {}
-        for _, attributes, _ in self._parse(part, "Relationship") if part in self._archive.NameToInfo else ():
-            if attributes.get("Type", "").endswith(f"/{kind}"):
-                target = posixpath.normpath(posixpath.join("/", folder, attributes.get("Target", "")))
-                targets[attributes.get("Id", "")] = target.lstrip("/")
-        return targets
-
-    def _find(self, part: str, kind: str, folder: str) -> str:
-        return next(iter(self._relate(part, kind, folder).values()), "")
+    def _relate(self, part: str) -> list[tuple[str, str, str]]:
+        """Return kind, identifier and part of all that a part refers to, or the archive for no part."""
+        folder, name = posixpath.split(part)
+        place = posixpath.join(folder, "_rels", f"{name}.rels")
+        related = []
+        for _, attributes, _ in self._parse(place, "Relationship") if place in self._archive.NameToInfo else ():
+            target = posixpath.normpath(posixpath.join("/", folder, attributes.get("Target", ""))).lstrip("/")
+            related.append((attributes.get("Type", "").rpartition("/")[2], attributes.get("Id", ""), target))
+        return related
 
     def _has_cells(self, part: str) -> bool:
-        """Return whether a sheet may have cells; a damaged one is found out when it is read."""
+        """Return whether a sheet has cells; a damaged one is found out when it is read."""
         try:
-            with self._archive.open(part) as content:
-                head = content.read(HEAD_SIZE)
+            return any(True for _ in self._parse(part, "c"))
         except _ERRORS:
             return True
-        return len(head) == HEAD_SIZE or re.search(rb"<(?:\w+:)?c[\s>]", head) is not None
 
     def _parse(self, part: str, *wanted: str) -> Iterator[tuple[str, dict[str, str], str]]:
         """Yield the elements that are wanted, as they begin or, with a slash before the name, as they end.
@@ -215,7 +197,8 @@ class Workbook:
                     row, column = number if row < number <= _MAX_ROWS else row + 1, -1
                 elif name == "/c":
                     found = _REFERENCE.fullmatch(attributes.get("r", ""))
-                    number = _number_column(found[1]) if found else -1
+                    letters = found[1] if found else ""
+                    number = reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters, 0) - 1
                     column = number if column < number < _MAX_COLUMNS else column + 1
                     style = date_styles.get(attributes.get("s", ""))
                     value = self._read_value(text, attributes.get("t", "n"), style, strings, row, report)
@@ -227,9 +210,9 @@ class Workbook:
         except TableError:
             raise
         except _ERRORS as error:
-            report.trouble(DAMAGED, f"{_describe(error)}; what follows is not read", row + 1)
+            report.trouble(Loss.DAMAGED, f"{_describe(error)}; what follows is not read", row + 1)
             if cells:
-                report.drop(CUT_OFF, row)
+                report.drop(Loss.CUT_OFF, row)
 
     def _read_value(
         self, text: str, kind: str, style: str | None, strings: list[str], row: int, report: ReadReport
@@ -240,7 +223,7 @@ class Workbook:
         if kind == "s":
             if text.isdecimal() and len(text) < 10 and int(text) < len(strings):
                 return strings[int(text)] or None
-            report.change(NOT_READABLE, row, f"there is no shared text number {text!r}")
+            report.change(Loss.NOT_READABLE, row, f"there is no shared text number {text!r}")
             return None
         if kind == "b" and text in ("0", "1"):
             return text == "1"
@@ -252,10 +235,10 @@ class Workbook:
             if kind == "n" and _NUMBER.fullmatch(text):
                 return float(text) if style is None else self._make_date(float(text), style)
         if kind == "d" or (kind == "n" and _NUMBER.fullmatch(text)):
-            report.change(NOT_READABLE, row, f"{text if kind == 'n' else repr(text)} is no date")
+            report.change(Loss.NOT_READABLE, row, f"{text if kind == 'n' else repr(text)} is no date")
         elif kind in ("b", "n"):
             expected = "number" if kind == "n" else "truth value"
-            report.change(NOT_READABLE, row, f"{text!r} is no {expected}, read as text")
+            report.change(Loss.NOT_READABLE, row, f"{text!r} is no {expected}, read as text")
         return _unescape(text)
 
     def _make_date(self, number: float, style: str) -> dt.datetime | dt.time | dt.timedelta:
@@ -284,18 +267,6 @@ def _describe(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
 
-def _number_column(letters: str) -> int:
-    """Return the column that letters name, from 0.
-
-    >>> _number_column("A"), _number_column("AB")
-    (0, 27)
-    """
-    number = 0
-    for letter in letters:
-        number = 26 * number + ord(letter) - ord("A") + 1
-    return number - 1
-
-
 def read_excel(workbook: Workbook, sheet: str | None, config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
     """Read one sheet, the first if none is named; its header is the first row, or the one behind titles and remarks.
 
@@ -303,26 +274,24 @@ def read_excel(workbook: Workbook, sheet: str | None, config: ReadConfig, report
     """
     titles = [sheet] if sheet is not None else list(workbook.sheets)[:1]
     if not titles:
-        report.trouble(EMPTY_FILE, "no sheet has anything in it")
+        report.trouble(Loss.EMPTY_FILE, "no sheet has anything in it")
         return
     if not sheet and len(workbook.sheets) > 1:
         report.note(f"sheet {titles[0]!r} is read, not read: {', '.join(map(repr, list(workbook.sheets)[1:]))}")
     rows = workbook.read_sheet(workbook.sheets[titles[0]], report)
     first = list(islice(rows, HEADER_ROWS))
     if not first:
-        report.trouble(EMPTY_FILE, f"sheet {titles[0]!r} has nothing in it")
+        report.trouble(Loss.EMPTY_FILE, f"sheet {titles[0]!r} has nothing in it")
         return
-    texts = [(number, _to_texts(cells)) for number, cells in first]
+    texts = [
+        (number, [format_scalar(cells.get(column)) or "" for column in range(max(cells) + 1)])
+        for number, cells in first
+    ]
     place, headers = read_header(texts, config.header_row, report)
     # Columns that stand empty beside the table, and have no name, are none.
     used = {column for _, cells in first for column in cells}
     report.headers = [header for column, header in enumerate(headers) if column in used]
     yield from read_rows(_trim_rows(chain(first[place + 1 :], rows), headers, report), config, report)
-
-
-def _to_texts(cells: Cells) -> list[str]:
-    """Return the cells of a row as texts, those between them empty."""
-    return [format_scalar(cells.get(column)) or "" for column in range(max(cells) + 1)]
 
 
 def _trim_rows(
@@ -334,6 +303,6 @@ def _trim_rows(
         last = max(cells)
         if last >= width:
             lost = sum(column >= width for column in cells)
-            report.change(BEYOND_HEADER, number, f"{last + 1} cells, the header has {width}", lost)
+            report.change(Loss.BEYOND_HEADER, number, f"{last + 1} cells, the header has {width}", lost)
         row = [(headers[column], value) for column, value in cells.items() if column < width]
         yield number, row, sum(len(value) for _, value in row if isinstance(value, str))

@@ -14,18 +14,7 @@ import numpy as np
 from navi.errors import TableError
 from navi.tables.arrow import format_column, format_scalar, to_arrow_array
 from navi.tables.chunk import MAX_CHARACTERS, Chunk, deduplicate_headers, make_chunks, to_strings
-from navi.tables.readreport import (
-    BROKEN_ROW,
-    CUT_OFF,
-    DAMAGED,
-    MAX_COLUMNS,
-    MAX_HEADER,
-    MAX_LINE,
-    NOT_AN_OBJECT,
-    TOO_DEEP,
-    ReadConfig,
-    ReadReport,
-)
+from navi.tables.readreport import MAX_COLUMNS, MAX_HEADER, MAX_LINE, Loss, ReadConfig, ReadReport
 from navi.tables.textreader import TextReader
 
 _NESTED = (dict, list, tuple, np.ndarray)
@@ -63,7 +52,7 @@ class FlatRows:
                     self._flatten(key, value, number, limit, report)
         except RecursionError:
             del keys[start:], values[start:]
-            report.drop(TOO_DEEP, number)
+            report.drop(Loss.TOO_DEEP, number)
         else:
             if len(keys) - start > MAX_COLUMNS:
                 raise TableError(f"Cannot read {report.source}:{number}: a row has more than {MAX_COLUMNS:,} cells.")
@@ -86,7 +75,7 @@ class FlatRows:
                 start = len(self.keys)
                 for member in value[limit:]:
                     self._flatten(key, member, number, None, report)
-                lost = sum(map(_is_cell, self.values[start:]))
+                lost = sum(bool((format_scalar(member) or "").strip()) for member in self.values[start:])
                 del self.keys[start:], self.values[start:]
                 report.drop_members(number, key, len(value), limit, lost)
 
@@ -95,7 +84,11 @@ class FlatRows:
         number_R = np.array(self.numbers, dtype=np.int64)
         row_C = np.repeat(np.arange(len(number_R), dtype=np.int32), np.diff(self.ends, prepend=0))
         number_C = number_R[row_C]
-        for (key, _), cells in self._group_scalars().items():
+        scalars: dict[tuple[str, type], list[int]] = {}
+        for cell, value in enumerate(self.values):
+            if type(value) is not str and value is not None:
+                scalars.setdefault((self.keys[cell], type(value)), []).append(cell)
+        for (key, _), cells in scalars.items():
             array = to_arrow_array([self.values[cell] for cell in cells])
             texts = format_column(array, key, number_C[cells], report).to_pylist()
             for cell, text in zip(cells, texts, strict=True):
@@ -105,21 +98,6 @@ class FlatRows:
         value_C = to_strings(self.values, number_C, report)
         headers, header_C = deduplicate_headers(list(index), row_C, key_C, report)
         yield from make_chunks(headers, row_C, header_C, value_C, number_R, report)
-
-    def _group_scalars(self) -> dict[tuple[str, type], list[int]]:
-        """Return the places of the values that are no text yet, those of one key and one type together."""
-        places: dict[tuple[str, type], list[int]] = {}
-        for cell, value in enumerate(self.values):
-            if type(value) is not str and value is not None:
-                places.setdefault((self.keys[cell], type(value)), []).append(cell)
-        return places
-
-
-def _is_cell(scalar: Any) -> bool:
-    """Return whether a scalar is written as any text."""
-    if isinstance(scalar, str):
-        return bool(scalar.strip())
-    return isinstance(scalar, bool | int) or bool((format_scalar(scalar) or "").strip())
 
 
 def read_rows(rows: Iterable[NumberedRow], config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
@@ -172,7 +150,7 @@ def _take_objects(values: Iterator[NumberedValue], report: ReadReport) -> Iterat
     is_crawled: bool | None = None
     for number, value, size in values:
         if type(value) is not Pairs:
-            report.drop(NOT_AN_OBJECT, number, "expected { … }")
+            report.drop(Loss.NOT_AN_OBJECT, number, "expected { … }")
             continue
         if is_crawled is None:
             is_crawled = {key for key, _ in value} >= _CRAWL_KEYS
@@ -221,10 +199,10 @@ def _read_lines(reader: TextReader, report: ReadReport) -> Iterator[NumberedValu
                 try:
                     value, end = _DECODER.raw_decode(line, place)
                 except json.JSONDecodeError as error:
-                    report.drop(BROKEN_ROW, line_number, f"{error.msg} at column {error.colno}")
+                    report.drop(Loss.BROKEN_ROW, line_number, f"{error.msg} at column {error.colno}")
                     break
                 except RecursionError:
-                    report.drop(TOO_DEEP, line_number)
+                    report.drop(Loss.TOO_DEEP, line_number)
                     break
                 number = max(number + 1, line_number)
                 yield number, value, end - place
@@ -252,7 +230,7 @@ def _read_stream(reader: TextReader, report: ReadReport) -> Iterator[NumberedVal
             window.position, is_open, num_ends = window.position + 1, False, num_ends + 1
             continue
         if is_array and not is_open:
-            report.trouble(DAMAGED, "text after the end of the array", window.line)
+            report.trouble(Loss.DAMAGED, "text after the end of the array", window.line)
             is_open = True
             if character == "[":
                 window.position += 1
@@ -261,18 +239,18 @@ def _read_stream(reader: TextReader, report: ReadReport) -> Iterator[NumberedVal
         try:
             value, size = window.decode()
         except (RecursionError, json.JSONDecodeError) as error:
-            reason, detail = TOO_DEEP, f"value {number + 1}" if is_array else "the value"
+            reason, detail = Loss.TOO_DEEP, f"value {number + 1}" if is_array else "the value"
             if isinstance(error, json.JSONDecodeError):
                 if reader.stream.damage is not None and _is_incomplete(error):
-                    report.drop(CUT_OFF, line, detail)
+                    report.drop(Loss.CUT_OFF, line, detail)
                     return
-                reason, detail = BROKEN_ROW, f"{detail}: {error.msg}"
+                reason, detail = Loss.BROKEN_ROW, f"{detail}: {error.msg}"
             report.drop(reason, line, f"{detail}; nothing behind it is read", window.count_rest())
             return
         number = number + 1 if is_array else max(number + 1, line)
         yield number, value, size
     if is_array and not num_ends and reader.stream.damage is None:
-        report.trouble(DAMAGED, "the array is never closed", window.line)
+        report.trouble(Loss.DAMAGED, "the array is never closed", window.line)
 
 
 class _Window:

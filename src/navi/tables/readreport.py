@@ -6,32 +6,38 @@ import codecs
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from navi.errors import ConfigError, TableError
 
-# Why rows were dropped.
-BROKEN_ROW = "broken row"  # its text cannot be parsed
-NOT_AN_OBJECT = "not an object"  # a JSON value, but no object with headers and values
-CUT_OFF = "cut off by damage"  # the last before a truncated or damaged file ends
-UNCLOSED_QUOTE = "quote never closed"  # a cell begins with a quote that nothing closes, or that swallows rows
-TOO_DEEP = "nested too deeply"  # deeper than Python can follow, or than a header can name
-EMPTY_ROW = "row without any cell"
 
-# Why cells were lost or changed.
-FAMILY_LIMIT = "family member beyond the limit"  # of a later member of a list than `max_family` keeps
-BEYOND_HEADER = "cell beyond the header"  # the row has more cells than the header has names
-MISSING_CELL = "cell missing at the end of the row"  # the row ends before the header does
-BINARY_CELL = "binary value"  # bytes that are no text
-WRONG_ENCODING = "another encoding"  # the line is not in the file's encoding; counted once a line
-NUL_CHARACTER = "NUL character"  # taken out
-NOT_UNICODE = "half of a surrogate pair"  # a character that exists only as half of a pair, replaced
-NOT_READABLE = "not what its type says"  # a number, date or reference of a sheet that is none; its text stays
+class Loss(StrEnum):
+    """What reading loses or changes."""
 
-# What is wrong with a whole file.
-DAMAGED = "damaged file"  # truncated or corrupt; what was good before that is read
-EMPTY_FILE = "empty file"
-MISLABELLED = "not what its suffix says"  # its content shows another format, and it is read as that
-ABOVE_HEADER = "above the header"  # titles and remarks before the table begins, not read
+    # Why rows were dropped.
+    BROKEN_ROW = "broken row"  # its text cannot be parsed
+    NOT_AN_OBJECT = "not an object"  # a JSON value, but no object with headers and values
+    CUT_OFF = "cut off by damage"  # the last before a truncated or damaged file ends
+    UNCLOSED_QUOTE = "quote never closed"  # a cell begins with a quote that nothing closes, or that swallows rows
+    TOO_DEEP = "nested too deeply"  # deeper than Python can follow, or than a header can name
+    EMPTY_ROW = "row without any cell"
+
+    # Why cells were lost or changed.
+    FAMILY_LIMIT = "family member beyond the limit"  # of a later member of a list than `max_family` keeps
+    BEYOND_HEADER = "cell beyond the header"  # the row has more cells than the header has names
+    MISSING_CELL = "cell missing at the end of the row"  # the row ends before the header does
+    BINARY_CELL = "binary value"  # bytes that are no text
+    WRONG_ENCODING = "another encoding"  # the line is not in the file's encoding; counted once a line
+    NUL_CHARACTER = "NUL character"  # taken out
+    NOT_UNICODE = "half of a surrogate pair"  # a character that exists only as half of a pair, replaced
+    NOT_READABLE = "not what its type says"  # a number, date or reference of a sheet that is none; its text stays
+
+    # What is wrong with a whole file.
+    DAMAGED = "damaged file"  # truncated or corrupt; what was good before that is read
+    EMPTY_FILE = "empty file"
+    MISLABELLED = "not what its suffix says"  # its content shows another format, and it is read as that
+    ABOVE_HEADER = "above the header"  # titles and remarks before the table begins, not read
+
 
 MAX_PLACES, MAX_DETAIL = 1000, 300
 """Most places listed for one reason, and characters of each; counts stay complete."""
@@ -155,7 +161,7 @@ class ReadReport:
     def drop_members(self, line: int, header: str, num_members: int, limit: int, num_cells: int) -> None:
         """Enter the cells of a list's members beyond the limit, if there are any."""
         if num_cells:
-            self.change(FAMILY_LIMIT, line, f"{header} has {num_members} members, {limit} stay", num_cells)
+            self.change(Loss.FAMILY_LIMIT, line, f"{header} has {num_members} members, {limit} stay", num_cells)
 
     def trouble(self, reason: str, detail: str, line: int | None = None) -> None:
         """Enter something wrong with the whole source."""
@@ -170,7 +176,7 @@ class ReadReport:
 
     def _list(self, reason: str, place: str, detail: str) -> None:
         detail = _shorten(detail)
-        if self.strict and reason != FAMILY_LIMIT:
+        if self.strict and reason != Loss.FAMILY_LIMIT:
             described = f"{reason}: {detail}" if detail else reason
             raise TableError(f"{place}: {described}. Mend the source, or read it without strict.")
         places = self.places.setdefault(reason, [])

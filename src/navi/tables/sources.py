@@ -18,19 +18,17 @@ from navi.tables.delimited import is_delimited, read_delimited
 from navi.tables.excel import Workbook, read_excel
 from navi.tables.json_rows import is_json, read_json
 from navi.tables.readreport import (
-    DAMAGED,
     DEFAULT,
-    EMPTY_FILE,
     MAX_COLUMNS,
     MAX_CONTENT,
     MAX_RATIO,
     MAX_ROWS,
     MAX_ROWS_PER_BYTE,
-    MISLABELLED,
+    Loss,
     ReadConfig,
     ReadReport,
 )
-from navi.tables.textreader import HEAD_SIZE, ByteStream, TextReader, detect_compression
+from navi.tables.textreader import COMPRESSION_MAGIC, HEAD_SIZE, ByteStream, TextReader
 
 _SUFFIXES = {
     "csv": ".csv",
@@ -49,6 +47,7 @@ SHEET_SIGN = "#"
 """What stands between a path and the sheet of its workbooks that is wanted: `prices.xlsx#2024`."""
 _BINARY = ((b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff", "arrow"), (b"PK\x03\x04", "excel"))
 _FOREIGN = (
+    *((magic, "compressed twice; decompress it once") for magic in COMPRESSION_MAGIC),
     (b"FEA1", "Feather version 1, which nothing writes any more"),
     (b"PARE", "an encrypted Parquet file"),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save it as .xlsx, without a password"),
@@ -103,8 +102,8 @@ def find_sources(paths: Sequence[str | Path]) -> Sources:
     skipped: dict[Path, str] = {}
     for path in paths:
         place, sheet = split_sheet(Path(path))
-        listed = _list_remote(place) if is_remote(place) else {}
-        files = [(file, _reason_to_skip(file)) for file in listed] if is_remote(place) else list(_expand(place))
+        listed = list_remote(place) if is_remote(place) else {}
+        files = [(file, _reason_to_skip(file)) for file in listed] or list(_expand(place))
         is_file = place in listed or place.is_file()
         if is_file and files[0][1] is not None:
             raise TableError(f"Cannot read {show_address(place)}: {files[0][1]}. Expected one of {known}.")
@@ -152,24 +151,15 @@ def _list_sheets(file: Path, wanted: str | None, is_named: bool) -> list[Source]
     return [replace(source, name=f"{stem}/{sheet}", sheet=sheet) for sheet in sheets]
 
 
-def _list_remote(path: Path) -> dict[Path, tuple[int, str]]:
-    """Return the files at an address, below it, or that match it, with size and version."""
-    found = {file: (facts["size"], facts["version"]) for file, facts in list_remote(path).items()}
-    if not found:
-        raise TableError(f"Cannot read {show_address(path)}: no such file or folder, or the pattern matches no file.")
-    return found
-
-
 def _expand(path: Path) -> Iterator[tuple[Path, str | None]]:
     """Yield the files a path stands for, each with the reason to skip it or None."""
     if path.is_file():
         yield path, None if _split_name(path)[1] in FORMATS else f"unknown suffix {path.suffix!r}"
         return
     matches = expand_pattern(path)
-    if not matches:
-        raise TableError(f"Cannot read {path}: the pattern matches no file.")
-    if not matches[0].exists():
-        raise TableError(f"Cannot read {path}: no such file or folder.")
+    if not matches or not matches[0].exists():
+        reason = "no such file or folder" if matches else "the pattern matches no file"
+        raise TableError(f"Cannot read {show_address(path)}: {reason}.")
     for match in matches:
         yield from _walk(match) if match.is_dir() else [(match, _reason_to_skip(match))]
 
@@ -258,15 +248,19 @@ def _read_file(source: Source, report: ReadReport, config: ReadConfig, batches: 
             raise TableError(f"Cannot read {source.path}: {stream.damage}, and nothing good comes before that.")
         if stream.compression != source.compression:
             found = f"{stream.compression}-compressed" if stream.compression else "not compressed"
-            report.trouble(MISLABELLED, f"the file is {found}, and read so")
+            report.trouble(Loss.MISLABELLED, f"the file is {found}, and read so")
         reader = TextReader(stream, config.encoding, report)
         if len(stream.head) < HEAD_SIZE and not reader.head().strip():
-            report.trouble(EMPTY_FILE, "there is nothing in it")
+            report.trouble(Loss.EMPTY_FILE, "there is nothing in it")
             return
         promised = "json" if source.format == "jsonl" else source.format
-        format = _detect_binary(stream.head, source.path) or _detect_text(reader.head(), promised, source.path)
+        foreign = next((name for magic, name in _FOREIGN if stream.head.startswith(magic)), None)
+        if foreign is not None:
+            raise TableError(f"Cannot read {source.path}: the file is {foreign}.")
+        format = next((name for magic, name in _BINARY if stream.head.startswith(magic)), None)
+        format = format or _detect_text(reader.head(), promised, source.path)
         if format != promised:
-            report.trouble(MISLABELLED, f"the content is {format}, and read so")
+            report.trouble(Loss.MISLABELLED, f"the content is {format}, and read so")
         if format in ("csv", "tsv"):
             yield from read_delimited(reader, "," if format == "csv" else "\t", config, report)
         elif format == "json":
@@ -274,7 +268,7 @@ def _read_file(source: Source, report: ReadReport, config: ReadConfig, batches: 
         elif format == "excel":
             with stream.open() as file:
                 if stream.damage is not None:
-                    report.trouble(DAMAGED, stream.damage)
+                    report.trouble(Loss.DAMAGED, stream.damage)
                 yield from read_excel(Workbook(file, source.path), source.sheet, config, report)
         else:
             read_binary = {"parquet": read_parquet, "arrow": read_arrow}[format]
@@ -284,16 +278,6 @@ def _read_file(source: Source, report: ReadReport, config: ReadConfig, batches: 
                 raise TableError(
                     f"Cannot read {source.path}: a column's name is not UTF-8 ({error.reason})."
                 ) from error
-
-
-def _detect_binary(head: bytes, path: Path) -> str | None:
-    """Return the format of a binary file, or None for what may be text."""
-    foreign = next((name for magic, name in _FOREIGN if head.startswith(magic)), None)
-    if detect_compression(head) is not None:
-        foreign = "compressed twice; decompress it once"
-    if foreign is not None:
-        raise TableError(f"Cannot read {path}: the file is {foreign}.")
-    return next((name for magic, name in _BINARY if head.startswith(magic)), None)
 
 
 def _detect_text(head: str, promised: str, path: Path) -> str:

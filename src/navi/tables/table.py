@@ -211,46 +211,36 @@ def stream_tables(
 ) -> tuple[dict[str, Ints], Iterator[tuple[str, Chunk]]]:
     """Return what `read_tables` reads: the row numbers of each table, and all chunks, read as they are taken.
 
-    Files, and frames that do not tell their length, are read at once; so are those of which some columns alone are
-    wanted, unless they are lazy.
+    Read at once are files, and frames that do not say how long they are or whether they have the columns wanted.
     """
-    named = {} if _are_paths(frames) else name_frames(frames)
-    if named and columns is not None:
-        projected = {name: lazy for name, frame in named.items() if (lazy := _project(frame, columns)) is not None}
-        named, columns = (projected, None) if len(projected) == len(named) else (named, columns)
-    num_rows = {name: number for name, frame in named.items() if (number := _count_rows(frame)) is not None}
-    if columns is not None or not named or len(num_rows) < len(named):
-        tables = read_tables(frames, config, columns=columns)
-        chunks = ((name, chunk) for name, table in tables.items() for chunk in table.chunks)
-        return {name: table.row_number for name, table in tables.items()}, chunks
-    for name, number in num_rows.items():
-        _check_rows(name, number)
-    row_number = {name: np.arange(1, number + 1) for name, number in num_rows.items()}
-    return row_number, ((name, chunk) for name, frame in named.items() for chunk in read_frame(frame, config=config))
+    row_number: dict[str, Ints] = {}
+    chunks: dict[str, Iterable[Chunk]] = {}
+    for name, frame in (read_tables(frames, config) if _are_paths(frames) else name_frames(frames)).items():
+        part = _narrow(frame, columns)
+        if part is not None:
+            row_number[name], chunks[name] = np.arange(1, part[1] + 1), read_frame(part[0], config=config)
+        else:
+            table = _read_frame(frame, config, name)
+            table = table if columns is None else table.select(columns)
+            row_number[name], chunks[name] = table.row_number, table.chunks
+        _check_rows(name, len(row_number[name]))
+    return row_number, ((name, chunk) for name, each in chunks.items() for chunk in each)
 
 
-def _project(frame: Any, columns: Sequence[str]) -> Any:
-    """Return a lazy Polars frame or a DuckDB relation with some columns alone; None for others, and without one."""
+def _narrow(frame: Any, columns: Sequence[str] | None) -> tuple[Any, int] | None:
+    """Return a frame with some columns alone, and how many rows it has; None where only reading it shows these."""
     import narwhals as nw
 
-    if not (nw.dependencies.is_polars_lazyframe(frame) or nw.dependencies.is_duckdb_relation(frame)):
-        return None
-    lazy = nw.from_native(frame)
-    names = lazy.collect_schema().names()
-    with suppress(TableError):  # a name within a column; it is found when that is read
-        if wanted := find_headers(names, columns, TABLE):
-            return lazy.select([name for name in names if name in wanted]).to_native()
+    with suppress(TableError, nw.exceptions.NarwhalsError):  # a name within a column, or one that is there twice
+        opened = nw.from_native(frame, pass_through=True)
+        if isinstance(opened, nw.DataFrame | nw.LazyFrame):
+            num_rows = int(opened.lazy().select(nw.len()).collect().item())
+            if columns is None:
+                return frame, num_rows
+            names = opened.collect_schema().names()
+            wanted = find_headers([str(name) for name in names], columns, TABLE)
+            return opened.select([name for name in names if str(name) in wanted]).to_native(), num_rows
     return None
-
-
-def _count_rows(frame: Any) -> int | None:
-    """Return how many rows a frame says it has, None where it does not know."""
-    import narwhals as nw
-
-    if nw.dependencies.is_polars_lazyframe(frame):
-        return int(nw.from_native(frame).select(nw.len()).collect().item())
-    shape = getattr(frame, "shape", None) if hasattr(frame, "columns") else None
-    return shape[0] if isinstance(shape, tuple) and isinstance(shape[0], int) else None
 
 
 def _check_rows(name: str, number: int) -> None:
@@ -312,10 +302,14 @@ def _read_frame(frame: Any, config: ReadConfig, name: str) -> Table:
         return frame if frame.name == name else replace(frame, name=name)
     report = ReadReport(strict=config.strict)
     frame = _collect(frame)
-    cells = _to_cells(frame, report)
+    cells = _open_frame(frame, config, report)
+    typed = None
+    if isinstance(cells, pa.RecordBatchReader):
+        typed = cells.read_all()
+        cells = typed.to_reader()
     chunks = tuple(_read_cells(cells, config, report))
     row_number = np.arange(1, report.read + 1)
-    typed = cells if isinstance(cells, pa.Table) else None
+    typed = typed and typed.rename_columns(report.headers)
     return Table(name=name, chunks=chunks, row_number=row_number, report=report, origin=frame, typed=typed)
 
 
@@ -326,44 +320,28 @@ def read_frame(frame: Any, report: ReadReport | None = None, config: ReadConfig 
     """
     report = ReadReport() if report is None else report
     report.source, report.strict = "frame", config.strict
-    if (stream := _open_stream(frame, config.chunk_rows)) is not None:
-        return read_columns(*stream, config, report)
-    return _read_cells(_to_cells(_collect(frame), report), config, report)
-
-
-def _open_stream(frame: Any, num_rows: int) -> tuple[Iterator[pa.RecordBatch], pa.Schema] | None:
-    """Return the batches of a lazy Polars frame or a DuckDB relation, as they are fetched, and its schema."""
-    import narwhals as nw
-
-    if nw.dependencies.is_duckdb_relation(frame):
-        reader = frame.to_arrow_reader(num_rows)
-        return reader, reader.schema
-    if not nw.dependencies.is_polars_lazyframe(frame) or nw.Object in nw.from_native(frame).collect_schema().dtypes():
-        return None
-    parts = frame.collect_batches(chunk_size=num_rows, maintain_order=True)
-    batches = (batch for part in parts for batch in part.to_arrow().combine_chunks().to_batches())
-    return batches, frame.head(0).collect().to_arrow().schema
+    return _read_cells(_open_frame(frame, config, report), config, report)
 
 
 def _collect(frame: Any) -> Any:
-    """Return a frame whole: one row as a list of one, a stream or a lazy frame collected, others as they are."""
+    """Return a frame whole: one row as a list of one, a stream, batch or lazy frame collected, others as they are."""
     import narwhals as nw
 
     if isinstance(frame, Mapping):
         return [frame]
-    if isinstance(frame, pa.RecordBatchReader):
-        return frame.read_all()
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
-    if nw.dependencies.is_duckdb_relation(frame):
-        return frame.to_arrow_table()
-    return frame.collect() if nw.dependencies.is_polars_lazyframe(frame) else frame
+    if nw.dependencies.is_duckdb_relation(frame) or nw.dependencies.is_polars_lazyframe(frame):
+        return nw.from_native(frame).collect().to_native()
+    return frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
 
 
-def _to_cells(frame: Any, report: ReadReport) -> pa.Table | list[Row]:
-    """Return a frame as Arrow columns, or as rows where a column mixes types, or has one that Arrow does not know."""
+def _open_frame(frame: Any, config: ReadConfig, report: ReadReport) -> pa.RecordBatchReader | list[Row]:
+    """Return a frame as a stream of columns, or as rows where a column mixes types, or has one Arrow does not know."""
     import narwhals as nw
 
+    if isinstance(frame, Mapping | pa.RecordBatch):
+        frame = _collect(frame)
     if isinstance(frame, list | tuple):
         wrong = next((number for number, row in enumerate(frame, 1) if not isinstance(row, Mapping)), None)
         if wrong is not None:
@@ -371,38 +349,45 @@ def _to_cells(frame: Any, report: ReadReport) -> pa.Table | list[Row]:
             raise TableError(f"Cannot read row {wrong} of the list: expected a dictionary, found {kind}.")
         report.headers = list(dict.fromkeys(clean_header(str(key)) for row in frame for key in row))
         return [[(str(key), value) for key, value in row.items()] for row in frame]
+    if isinstance(frame, pa.RecordBatchReader):
+        return frame
+    if nw.dependencies.is_duckdb_relation(frame):
+        return frame.to_arrow_reader(config.chunk_rows)
+    if isinstance(frame, pa.Table):
+        return frame.combine_chunks().to_reader()
     if nw.dependencies.is_pandas_dataframe(frame):
         indexes = [str(name) for name in frame.index.names if name is not None]
         if indexes:
             report.note(f"the index {', '.join(indexes)} is not read; reset_index() makes it a column")
         names = [".".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in frame.columns]
         frame = frame.set_axis(name_columns(names, report), axis=1)
-    elif isinstance(frame, pa.Table):
-        frame = frame.rename_columns(name_columns(frame.column_names, report))
     try:
-        opened = nw.from_native(frame, eager_only=True)
+        opened = nw.from_native(frame)
     except TypeError as error:
         raise TableError(
             f"Cannot read a {type(frame).__name__} as a table: expected a pandas, Polars or Arrow frame, a list of "
             "dictionaries or one dictionary."
         ) from error
+    if isinstance(opened, nw.LazyFrame):
+        if opened.implementation.is_polars() and nw.Object not in opened.collect_schema().dtypes():
+            parts = frame.collect_batches(chunk_size=config.chunk_rows, maintain_order=True)
+            batches = (batch for part in parts for batch in part.to_arrow().combine_chunks().to_batches())
+            return pa.RecordBatchReader.from_batches(frame.head(0).collect().to_arrow().schema, batches)
+        opened = opened.collect()
     headers = report.headers = name_columns(opened.columns, report)
-    try:
-        # Polars' own objects make no Arrow column, and bring the process down.
-        has_objects = opened.implementation.is_polars() and nw.Object in opened.schema.dtypes()
-        columns = [] if has_objects else [series.to_arrow() for series in opened.iter_columns()]
-        foreign = any(getattr(column.type, "extension_name", "").startswith("pandas.") for column in columns)
-    except NOT_COLUMNAR:
-        foreign = True
-    if has_objects or foreign:
-        cells = zip(*(series.to_list() for series in opened.iter_columns()), strict=True)
-        return [list(zip(headers, row, strict=True)) for row in cells]
-    return pa.table(columns, names=headers)
+    # Polars' own objects make no Arrow column, and bring the process down.
+    if not (opened.implementation.is_polars() and nw.Object in opened.schema.dtypes()):
+        with suppress(*NOT_COLUMNAR):
+            columns = [series.to_arrow() for series in opened.iter_columns()]
+            if not any(getattr(column.type, "extension_name", "").startswith("pandas.") for column in columns):
+                return pa.table(columns, names=headers).combine_chunks().to_reader()
+    cells = zip(*(series.to_list() for series in opened.iter_columns()), strict=True)
+    return [list(zip(headers, row, strict=True)) for row in cells]
 
 
-def _read_cells(cells: pa.Table | list[Row], config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
-    if isinstance(cells, pa.Table):
-        return read_columns(cells.combine_chunks().to_batches(), cells.schema, config, report)
+def _read_cells(cells: pa.RecordBatchReader | list[Row], config: ReadConfig, report: ReadReport) -> Iterator[Chunk]:
+    if not isinstance(cells, list):
+        return read_columns(cells, cells.schema, config, report)
     lengths = (sum(len(value) for _, value in row if isinstance(value, str)) for row in cells)
     return read_rows(zip(count(1), cells, lengths, strict=False), config, report)
 

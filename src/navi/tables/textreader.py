@@ -16,21 +16,13 @@ from typing import IO, Any, Self
 import pyarrow as pa
 
 from navi.errors import TableError
-from navi.tables.readreport import (
-    CUT_OFF,
-    DAMAGED,
-    MAX_CONTENT,
-    MAX_LINE,
-    MAX_RATIO,
-    WRONG_ENCODING,
-    ReadReport,
-)
+from navi.tables.readreport import MAX_CONTENT, MAX_LINE, MAX_RATIO, Loss, ReadReport
 
 BLOCK_SIZE, _PIECE_SIZE = 1 << 18, 1 << 14
 """Bytes read at a time, of a plain file and of a compressed one."""
 HEAD_SIZE = 1 << 16
 """Bytes that show what a file is."""
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+COMPRESSION_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -53,11 +45,6 @@ _WESTERN = {
 }
 
 
-def detect_compression(head: bytes) -> str | None:
-    """Return the compression of a file by its first bytes: gzip, zstd or None."""
-    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
-
-
 class ByteStream:
     """The bytes of a file without their compression, block by block.
 
@@ -72,7 +59,8 @@ class ByteStream:
             self._file: Any = path.open("rb")
         except OSError as error:
             raise TableError(f"Cannot read {path}: {error.strerror}.") from error
-        self.compression = detect_compression(self._file.peek(8))
+        head = self._file.peek(8)
+        self.compression = next((name for magic, name in COMPRESSION_MAGIC.items() if head.startswith(magic)), None)
         self._blocks = self._read()
         self._first = b""
         while len(self._first) < HEAD_SIZE and (block := next(self._blocks, b"")):
@@ -218,7 +206,7 @@ class TextReader:
                 begin = False
                 yield text
         if self.stream.damage is not None:
-            self._report.trouble(DAMAGED, self.stream.damage, line)
+            self._report.trouble(Loss.DAMAGED, self.stream.damage, line)
 
     def read_lines(self) -> Iterator[tuple[int, str]]:
         """Yield blocks of whole lines, each with the number of its first; a line that damage cut off is dropped.
@@ -243,7 +231,7 @@ class TextReader:
         if self.stream.damage is None:
             yield line, "".join(rest)
         elif any(rest):
-            self._report.drop(CUT_OFF, line)
+            self._report.drop(Loss.CUT_OFF, line)
 
     def _realign(self, text: str, line: int) -> str:
         """Read letters that are one byte out of step as what they are, and enter their lines."""
@@ -253,7 +241,9 @@ class TextReader:
             line += mended.count("\n", place, found.start())
             place = found.start()
             num_lines = 1 + mended.count("\n", *found.span())
-            self._report.change(WRONG_ENCODING, line, f"{self.encoding} out of step, read as it was meant", num_lines)
+            self._report.change(
+                Loss.WRONG_ENCODING, line, f"{self.encoding} out of step, read as it was meant", num_lines
+            )
         return mended
 
     def _replace_wrong(self, text: str, line: int, escapes: bool) -> str:
@@ -263,5 +253,7 @@ class TextReader:
             if found is not None:
                 wrong = found[0].encode("utf-8", "surrogateescape").hex(" ")
                 detail = f"byte {wrong} is not {self.encoding}, read as {found[0].translate(_WESTERN)!r}"
-                self._report.change(WRONG_ENCODING, number, detail if escapes else f"not {self.encoding}, replaced")
+                self._report.change(
+                    Loss.WRONG_ENCODING, number, detail if escapes else f"not {self.encoding}, replaced"
+                )
         return text.translate(_WESTERN)

@@ -162,7 +162,7 @@ class TextViews:
         own = np.flatnonzero(np.isin(self.meanings[: self.num_columns], list(self.mapped)))
         order = own[np.argsort(self.meanings[own], kind="stable")]
         found, begins = np.unique(self.meanings[order], return_index=True)
-        return dict(zip(found.tolist(), np.split(order, begins[1:]), strict=True))
+        return {int(name): order[begin:end] for name, begin, end in zip(found, begins, np.append(begins, len(order))[1:], strict=True)}
 
     @cached_property
     def _begins(self) -> Ints:

@@ -35,6 +35,7 @@ from navi.batches import (
     split_rows,
 )
 from navi.columns.texts import CLEAN, CLEAN_HEADER, FIRST_VIEW, make_views
+from navi.corpus import load_attributes
 from navi.corpus.tokens import TextTokenizer
 from navi.losses import (
     ViewsBatch,
@@ -239,7 +240,8 @@ class StepViews:
     def __init__(self, corpus: Corpus, model: NaviModel, config: PretrainConfig, device: torch.device) -> None:
         self._seed, self._num_columns = config.training.seed, config.views.columns_per_step
         tokenizer, num_views = TextTokenizer(corpus.tokenizer), config.views.num_views
-        self.views = make_views(corpus, tokenizer, corpus.rows_of("train"), num_views, self._seed)
+        mapping = load_attributes(corpus.config.attributes)
+        self.views = make_views(corpus, tokenizer, corpus.rows_of("train"), num_views, self._seed, mapping)
         num_columns = self.views.num_columns
         num_held_out = min(MAX_HELD_OUT, int(HELD_OUT_SHARE * num_columns))
         self.held_out = permute(make_key(self._seed, -1), num_columns)[:num_held_out]
@@ -264,7 +266,13 @@ class StepViews:
         first = draws.astype(np.int64)
         second = (first + 1 + (draws % 1 * (num_views - 1)).astype(np.int64)) % num_views
         kept = np.where(first % 2 == 0, CLEAN, CLEAN_HEADER)
-        texts = [chosen * num_texts + place for place in (FIRST_VIEW + first, FIRST_VIEW + second, kept)]
+        partners = self.views.find_partners(chosen, uniform(fold(make_key(key, -2), chosen)))
+        partners = np.where(np.isin(partners, self.held_out), chosen, partners)
+        texts = [
+            chosen * num_texts + FIRST_VIEW + first,
+            partners * num_texts + FIRST_VIEW + second,
+            chosen * num_texts + kept,
+        ]
         return ViewsBatch(
             texts=pack_texts(self.views.texts.offsets, self.views.texts.tokens, np.concatenate(texts), self._special),
             meaning=torch.from_numpy(self.views.meanings[drawn]),

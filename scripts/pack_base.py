@@ -1,7 +1,8 @@
-"""Write the model that comes with the package: `scripts/pack_base.py WEIGHTS.safetensors` fills `src/navi/base`.
+"""Write the model that comes with the package: `scripts/pack_base.py WEIGHTS.safetensors pretrain.json`.
 
-The weights are a NAVI model's, under the names of its parameters, in any precision. Beside them come configuration,
-tokenizer, record and card; nothing of the tables that the model learned from.
+The weights are a NAVI model's, under the names of its parameters, in any precision; `pretrain.json` is the record of
+the run that made them. They go to `src/navi/base`, with configuration, tokenizer and card beside them; nothing of the
+tables that the model learned from.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,36 +19,23 @@ from torch import Tensor
 
 from navi.backbones import BASE_FOLDER, BASE_MODEL, MANIFEST_FILE, MINILM, find_backbone
 from navi.corpus import PrepareConfig
-from navi.files import digest_file, write_folder, write_json
+from navi.errors import ModelError
+from navi.files import digest_file, read_json, write_folder, write_json
 from navi.model import load_backbone
 from navi.model.backbone import SCALE
-from navi.training import PretrainConfig, TrainingResult
+from navi.training import TrainingResult
 
 MAX_BYTES = 15_000_000
 """Size of a file of packed weights, about, from which the next one is begun."""
-FACTS = {
-    "tables": 10_825,
-    "steps": 11_571,
-    "rows_seen": 5_924_352,
-    "seconds": 504.0,
-    "masked_loss": 3.07,
-    "header_accuracy_informed": 0.852,
-    "header_accuracy_blind": 0.421,
-    "value_accuracy": 0.302,
-}
-"""What the run recorded; the accuracies are those on open tables that were held out."""
-TRAINING = {
-    "backbone": MINILM,
-    "sampler": {"rows_per_batch": 512, "tables_per_batch": 16},
-    "views": {"weight": 1.0, "keep_weight": 1.0, "columns_per_step": 320, "num_views": 8},
-    "training": {"max_steps": FACTS["steps"]},
-}
+KEPT = ("config", "corpus", "num_steps", "skipped", "seconds", "device", "train", "validation", "notes")
+"""What is taken over of a run's record."""
 
 
 def main() -> None:
     """Write the folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("weights", type=Path)
+    parser.add_argument("record", type=Path, help="the run's pretrain.json")
     parser.add_argument("--out", type=Path, default=BASE_FOLDER)
     options = parser.parse_args()
     model = load_backbone(MINILM, shared_words=True)
@@ -60,7 +49,7 @@ def main() -> None:
         model.config.update({"architectures": [type(model).__name__], "cold_head": False, "cold_start": False})
         (folder / "config.json").write_text(json.dumps(model.config.to_diff_dict(), indent=1) + "\n")
         shutil.copyfile(find_backbone(MINILM) / "tokenizer.json", folder / "tokenizer.json")
-        make_record(folder).save()
+        make_record(options.record, folder).save()
         (folder / "README.md").write_text(card, encoding="utf-8")
         for file in folder.iterdir():
             file.chmod(0o644)
@@ -105,28 +94,18 @@ def write_manifest(folder: Path) -> None:
     write_json(folder / MANIFEST_FILE, {"sha256": {file.name: digest_file(file) for file in files}})
 
 
-def make_record(folder: Path) -> TrainingResult:
-    """Return the record of the run, as `navi pretrain` would have written it."""
-    measures = {name: FACTS[name] for name in ("masked_loss", "value_accuracy")}
-    measures |= {name: figure for name, figure in FACTS.items() if name.startswith("header_accuracy")}
-    return TrainingResult(
-        path=folder,
-        config=PretrainConfig.from_dict(TRAINING).to_dict(),
-        corpus={
-            "fingerprint": "",
-            "tables": FACTS["tables"],
-            "rows": None,
-            "train_rows": None,
-            "settings": PrepareConfig(backbone=MINILM).as_settings(),
-        },
-        num_steps=FACTS["steps"],
-        skipped=0,
-        seconds=FACTS["seconds"],
-        device="cuda, bfloat16",
-        train={"rows": FACTS["rows_seen"]},
-        validation=[{"split": "held-out tables", **measures}],
-        notes=["Figures are of open tables that were held out, one in twenty."],
-    )
+def make_record(file: Path, folder: Path) -> TrainingResult:
+    """Return the record of the run, less what it says of single tables."""
+    record = TrainingResult(path=folder, **{name: read_json(file, ModelError, "")[name] for name in KEPT})
+    first, last = record.validation[0], record.validation[-1]
+    corpus = {
+        "fingerprint": "",
+        "tables": record.corpus["tables"],
+        "rows": record.corpus["rows"],
+        "train_rows": record.corpus["train_rows"],
+        "settings": PrepareConfig(backbone=MINILM).as_settings(),
+    }
+    return replace(record, corpus=corpus, validation=[first, last])
 
 
 if __name__ == "__main__":

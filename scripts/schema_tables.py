@@ -2,10 +2,10 @@
 
     python scripts/schema_tables.py scripts/schemas -o FOLDER [--copies 4] [--domains training|kept-out|all]
 
-A file of the folder is a domain, a line of it a concept: its name, and what each of three sources calls it and holds in it,
-divided by tabs, `header = value | value | …` or `-`. Each source becomes a table, and `attributes.json` beside the folder
-of tables says which of their columns mean the same. One domain in three is kept out, by a hash of its name: the pair
-scorer is fitted and measured on these.
+A file of the folder is a domain, a line of it a concept: its name, and what each of three sources calls it and holds in
+it, divided by tabs, `header = value | value | …` or `-`. Each source becomes a table, and `FOLDER.attributes.json` says
+which of their columns mean the same. One domain in three is kept out, by a hash of its name: the pair scorer is fitted
+and measured on these.
 """
 
 from __future__ import annotations

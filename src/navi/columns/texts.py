@@ -150,7 +150,9 @@ class TextViews:
         """Return for each column, by a draw in [0, 1), another that is known to mean the same; itself if there is none."""
         partners = columns.copy()
         for place, column in enumerate(columns.tolist()):
-            others = self._same.get(int(self.meanings[column]), columns[:0]) if column < self.num_columns else columns[:0]
+            others = (
+                self._same.get(int(self.meanings[column]), columns[:0]) if column < self.num_columns else columns[:0]
+            )
             others = others[others != column]
             if len(others):
                 partners[place] = others[int(draws[place] * len(others))]
@@ -162,7 +164,10 @@ class TextViews:
         own = np.flatnonzero(np.isin(self.meanings[: self.num_columns], list(self.mapped)))
         order = own[np.argsort(self.meanings[own], kind="stable")]
         found, begins = np.unique(self.meanings[order], return_index=True)
-        return {int(name): order[begin:end] for name, begin, end in zip(found, begins, np.append(begins, len(order))[1:], strict=True)}
+        return {
+            int(name): order[begin:end]
+            for name, begin, end in zip(found, begins, np.append(begins, len(order))[1:], strict=True)
+        }
 
     @cached_property
     def _begins(self) -> Ints:

@@ -1,13 +1,14 @@
 """Fit the pair scorer that comes with the package, on pairs of columns fabricated from tables nobody matched.
 
-    python scripts/fit_scorer.py FOLDER -o src/navi/columns/data [--model MODEL] [--keep-network]
+    python scripts/fit_scorer.py FOLDER -o src/navi/columns/data [--schemas scripts/schemas] [--model MODEL]
 
 Each table is cut in two: rows shuffled or sorted by a column, then halved; each half keeps most of the columns; headers
 and values of the second half are rewritten as another source would have them, some headers by words that have little in
 common with the first; some halves list the different values of each column, as a schema does. Columns left without a
-partner, and pairs of different tables, are negatives. A fifth of the tables is kept out to see how well the scorer does
-and whether its probabilities are honest. `--keep-network` fits only what competition makes of the packaged network's
-score. The tables should be none that the model was trained on.
+partner, and pairs of different tables, are negatives. Halves of one table are more alike than tables of two sources, in
+spelling, variety and length. `--schemas` adds pairs of sources of hand-written schemas (schema_tables.py), of the
+domains that the model was not trained on. A fifth of the tables, and of these domains, is kept out to see how well the
+scorer does and whether its probabilities are honest.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import combinations
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import torch
+from schema_tables import Rows, list_domains, make_rows
 from torch import nn
 
 from navi.columns import FEATURES, Background, ColumnProfiles, PairScorer, measure_competition, measure_features
 from navi.columns.perturb import perturb_header, perturb_values
-from navi.columns.scorer import WITHOUT_HEADERS, WITHOUT_VALUES, leave_out, load_packaged
+from navi.columns.scorer import WITHOUT_HEADERS, WITHOUT_VALUES, leave_out
 from navi.columns.texts import profile_columns
 from navi.corpus.tokens import TextTokenizer
 from navi.tables import read_tables
@@ -41,8 +45,6 @@ fabricated pairs kept out, narrow and wide, and on training tables of films and 
 REAL_TABLES = 0.3
 """Added to the score's bias, because real tables have more in common than fabricated ones: of 0, 0.3, 0.5, 0.7 and 1
 the one whose calibration error on training tables of films and of products, the worse of the two, is smallest."""
-
-Rows = list[dict[str, str]]
 
 
 @dataclass
@@ -144,6 +146,32 @@ def pair_up(called: dict[str, dict[str, str]], profiles: ColumnProfiles, seed: i
     return pairs
 
 
+def pair_schemas(navi: Navi, folder: Path) -> list[Pair]:
+    """Return the pairs of all sources of each domain that the model has not seen."""
+    domains = list_domains(folder, "kept-out")
+    tables, concepts = {}, {}
+    for domain, sources in domains.items():
+        for source, columns in sources.items():
+            rows = make_rows(columns) or [{}]
+            rows[0] = {column.header: "" for column in columns} | rows[0]  # a column without a value is a column
+            tables[f"{domain}/{source}"] = rows
+            concepts[f"{domain}/{source}"] = {column.header: column.concept for column in columns}
+    profiles = profile_columns(navi.runner, TextTokenizer(navi.tokenizer), navi.encode(tables))
+    owner = np.array(profiles.tables)
+    pairs, names = [], list(domains)
+    for start in range(0, len(names), GROUP):
+        group = names[start : start + GROUP]
+        lots = {table: take(profiles, owner, table) for table in tables if table.rsplit("/", 1)[0] in group}
+        background = Background(list(lots.values()))
+        for name in group:
+            kept_out = names.index(name) % 5 == 0
+            for first, second in combinations([table for table in lots if table.startswith(f"{name}/")], 2):
+                left, right = ([concepts[table][header] for header in lots[table].headers] for table in (first, second))
+                features = measure_features(lots[first], lots[second], background)
+                pairs.append(Pair(features, np.equal.outer(left, right), kept_out))
+    return pairs
+
+
 def take(profiles: ColumnProfiles, owner: np.ndarray, table: str) -> ColumnProfiles:
     """Return the columns of one table."""
     return profiles.take(np.flatnonzero(owner == table))
@@ -236,14 +264,9 @@ def main(options: argparse.Namespace) -> None:
         if len(rows) >= 8 and any(rows):
             tables[name] = rows
     pairs = fabricate(navi, tables, options.seed)
+    pairs += pair_schemas(navi, options.schemas) if options.schemas else []
     train, kept = [pair for pair in pairs if not pair.kept_out], [pair for pair in pairs if pair.kept_out]
     print(f"{len(tables)} tables, {len(pairs)} pairs of tables")
-    if options.keep_network:
-        scorer = replace(load_packaged(), competition=fit_competition(load_packaged(), train, options.seed))
-        print(judge(scorer, kept))
-        if options.out:
-            scorer.save(options.out)
-        return
     for ablated in ([], *([name] for name in FEATURES)) if options.ablate else ([],):
         zeroed = [FEATURES.index(name) for name in ablated]
         lots = [
@@ -270,6 +293,6 @@ if __name__ == "__main__":
     parser.add_argument("-o", "--out")
     parser.add_argument("--model", help="a model directory; the base model if none is given")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep-network", action="store_true", help="fit only what competition makes of its score")
+    parser.add_argument("--schemas", type=Path, help="folder of hand-written schemas")
     parser.add_argument("--ablate", action="store_true", help="fit again without each feature")
     main(parser.parse_args())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from navi.columns.headers import is_useless
 from navi.columns.perturb import misspell, perturb_header, perturb_values
 from navi.columns.profiles import FACTS, ColumnProfiles, sample_cells, shuffle_rows, sketch_columns
-from navi.corpus import AttributeMapping, Encoded, canonicalise
+from navi.corpus import Encoded, canonicalise
 from navi.corpus.arrays import gather_ranges
 from navi.corpus.hashing import hash_texts
 from navi.corpus.tokens import TextTokenizer, TokenLists
@@ -132,8 +132,6 @@ class TextViews:
     """(K,) table of each column, ascending; the rows of a table count as a table of their own."""
     meanings: NDArray[np.int64]
     """(K,) attribute of each column, hash of each row: those of equal meaning are not told apart."""
-    mapped: frozenset[int] = frozenset()
-    """Attributes that a mapping names: their columns are known to mean the same, and are views of each other."""
 
     def __len__(self) -> int:
         return len(self.tables)
@@ -146,47 +144,16 @@ class TextViews:
         drawn = [permute(make_key(key, table), sizes[table])[:MOST_OF_A_TABLE] for table in order.tolist()]
         return np.concatenate([self._begins[table] + lot for table, lot in zip(order, drawn, strict=True)])[:count]
 
-    def find_partners(self, columns: Ints, draws: NDArray[np.float64]) -> Ints:
-        """Return for each column, by a draw in [0, 1), another that is known to mean the same; itself if there is none."""
-        partners = columns.copy()
-        for place, column in enumerate(columns.tolist()):
-            others = (
-                self._same.get(int(self.meanings[column]), columns[:0]) if column < self.num_columns else columns[:0]
-            )
-            others = others[others != column]
-            if len(others):
-                partners[place] = others[int(draws[place] * len(others))]
-        return partners
-
-    @cached_property
-    def _same(self) -> dict[int, Ints]:
-        """Columns of each mapped attribute."""
-        own = np.flatnonzero(np.isin(self.meanings[: self.num_columns], list(self.mapped)))
-        order = own[np.argsort(self.meanings[own], kind="stable")]
-        found, begins = np.unique(self.meanings[order], return_index=True)
-        return {
-            int(name): order[begin:end]
-            for name, begin, end in zip(found, begins, np.append(begins, len(order))[1:], strict=True)
-        }
-
     @cached_property
     def _begins(self) -> Ints:
         """Where each table begins, and the end."""
         return np.append(np.unique(self.tables, return_index=True)[1], len(self))
 
 
-def make_views(
-    encoded: Encoded,
-    tokenizer: TextTokenizer,
-    rows: Ints,
-    num_views: int,
-    seed: int,
-    mapping: AttributeMapping | None = None,
-) -> TextViews:
+def make_views(encoded: Encoded, tokenizer: TextTokenizer, rows: Ints, num_views: int, seed: int) -> TextViews:
     """Return the views of every column that has cells in the given rows, and those of some rows of each table.
 
-    The values of a column's views come from different rows. Columns of an attribute that the mapping names are views of
-    each other.
+    The values of a column's views come from different rows.
     """
     arrays = encoded.arrays
     sample = sample_cells(encoded, rows, MAX_VALUES * (1 + num_views))
@@ -208,14 +175,7 @@ def make_views(
         num_columns=len(columns),
         tables=np.concatenate([arrays.column_table[columns], arrays.row_table[chosen] + len(encoded.tables)]),
         meanings=np.concatenate([arrays.column_attribute[columns], encoded.row_hash[chosen].astype(np.int64)]),
-        mapped=_find_mapped(encoded, mapping) if mapping else frozenset(),
     )
-
-
-def _find_mapped(encoded: Encoded, mapping: AttributeMapping) -> frozenset[int]:
-    """Return the attributes that a mapping names."""
-    named = {*mapping.headers.values(), *(name for headers in mapping.tables.values() for name in headers.values())}
-    return frozenset(place for place, name in enumerate(encoded.attributes.to_pylist()) if name in named)
 
 
 def _view_column(header: str, cells: Sequence[str], num_views: int, generator: Random) -> list[str]:

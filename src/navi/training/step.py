@@ -35,7 +35,6 @@ from navi.batches import (
     split_rows,
 )
 from navi.columns.texts import CLEAN, CLEAN_HEADER, FIRST_VIEW, make_views
-from navi.corpus import load_attributes
 from navi.corpus.tokens import TextTokenizer
 from navi.losses import (
     ViewsBatch,
@@ -240,8 +239,7 @@ class StepViews:
     def __init__(self, corpus: Corpus, model: NaviModel, config: PretrainConfig, device: torch.device) -> None:
         self._seed, self._num_columns = config.training.seed, config.views.columns_per_step
         tokenizer, num_views = TextTokenizer(corpus.tokenizer), config.views.num_views
-        mapping = load_attributes(corpus.config.attributes)
-        self.views = make_views(corpus, tokenizer, corpus.rows_of("train"), num_views, self._seed, mapping)
+        self.views = make_views(corpus, tokenizer, corpus.rows_of("train"), num_views, self._seed)
         num_columns = self.views.num_columns
         num_held_out = min(MAX_HELD_OUT, int(HELD_OUT_SHARE * num_columns))
         self.held_out = permute(make_key(self._seed, -1), num_columns)[:num_held_out]
@@ -266,13 +264,7 @@ class StepViews:
         first = draws.astype(np.int64)
         second = (first + 1 + (draws % 1 * (num_views - 1)).astype(np.int64)) % num_views
         kept = np.where(first % 2 == 0, CLEAN, CLEAN_HEADER)
-        partners = self.views.find_partners(chosen, uniform(fold(make_key(key, -2), chosen)))
-        partners = np.where(np.isin(partners, self.held_out), chosen, partners)
-        texts = [
-            chosen * num_texts + FIRST_VIEW + first,
-            partners * num_texts + FIRST_VIEW + second,
-            chosen * num_texts + kept,
-        ]
+        texts = [chosen * num_texts + place for place in (FIRST_VIEW + first, FIRST_VIEW + second, kept)]
         return ViewsBatch(
             texts=pack_texts(self.views.texts.offsets, self.views.texts.tokens, np.concatenate(texts), self._special),
             meaning=torch.from_numpy(self.views.meanings[drawn]),
@@ -430,9 +422,13 @@ def take_step(optimizer: AdamW, scale: float, finite: Tensor) -> None:
 
 
 def choose_dtype(precision: str, device: torch.device) -> torch.dtype:
-    """Return the arithmetic that a precision means on a device."""
+    """Return the arithmetic that a precision means on a device; `auto` is half precision where that is quicker."""
     if precision == "auto":
-        precision = "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+        quick = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        if device.type == "cpu":
+            capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+            quick = bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+        precision = "bfloat16" if quick else "float32"
     return {"float32": torch.float32, "bfloat16": torch.bfloat16}[precision]
 
 

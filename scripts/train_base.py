@@ -207,7 +207,8 @@ def main(options: argparse.Namespace) -> None:
         if is_end:
             measures.append(found)
         weights = {name: weight.detach().contiguous() for name, weight in model.named_parameters()}
-        save_file(weights, file, metadata={"step": str(step)})
+        if step > 0:
+            save_file(weights, file, metadata={"step": str(step)})
         print(f"step {step}, {time.monotonic() - started:.0f} s: {found}", flush=True)
 
     measure(0)

@@ -20,17 +20,7 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 WEIGHTS_FILE, MANIFEST_FILE = "model.safetensors", "manifest.json"
 """A model has all weights in one file, or in those that a manifest lists with their digests."""
 PLAIN_STEPS = {
-    "Sequence",
-    "Strip",
-    "Lowercase",
-    "NFC",
-    "NFD",
-    "NFKC",
-    "NFKD",
-    "Nmt",
-    "StripAccents",
-    "BertNormalizer",
-} | {
+    *("Sequence", "Strip", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "StripAccents", "BertNormalizer"),
     *("BertPreTokenizer", "Whitespace", "WhitespaceSplit", "Punctuation", "CharDelimiterSplit", "UnicodeScripts"),
     *("Digits", "Metaspace", "ByteLevel"),
 }

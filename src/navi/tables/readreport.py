@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from navi.errors import ConfigError, TableError
+from navi.settings import check_bounds
 
 
 class Loss(StrEnum):
@@ -79,12 +80,7 @@ class ReadConfig:
     """Whether the first loss is an error; what `max_family` leaves out is a choice and no loss in this sense."""
 
     def __post_init__(self) -> None:
-        if self.chunk_rows < 1:
-            raise ConfigError(f"chunk_rows must be at least 1, got {self.chunk_rows}.")
-        if self.max_family is not None and self.max_family < 1:
-            raise ConfigError(f"max_family must be at least 1, or None to keep all, got {self.max_family}.")
-        if self.header_row is not None and self.header_row < 1:
-            raise ConfigError(f"header_row must be at least 1, or None to find it, got {self.header_row}.")
+        check_bounds(self, "chunk_rows", "max_family", "header_row", least=1)
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             raise ConfigError(f"delimiter must be one character, no quote and no line end, got {self.delimiter!r}.")
         try:

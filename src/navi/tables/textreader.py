@@ -38,7 +38,7 @@ _OUT_OF_STEP = re.compile(
     f"[{''.join(re.escape(chr(byte << 8)) for byte in range(1, 256) if not 0xD8 <= byte < 0xE0)}]{{4,}}"
 )
 # Bytes that could not be decoded: how Python holds them, or what stands for them.
-_WRONG = re.compile("[\udc80-\udcff]+|\ufffd")
+_ESCAPED, _REPLACED = re.compile("[\udc80-\udcff]+"), re.compile("\ufffd+")
 _WESTERN = {
     0xDC00 | byte: bytes([byte]).decode("latin-1" if byte in b"\x81\x8d\x8f\x90\x9d" else "cp1252")
     for byte in range(0x80, 0x100)
@@ -97,12 +97,10 @@ class ByteStream:
         if self.compression is not None:
             # What comes with an error is lost, so that little is read at a time.
             step = _PIECE_SIZE
-            is_gzip = self.compression == "gzip"
-            stream = (
-                gzip.GzipFile(fileobj=stream)
-                if is_gzip
-                else pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd")
-            )
+            if self.compression == "gzip":
+                stream = gzip.GzipFile(fileobj=stream)
+            else:
+                stream = pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd")
         most = max(MAX_CONTENT, MAX_RATIO * self.path.stat().st_size) if self.compression else None
         try:
             while block := stream.read1(step):
@@ -183,19 +181,10 @@ class TextReader:
             self._report.note(f"read as {self.encoding}")
         # In these two a wrong byte stands for itself, and can be read as Western text.
         escapes = codec.name in ("utf-8", "cp1252")
-        strict, lenient = (
-            codec.incrementaldecoder(),
-            codec.incrementaldecoder("surrogateescape" if escapes else "replace"),
-        )
+        decoder = codec.incrementaldecoder("surrogateescape" if escapes else "replace")
         line, begin = 1, True
         for block in chain(self.stream, [b""]):
-            state = strict.getstate()
-            try:
-                text = strict.decode(block, final=not block)
-            except UnicodeDecodeError:
-                lenient.setstate(state)
-                text = self._replace_wrong(lenient.decode(block, final=not block), line, escapes)
-                strict.setstate(lenient.getstate())
+            text = self._replace_wrong(decoder.decode(block, final=not block), line, escapes)
             if codec.name.startswith("utf-16"):
                 text = self._realign(text, line)
             line += text.count("\n")
@@ -240,20 +229,20 @@ class TextReader:
         for found in _OUT_OF_STEP.finditer(text):
             line += mended.count("\n", place, found.start())
             place = found.start()
-            num_lines = 1 + mended.count("\n", *found.span())
-            self._report.change(
-                Loss.WRONG_ENCODING, line, f"{self.encoding} out of step, read as it was meant", num_lines
-            )
+            detail = f"{self.encoding} out of step, read as it was meant"
+            self._report.change(Loss.WRONG_ENCODING, line, detail, 1 + mended.count("\n", *found.span()))
         return mended
 
     def _replace_wrong(self, text: str, line: int, escapes: bool) -> str:
         """Replace what could not be decoded, and enter it once a line."""
+        wrong = _ESCAPED if escapes else _REPLACED
+        if not wrong.search(text):
+            return text
         for number, part in enumerate(text.split("\n"), line):
-            found = _WRONG.search(part)
-            if found is not None:
-                wrong = found[0].encode("utf-8", "surrogateescape").hex(" ")
-                detail = f"byte {wrong} is not {self.encoding}, read as {found[0].translate(_WESTERN)!r}"
-                self._report.change(
-                    Loss.WRONG_ENCODING, number, detail if escapes else f"not {self.encoding}, replaced"
-                )
+            if found := wrong.search(part):
+                detail = f"not {self.encoding}, replaced"
+                if escapes:
+                    raw = found[0].encode("utf-8", "surrogateescape").hex(" ")
+                    detail = f"byte {raw} is not {self.encoding}, read as {found[0].translate(_WESTERN)!r}"
+                self._report.change(Loss.WRONG_ENCODING, number, detail)
         return text.translate(_WESTERN)

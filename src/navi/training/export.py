@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import feather
 from scipy.sparse import csr_array
 
 from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_licence
@@ -134,29 +135,15 @@ def recall_config(out: Path) -> PretrainConfig | None:
     return PretrainConfig.from_dict(TrainingResult.load(out).config) if (out / RECORD_FILE).is_file() else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Domain:
-    """The frequent values of the training rows; validation, test and unseen rows have no part in it."""
-
-    values: pa.Table
-    """One line a value of an attribute with few distinct ones: `attribute`, `value`, `count`; most frequent first."""
-
-    def save(self, folder: Path) -> None:
-        """Write the list as an Arrow file."""
-        file = str(folder / VALUES_FILE)
-        with pa.OSFile(file, "wb") as sink, pa.ipc.new_file(sink, self.values.schema) as writer:
-            writer.write_table(self.values)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Return the domain of a model directory; the list stays on disk, memory-mapped. The base model has none."""
-        if (Path(folder) / MANIFEST_FILE).is_file():
-            return cls(values=_VALUES.empty_table())
-        file = Path(folder) / VALUES_FILE
-        try:
-            return cls(values=pa.ipc.open_file(pa.memory_map(str(file))).read_all())
-        except (OSError, pa.ArrowInvalid) as error:
-            raise ModelError(f"Cannot read {file}: {error}. Expected a model directory made by pretraining.") from error
+def load_values(folder: str | Path) -> pa.Table:
+    """Return what `survey_values` found for a model; it stays on disk, memory-mapped. The base model has none."""
+    if (Path(folder) / MANIFEST_FILE).is_file():
+        return _VALUES.empty_table()
+    file = Path(folder) / VALUES_FILE
+    try:
+        return feather.read_table(str(file), memory_map=True)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ModelError(f"Cannot read {file}: {error}. Expected a model directory made by pretraining.") from error
 
 
 def export_run(model: NaviModel, special: SpecialTokens, corpus: Corpus, result: TrainingResult) -> None:
@@ -170,10 +157,10 @@ def export_run(model: NaviModel, special: SpecialTokens, corpus: Corpus, result:
     model.config.update({"architectures": [type(model).__name__], "dtype": "float32"})
     model.config.save_pretrained(folder)
     corpus.tokenizer.save(str(folder / TOKENIZER_FILE))
-    domain, columns = survey_domain(corpus), survey_columns(model, special, corpus)
+    values, columns = survey_values(corpus), survey_columns(model, special, corpus)
     if not result.config["training"]["keep_values"]:
-        domain, columns = replace(domain, values=domain.values.slice(0, 0)), forget_values(columns)
-    domain.save(folder)
+        values, columns = values.slice(0, 0), forget_values(columns)
+    feather.write_feather(values, str(folder / VALUES_FILE), compression="uncompressed")
     columns.save(folder)
     (folder / CARD_FILE).write_text(make_card(result), encoding="utf-8")
     result.save()
@@ -236,8 +223,11 @@ def make_card(result: TrainingResult) -> str:
     )
 
 
-def survey_domain(corpus: Corpus) -> Domain:
-    """Return the frequent values of a corpus's training rows, those of attributes with few distinct ones."""
+def survey_values(corpus: Corpus) -> pa.Table:
+    """Return the frequent values of a corpus's training rows, those of attributes with few distinct ones.
+
+    One line a value, the most frequent of an attribute first: `attribute`, `value`, `count`.
+    """
     arrays = corpus.arrays
     is_train_R = np.zeros(arrays.num_rows, np.bool_)
     is_train_R[corpus.rows_of("train")] = True
@@ -257,5 +247,4 @@ def survey_domain(corpus: Corpus) -> Domain:
     }
     sizes = 24 + sum(pc.binary_length(each).to_numpy() for each in texts.values())
     attribute = found["attribute"].to_numpy()[np.cumsum(sizes) <= MAX_BYTES[VALUES_FILE]]
-    values = pa.table({**texts, "count": found["count_sum"]})
-    return Domain(values=values.take(np.argsort(attribute, kind="stable")))
+    return pa.table({**texts, "count": found["count_sum"]}).take(np.argsort(attribute, kind="stable"))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib.util
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tokenizers import Tokenizer
 
 from navi.errors import MissingExtraError, ModelError
 from navi.files import digest_file, local_folder, read_json
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 MINILM, BASE_MODEL = "minilm", "navi-base"
 BASE_FOLDER = Path(__file__).parent / "base"
@@ -57,8 +56,6 @@ def load_tokenizer(name: str | Path) -> Tokenizer:
 
     That of `minilm` is the base model's too, so a corpus can be prepared where the weights of `minilm` are missing.
     """
-    from tokenizers import Tokenizer
-
     try:
         folder = find_backbone(name)
     except MissingExtraError:

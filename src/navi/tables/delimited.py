@@ -9,7 +9,6 @@ from itertools import chain, islice
 
 import numpy as np
 
-from navi.errors import TableError
 from navi.tables.chunk import MAX_CHARACTERS, Chunk, find_header, make_chunks, read_header, to_strings
 from navi.tables.readreport import HEADER_ROWS, MAX_CELL, MAX_LINE, Loss, ReadConfig, ReadReport
 from navi.tables.textreader import HEAD_SIZE, TextReader
@@ -145,9 +144,7 @@ def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Ite
                 if before <= _LONG_ROW < size and _look_like_rows(row_lines, delimiter, width):
                     raise csv.Error(f"{len(row_lines) - 1} rows and more would be one cell")
                 if size > MAX_LINE:
-                    raise TableError(
-                        f"Cannot read {reader.stream.path}:{number}: a row has more than {MAX_LINE:,} characters."
-                    )
+                    raise report.refuse(f"a row has more than {MAX_LINE:,} characters", number)
             yield line
 
     while True:
@@ -162,10 +159,8 @@ def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Ite
             return
         except csv.Error as error:
             if "field larger" in str(error):
-                raise TableError(
-                    f"Cannot read {reader.stream.path}:{number}: a cell has more than {MAX_CELL:,} characters, or a "
-                    "quote is never closed."
-                ) from error
+                problem = f"a cell has more than {MAX_CELL:,} characters, or a quote is never closed"
+                raise report.refuse(problem, number) from error
             alone = _parse_alone(row_lines, delimiter)
             if alone is not None:
                 yield number, alone, len(row_lines[0])

@@ -138,10 +138,12 @@ class ReadReport:
     def check_rows(self, number: int) -> None:
         """Refuse a source that has so many rows or lines that no table of its size in bytes has them."""
         if self.max_rows is not None and number > self.max_rows:
-            raise TableError(
-                f"Cannot read {self.source}: it has more than {self.max_rows:,} rows or lines, far more than a table "
-                "of its size. If you trust it, write it again without compression."
-            )
+            rows = f"it has more than {self.max_rows:,} rows or lines, far more than a table of its size"
+            raise self.refuse(f"{rows}. If you trust it, write it again without compression")
+
+    def refuse(self, problem: str, line: int | None = None) -> TableError:
+        """Return the error of a source that cannot be read."""
+        return TableError(f"Cannot read {self.source}{'' if line is None else f':{line}'}: {problem}.")
 
     def drop(self, reason: str, line: int, detail: str = "", num_rows: int = 1) -> None:
         """Enter a row, or several from this line on, as met and lost."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 import pyarrow as pa
+from charset_normalizer import from_bytes
 
 from navi.errors import TableError
 from navi.tables.readreport import MAX_CONTENT, MAX_LINE, MAX_RATIO, Loss, ReadReport
@@ -153,8 +154,6 @@ def _is_utf8(head: bytes) -> bool:
 
 
 def _detect_legacy(head: bytes) -> str:
-    from charset_normalizer import from_bytes
-
     found = from_bytes(head, cp_isolation=_LEGACY)
     best = found.best()
     if best is None or any(match.encoding == _LEGACY[0] and match.chaos <= best.chaos for match in found):
@@ -214,9 +213,7 @@ class TextReader:
             rest.append(text[end:])
             size += len(rest[-1])
             if size > MAX_LINE:
-                raise TableError(
-                    f"Cannot read {self.stream.path}:{line}: a line has more than {MAX_LINE:,} characters."
-                )
+                raise self._report.refuse(f"a line has more than {MAX_LINE:,} characters", line)
         if self.stream.damage is None:
             yield line, "".join(rest)
         elif any(rest):

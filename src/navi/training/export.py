@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +14,17 @@ from pyarrow import feather
 from scipy.sparse import csr_array
 
 from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_licence
+from navi.batches import SpecialTokens
+from navi.columns import ColumnProfiles, profile_columns
+from navi.corpus import Corpus
+from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, ModelError
 from navi.files import digest_file, read_json, sync, write_json
+from navi.model import NaviModel, Runner
 from navi.settings import construct
 from navi.training.checkpoint import RECORD_FILE, list_checkpoints, read_state, save_weights
 from navi.training.config import PretrainConfig
 from navi.version import VERSION
-
-if TYPE_CHECKING:
-    from navi.batches import SpecialTokens
-    from navi.columns import ColumnProfiles
-    from navi.corpus import Corpus
-    from navi.model import NaviModel
 
 # Shape suffixes: K columns, S distinct segments, C cells.
 
@@ -171,10 +170,6 @@ def survey_columns(model: NaviModel, special: SpecialTokens, corpus: Corpus) -> 
 
     Only training rows have a part in it. The model is used where it is, in inference precision: export it before.
     """
-    from navi.columns import profile_columns  # not at the top: reading a directory should not wait for it
-    from navi.corpus.tokens import TextTokenizer
-    from navi.model.runner import Runner
-
     runner = Runner(model, special, devices=[model.device])
     profiles = profile_columns(runner, TextTokenizer(corpus.tokenizer), corpus, corpus.rows_of("train"))
     most = np.argsort(-profiles.cells, kind="stable")[:MAX_COLUMNS]

@@ -39,7 +39,7 @@ _OUT_OF_STEP = re.compile(
     f"[{''.join(re.escape(chr(byte << 8)) for byte in range(1, 256) if not 0xD8 <= byte < 0xE0)}]{{4,}}"
 )
 # Bytes that could not be decoded: how Python holds them, or what stands for them.
-_ESCAPED, _REPLACED = re.compile("[\udc80-\udcff]+"), re.compile("\ufffd+")
+_WRONG = re.compile("[\udc80-\udcff]+|\ufffd")
 _WESTERN = {
     0xDC00 | byte: bytes([byte]).decode("latin-1" if byte in b"\x81\x8d\x8f\x90\x9d" else "cp1252")
     for byte in range(0x80, 0x100)
@@ -180,10 +180,16 @@ class TextReader:
             self._report.note(f"read as {self.encoding}")
         # In these two a wrong byte stands for itself, and can be read as Western text.
         escapes = codec.name in ("utf-8", "cp1252")
-        decoder = codec.incrementaldecoder("surrogateescape" if escapes else "replace")
+        strict, lenient = map(codec.incrementaldecoder, ("strict", "surrogateescape" if escapes else "replace"))
         line, begin = 1, True
         for block in chain(self.stream, [b""]):
-            text = self._replace_wrong(decoder.decode(block, final=not block), line, escapes)
+            state = strict.getstate()
+            try:
+                text = strict.decode(block, final=not block)
+            except UnicodeDecodeError:
+                lenient.setstate(state)
+                text = self._replace_wrong(lenient.decode(block, final=not block), line, escapes)
+                strict.setstate(lenient.getstate())
             if codec.name.startswith("utf-16"):
                 text = self._realign(text, line)
             line += text.count("\n")
@@ -232,11 +238,8 @@ class TextReader:
 
     def _replace_wrong(self, text: str, line: int, escapes: bool) -> str:
         """Replace what could not be decoded, and enter it once a line."""
-        wrong = _ESCAPED if escapes else _REPLACED
-        if not wrong.search(text):
-            return text
         for number, part in enumerate(text.split("\n"), line):
-            if found := wrong.search(part):
+            if found := _WRONG.search(part):
                 detail = f"not {self.encoding}, replaced"
                 if escapes:
                     raw = found[0].encode("utf-8", "surrogateescape").hex(" ")

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_licence
 from navi.batches import SpecialTokens
-from navi.columns import ColumnProfiles, profile_columns
+from navi.columns import COLUMNS_FILE, ColumnProfiles, profile_columns
 from navi.corpus import Corpus
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, ModelError
@@ -28,8 +28,7 @@ from navi.version import VERSION
 
 # Shape suffixes: K columns, S distinct segments, C cells.
 
-TOKENIZER_FILE, CARD_FILE = "tokenizer.json", "README.md"
-VALUES_FILE, COLUMNS_FILE = "values.arrow", "columns.arrow"
+TOKENIZER_FILE, CARD_FILE, VALUES_FILE = "tokenizer.json", "README.md", "values.arrow"
 _VALUES = pa.schema({"attribute": pa.string(), "value": pa.string(), "count": pa.int64()})
 DIGESTED = (WEIGHTS_FILE, "config.json", TOKENIZER_FILE, VALUES_FILE, COLUMNS_FILE)
 """Files of a model directory whose digests its record has."""

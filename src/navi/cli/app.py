@@ -133,12 +133,10 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _navi(
     context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", envvar="NAVI_DEBUG", help="Show the traceback of an error.")
-    ] = False,
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+    ),
+    debug: bool = typer.Option(False, "--debug", envvar="NAVI_DEBUG", help="Show the traceback of an error."),
 ) -> None:
     """Match, unify, link, search and embed tables that share no schema, and learn a model of your own domain."""
     del version

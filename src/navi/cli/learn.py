@@ -69,11 +69,9 @@ def inspect(
         list[Path],
         typer.Argument(metavar="PATHS|CORPUS", help="Tables, or one corpus directory.", show_default=False),
     ],
-    table: Annotated[list[str] | None, typer.Option(help="Show this table alone; repeatable.")] = None,
-    short: Annotated[bool, typer.Option("--short", help="One line a table, no columns.")] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Compare every byte of a corpus with its checksums.")
-    ] = False,
+    table: list[str] | None = typer.Option(None, help="Show this table alone; repeatable."),
+    short: bool = typer.Option(False, "--short", help="One line a table, no columns."),
+    verify: bool = typer.Option(False, "--verify", help="Compare every byte of a corpus with its checksums."),
 ) -> None:
     """Show what is in tables or a corpus: columns, fill, distinct values, entropy, roles, and trouble."""
     from navi.corpus import Corpus, inspect_corpus, inspect_paths
@@ -160,22 +158,21 @@ def _join(counts: dict[str, int]) -> str:
 def prepare(
     run: Run,
     paths: Paths,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="CORPUS", help="Directory to write.")],
-    seed: Annotated[int | None, typer.Option(help="Decides splits and samples.", show_default="0")] = None,
-    attributes: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.json", help="Attributes of headers, as `navi match --mapping` writes them."),
-    ] = None,
-    unseen_tables: Annotated[
-        str | None, typer.Option(metavar="N|NAMES", help="Tables kept out of training: how many, or which (a,b).")
-    ] = None,
-    validation_tables: Annotated[
-        str | None, typer.Option(metavar="N|NAMES", help="Tables kept out of training to choose settings on.")
-    ] = None,
-    largest_tables: Annotated[int | None, typer.Option(metavar="N", help="Keep the N tables with most rows.")] = None,
-    total_rows: Annotated[int | None, typer.Option(metavar="N", help="Sample down to N rows in all.")] = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", help="Processes.", show_default="one a core")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first row or cell that would be lost.")] = False,
+    out: Path = typer.Option(..., "--out", "-o", metavar="CORPUS", help="Directory to write."),
+    seed: int | None = typer.Option(None, help="Decides splits and samples.", show_default="0"),
+    attributes: Path | None = typer.Option(
+        None, metavar="FILE.json", help="Attributes of headers, as `navi match --mapping` writes them."
+    ),
+    unseen_tables: str | None = typer.Option(
+        None, metavar="N|NAMES", help="Tables kept out of training: how many, or which (a,b)."
+    ),
+    validation_tables: str | None = typer.Option(
+        None, metavar="N|NAMES", help="Tables kept out of training to choose settings on."
+    ),
+    largest_tables: int | None = typer.Option(None, metavar="N", help="Keep the N tables with most rows."),
+    total_rows: int | None = typer.Option(None, metavar="N", help="Sample down to N rows in all."),
+    workers: int | None = typer.Option(None, metavar="N", help="Processes.", show_default="one a core"),
+    strict: bool = typer.Option(False, "--strict", help="Stop at the first row or cell that would be lost."),
 ) -> None:
     """Turn tables into a corpus: rows split into training and test, values tokenised, losses listed."""
     from navi.corpus import SPLITS
@@ -279,31 +276,28 @@ def pretrain(
             metavar="SOURCE", help="A folder of tables, or a corpus that `navi prepare` wrote.", show_default=False
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Directory to write.")],
-    preset: Annotated[
-        Literal["default", "laptop", "paper"] | None,
-        typer.Option(help="Settings by name.", show_default="laptop without a GPU, else default"),
-    ] = None,
-    ablation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Take one part away: without_alignment, without_views …")
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Times each row is seen.", show_default="as many as help, up to 10")
-    ] = None,
-    minutes: Annotated[
-        float | None, typer.Option(metavar="N", help="Learn for about N minutes.", show_default="10 without a GPU")
-    ] = None,
-    max_steps: Annotated[int | None, typer.Option(metavar="N", help="Stop after N steps.")] = None,
-    rows_per_batch: Annotated[
-        int | None, typer.Option(metavar="N", help="Rows a step.", show_default="256, 16 without a GPU")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides everything random.", show_default="0")] = None,
+    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="Directory to write."),
+    preset: Literal["default", "laptop", "paper"] | None = typer.Option(
+        None, help="Settings by name.", show_default="laptop without a GPU, else default"
+    ),
+    ablation: str | None = typer.Option(
+        None, metavar="NAME", help="Take one part away: without_alignment, without_views …"
+    ),
+    epochs: int | None = typer.Option(None, help="Times each row is seen.", show_default="as many as help, up to 10"),
+    minutes: float | None = typer.Option(
+        None, metavar="N", help="Learn for about N minutes.", show_default="10 without a GPU"
+    ),
+    max_steps: int | None = typer.Option(None, metavar="N", help="Stop after N steps."),
+    rows_per_batch: int | None = typer.Option(
+        None, metavar="N", help="Rows a step.", show_default="256, 16 without a GPU"
+    ),
+    seed: int | None = typer.Option(None, help="Decides everything random.", show_default="0"),
     backbone: Start = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run stopped.")] = False,
-    finish: Annotated[bool, typer.Option("--finish", help="Take a stopped run as it is; no further steps.")] = False,
-    values: Annotated[
-        bool, typer.Option("--values/--no-values", help="Keep values of the tables in the model's directory.")
-    ] = True,
+    resume: bool = typer.Option(False, "--resume", help="Go on exactly where the run stopped."),
+    finish: bool = typer.Option(False, "--finish", help="Take a stopped run as it is; no further steps."),
+    values: bool = typer.Option(
+        True, "--values/--no-values", help="Keep values of the tables in the model's directory."
+    ),
 ) -> None:
     """Learn a model from a folder of tables or a corpus; Ctrl-C saves a checkpoint, --resume continues."""
     from navi.training import make_preset

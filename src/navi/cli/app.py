@@ -392,6 +392,9 @@ def verb(group: str, *examples: str, options: str = "", needs_arguments: bool = 
         call.__doc__ = function.__doc__
         _, *own = signature(function, eval_str=True).parameters.values()
         named = [each.replace(kind=each.KEYWORD_ONLY) for each in own]
+        for each in named:  # a flag that is off by itself needs no --no-…
+            if each.annotation is bool and each.default.default is False and not each.default.param_decls:
+                each.default.param_decls = (f"--{each.name.replace('_', '-')}",)
         call.__signature__ = Signature([*named, *(OPTIONS[name] for name in shared)])  # type: ignore[attr-defined]
         join = app.command(
             function.__name__, cls=VerbCommand, epilog=epilog, rich_help_panel=group, no_args_is_help=needs_arguments

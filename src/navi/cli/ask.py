@@ -10,7 +10,7 @@ from statistics import fmean
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Option
 
 from navi.cli.app import (
     Paths,
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
 LEAST_SHOWN = 0.005
 """Score below which a candidate is shown only if there is no better one."""
-Threshold = Annotated[float, typer.Option(help="Probability from which columns match.")]
+Threshold = Annotated[float, Option(help="Probability from which columns match.")]
 DecisionsFile = Annotated[
-    Path | None, typer.Option("--decisions", metavar="FILE", help="Pairs of columns that are the same, or not.")
+    Path | None, Option("--decisions", metavar="FILE", help="Pairs of columns that are the same, or not.")
 ]
 Kind = Literal["rows", "segments", "headers", "attributes"]
 Pooling = Literal["text", "cls", "mean", "values"]
@@ -84,19 +84,17 @@ CELLS_SHOWN = 6
 def match(
     run: Run,
     paths: Paths,
-    to: Path | None = typer.Option(None, metavar="SCHEMA", help="Rank candidates in this table, or list of names."),
-    top: int = typer.Option(5, min=1, metavar="N", help="Candidates for each column, with --to."),
+    to: Path | None = Option(None, metavar="SCHEMA", help="Rank candidates in this table, or list of names."),
+    top: int = Option(5, min=1, metavar="N", help="Candidates for each column, with --to."),
     threshold: Threshold = MATCH_THRESHOLD,
-    one_to_one: bool = typer.Option(False, "--one-to-one", help="Members of a list do not share a match."),
-    explain: bool = typer.Option(False, "--explain", help="Say what spoke for and against each pair."),
+    one_to_one: bool = Option(False, help="Members of a list do not share a match."),
+    explain: bool = Option(False, help="Say what spoke for and against each pair."),
     decisions: DecisionsFile = None,
-    write_decisions: Path | None = typer.Option(
+    write_decisions: Path | None = Option(
         None, metavar="FILE", help="Write pairs to decide on, what was decided among them."
     ),
-    csv: Path | None = typer.Option(None, metavar="FILE", help="Write the answer: .csv, .parquet …"),
-    mapping: Path | None = typer.Option(
-        None, metavar="FILE.json", help="Write attributes for `navi prepare --attributes`."
-    ),
+    csv: Path | None = Option(None, metavar="FILE", help="Write the answer: .csv, .parquet …"),
+    mapping: Path | None = Option(None, metavar="FILE.json", help="Write attributes for `navi prepare --attributes`."),
 ) -> None:
     """Find the columns that mean the same over all tables, or in a target schema."""
     screen = run.screen
@@ -217,20 +215,16 @@ def list_columns(cluster: ColumnCluster) -> str:
 def unify(
     run: Run,
     paths: Paths,
-    out: Path = typer.Option(..., "--out", "-o", metavar="OUT", help="File to write: .parquet, .csv …"),
-    spec: Path | None = typer.Option(None, metavar="SPEC.toml", help="Do what this says, instead of matching columns."),
-    write_spec: Path | None = typer.Option(
-        None, metavar="SPEC.toml", help="Write what was done, to edit and to run again."
-    ),
-    report: Path | None = typer.Option(None, metavar="DIR", help="Folder for a page of what came out: report.html."),
+    out: Path = Option(..., "--out", "-o", metavar="OUT", help="File to write: .parquet, .csv …"),
+    spec: Path | None = Option(None, metavar="SPEC.toml", help="Do what this says, instead of matching columns."),
+    write_spec: Path | None = Option(None, metavar="SPEC.toml", help="Write what was done, to edit and to run again."),
+    report: Path | None = Option(None, metavar="DIR", help="Folder for a page of what came out: report.html."),
     threshold: Threshold = MATCH_THRESHOLD,
     decisions: DecisionsFile = None,
-    originals: bool = typer.Option(False, "--originals", help="Keep the texts beside what was read in them."),
-    source_headers: bool = typer.Option(False, "--source-headers", help="Keep the header that each cell stood under."),
-    merge_duplicates: bool = typer.Option(
-        False, "--merge-duplicates", help="Make rows about the same thing one, as `navi link` finds them."
-    ),
-    prefer: str | None = typer.Option(
+    originals: bool = Option(False, help="Keep the texts beside what was read in them."),
+    source_headers: bool = Option(False, help="Keep the header that each cell stood under."),
+    merge_duplicates: bool = Option(False, help="Make rows about the same thing one, as `navi link` finds them."),
+    prefer: str | None = Option(
         None, metavar="A,B", help="Tables whose values go before others in a merged row.", show_default="as read"
     ),
 ) -> None:
@@ -302,12 +296,12 @@ def unify(
 def name(
     run: Run,
     table: TablePath,
-    columns: str | None = typer.Option(
+    columns: str | None = Option(
         None, metavar="A,B", help="Columns to name, `*` for all.", show_default="those with useless headers"
     ),
-    top: int = typer.Option(5, min=1, metavar="N", help="Candidates for each."),
-    apply: Path | None = typer.Option(None, metavar="OUT", help="Write the table with its columns renamed."),
-    confidence: float = typer.Option(0.5, min=0, max=1, help="How sure --apply must be of a name."),
+    top: int = Option(5, min=1, metavar="N", help="Candidates for each."),
+    apply: Path | None = Option(None, metavar="OUT", help="Write the table with its columns renamed."),
+    confidence: float = Option(0.5, min=0, max=1, help="How sure --apply must be of a name."),
 ) -> None:
     """Propose headers for a table's columns from their values, blind to their own header."""
     screen = run.screen
@@ -370,19 +364,15 @@ def show_example(table: Table, column: str) -> str:
 def link(
     run: Run,
     paths: Paths,
-    out: Path | None = typer.Option(
-        None, "--out", "-o", metavar="FILE", help="Write one line per pair: .csv, .parquet …"
-    ),
-    clusters: Path | None = typer.Option(None, metavar="FILE", help="Write one line per linked row, with its cluster."),
-    threshold: float = typer.Option(0.5, help="Probability from which rows are linked."),
-    one_to_one: bool = typer.Option(False, "--one-to-one", help="At most one partner of a row in each other table."),
-    within: bool = typer.Option(
-        False, "--within", help="Find duplicates inside tables, too.", show_default="for one table alone"
-    ),
-    labels: Path | None = typer.Option(None, metavar="FILE", help="Pairs with `same` filled in, to learn from."),
-    explain: bool = typer.Option(False, "--explain", help="Show what spoke for each pair, and against it."),
-    k: int = typer.Option(10, "-k", min=1, metavar="N", help="Candidates for each row."),
-    encoder: bool | None = typer.Option(
+    out: Path | None = Option(None, "--out", "-o", metavar="FILE", help="Write one line per pair: .csv, .parquet …"),
+    clusters: Path | None = Option(None, metavar="FILE", help="Write one line per linked row, with its cluster."),
+    threshold: float = Option(0.5, help="Probability from which rows are linked."),
+    one_to_one: bool = Option(False, help="At most one partner of a row in each other table."),
+    within: bool = Option(False, help="Find duplicates inside tables, too.", show_default="for one table alone"),
+    labels: Path | None = Option(None, metavar="FILE", help="Pairs with `same` filled in, to learn from."),
+    explain: bool = Option(False, help="Show what spoke for each pair, and against it."),
+    k: int = Option(10, "-k", min=1, metavar="N", help="Candidates for each row."),
+    encoder: bool | None = Option(
         None, help="Also propose candidates by the model's vectors.", show_default="up to 20,000 rows"
     ),
 ) -> None:
@@ -474,14 +464,14 @@ def list_cells(table: Table, row_number: int) -> dict[str, str]:
 def impute(
     run: Run,
     table: TablePath,
-    out: Path = typer.Option(
+    out: Path = Option(
         ..., "--out", "-o", metavar="OUT", help="File to write: .csv, .tsv, .jsonl, .parquet, .feather."
     ),
-    confidence: float = typer.Option(0.6, help="Leave a cell empty if less sure than this."),
-    columns: str | None = typer.Option(
+    confidence: float = Option(0.6, help="Leave a cell empty if less sure than this."),
+    columns: str | None = Option(
         None, metavar="A,B", help="Only these columns, separated by commas.", show_default="all"
     ),
-    cells: Path | None = typer.Option(
+    cells: Path | None = Option(
         None,
         metavar="FILE",
         help="Write what became of every empty cell.",
@@ -539,10 +529,10 @@ def list_fills(cells: pa.Table) -> Shown:
 def search(
     run: Run,
     paths: Paths,
-    like: str | None = typer.Option(None, metavar="ROW", help="Cells to look for: title=Alien, year=1979"),
-    row: str | None = typer.Option(None, metavar="TABLE:N", help="A row of these tables to look for."),
-    k: int = typer.Option(10, "-k", min=1, metavar="N", help="Rows to find."),
-    index: Path | None = typer.Option(None, metavar="DIR", help="Keep the index here, or use the one here."),
+    like: str | None = Option(None, metavar="ROW", help="Cells to look for: title=Alien, year=1979"),
+    row: str | None = Option(None, metavar="TABLE:N", help="A row of these tables to look for."),
+    k: int = Option(10, "-k", min=1, metavar="N", help="Rows to find."),
+    index: Path | None = Option(None, metavar="DIR", help="Keep the index here, or use the one here."),
 ) -> None:
     """Find the nearest rows of any tables, by example or by some of their cells."""
     from navi.files import scratch_folder
@@ -620,15 +610,15 @@ def list_neighbours(neighbours: Neighbours, width: int) -> Shown:
 def embed(
     run: Run,
     paths: Paths,
-    out: Path = typer.Option(..., "--out", "-o", metavar="OUT", help="OUT.parquet, or a folder of shards."),
-    kind: Kind = typer.Option("rows", help="What gets a vector."),
-    pooling: Pooling | None = typer.Option(
+    out: Path = Option(..., "--out", "-o", metavar="OUT", help="OUT.parquet, or a folder of shards."),
+    kind: Kind = Option("rows", help="What gets a vector."),
+    pooling: Pooling | None = Option(
         None, help="What stands for a row: the row read as a text, [CLS], or a mean.", show_default="text"
     ),
-    normalize: bool = typer.Option(False, "--normalize", help="Scale vectors to length 1."),
-    dtype: Dtype = typer.Option("float32", help="Numbers that are written."),
-    batch_size: int | None = typer.Option(None, metavar="N", help="Most rows of a batch."),
-    precision: Precision | None = typer.Option(
+    normalize: bool = Option(False, help="Scale vectors to length 1."),
+    dtype: Dtype = Option("float32", help="Numbers that are written."),
+    batch_size: int | None = Option(None, metavar="N", help="Most rows of a batch."),
+    precision: Precision | None = Option(
         None, help="Arithmetic; int8 is for CPUs.", show_default="float32 on a CPU, else bfloat16"
     ),
 ) -> None:

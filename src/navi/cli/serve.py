@@ -11,6 +11,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 import typer
+from typer import Option
 
 from navi.cli.app import Paths, Run, verb
 from navi.cli.console import quote
@@ -37,17 +38,11 @@ PATIENCE = 0.1
 def studio(
     run: Run,
     paths: Paths,
-    decisions: Path = typer.Option(
-        Path("decisions.csv"), metavar="FILE.csv", help="Where decisions are read and written."
-    ),
-    labels: Path = typer.Option(
-        Path("labels.csv"), metavar="FILE.csv", help="Where labels of rows are read and written."
-    ),
-    threshold: float = typer.Option(
-        MATCH_THRESHOLD, min=0.001, max=0.999, help="Probability from which columns match."
-    ),
-    port: int = typer.Option(0, min=0, max=65535, help="Port; 0 takes a free one."),
-    browser: bool = typer.Option(True, help="Open the browser."),
+    decisions: Path = Option(Path("decisions.csv"), metavar="FILE.csv", help="Where decisions are read and written."),
+    labels: Path = Option(Path("labels.csv"), metavar="FILE.csv", help="Where labels of rows are read and written."),
+    threshold: float = Option(MATCH_THRESHOLD, min=0.001, max=0.999, help="Probability from which columns match."),
+    port: int = Option(0, min=0, max=65535, help="Port; 0 takes a free one."),
+    browser: bool = Option(True, help="Open the browser."),
 ) -> None:
     """Review matches and links in the browser; decisions count at once, there and for `navi unify`."""
     try:
@@ -112,21 +107,21 @@ def studio(
 )
 def serve(
     run: Run,
-    host: str = typer.Option("127.0.0.1", help="Address to listen at; others than loopback need a token."),
-    port: int = typer.Option(8080, min=0, max=65535, help="Port; 0 takes a free one."),
-    token_file: Path | None = typer.Option(
+    host: str = Option("127.0.0.1", help="Address to listen at; others than loopback need a token."),
+    port: int = Option(8080, min=0, max=65535, help="Port; 0 takes a free one."),
+    token_file: Path | None = Option(
         None, metavar="FILE", help="The token that requests must have.", show_default=f"${TOKEN_VARIABLE}"
     ),
-    index: Path | None = typer.Option(None, metavar="DIR", help="What `navi search --index` wrote, to search in."),
-    reconcile: Path | None = typer.Option(
+    index: Path | None = Option(None, metavar="DIR", help="What `navi search --index` wrote, to search in."),
+    reconcile: Path | None = Option(
         None, metavar="TABLE", help="A table whose rows OpenRefine is to find, at /reconcile."
     ),
-    by: str | None = typer.Option(None, metavar="COLUMN", help="The column that names the rows of --reconcile."),
-    max_body: float = typer.Option(16, min=0.001, metavar="MIB", help="Size of a request."),
-    max_rows: int = typer.Option(10_000, min=1, metavar="N", help="Rows of a request."),
-    max_columns: int = typer.Option(1_000, min=1, metavar="N", help="Columns of a request."),
-    max_seconds: float = typer.Option(60, min=0.1, metavar="S", help="Time for a request."),
-    queue: int = typer.Option(64, min=1, metavar="N", help="Requests at once; others get 429."),
+    by: str | None = Option(None, metavar="COLUMN", help="The column that names the rows of --reconcile."),
+    max_body: float = Option(16, min=0.001, metavar="MIB", help="Size of a request."),
+    max_rows: int = Option(10_000, min=1, metavar="N", help="Rows of a request."),
+    max_columns: int = Option(1_000, min=1, metavar="N", help="Columns of a request."),
+    max_seconds: float = Option(60, min=0.1, metavar="S", help="Time for a request."),
+    queue: int = Option(64, min=1, metavar="N", help="Requests at once; others get 429."),
 ) -> None:
     """Answer embed, match, name, impute, link and search over HTTP."""
     try:

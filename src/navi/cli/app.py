@@ -36,8 +36,7 @@ NUM_PLACES = 3
 """Places shown of each reason; the manifest has them all."""
 
 Paths = Annotated[
-    list[Path],
-    typer.Argument(metavar="PATHS", help="Files, folders or quoted glob patterns.", show_default=False),
+    list[Path], typer.Argument(metavar="PATHS", help="Files, folders or quoted glob patterns.", show_default=False)
 ]
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="One table, of any format.", show_default=False)]
 
@@ -190,8 +189,7 @@ class Run:
         ),
     ] = None
     sheet: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The sheet to read of each workbook.", show_default="all of them"),
+        str | None, typer.Option(metavar="NAME", help="The sheet to read of each workbook.", show_default="all of them")
     ] = None
     engine: Annotated[
         Literal["local", "ray"],

@@ -66,8 +66,7 @@ Start = Annotated[
 def inspect(
     run: Run,
     paths: Annotated[
-        list[Path],
-        Argument(metavar="PATHS|CORPUS", help="Tables, or one corpus directory.", show_default=False),
+        list[Path], Argument(metavar="PATHS|CORPUS", help="Tables, or one corpus directory.", show_default=False)
     ],
     table: list[str] | None = Option(None, help="Show this table alone; repeatable."),
     short: bool = Option(False, help="One line a table, no columns."),

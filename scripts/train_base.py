@@ -163,12 +163,12 @@ def plan_steps(corpus: Corpus, config: PretrainConfig, num_steps: int) -> Iterat
         epoch += 1
 
 
-def resume(model: NaviModel, file: Path) -> int:
-    """Give the model the weights of a run that was stopped; return its step. The optimiser's moments begin anew."""
+def resume(model: NaviModel, file: Path) -> tuple[int, float]:
+    """Give the model the weights of a run that was stopped; return its step and seconds. The moments begin anew."""
     with safe_open(file, "pt") as held, torch.no_grad():
         for name, weight in model.named_parameters():
             weight.copy_(held.get_tensor(name))
-        return int(held.metadata()["step"])
+        return int(held.metadata()["step"]), float(held.metadata()["seconds"])
 
 
 def main(options: argparse.Namespace) -> None:
@@ -197,7 +197,7 @@ def main(options: argparse.Namespace) -> None:
     views = SchemaViews(corpus, model, options.schemas, config, options.pairs)
     stepper = Stepper(model, builder, config, views=views)  # type: ignore[arg-type]
     validation = Validation(corpus, special, config)
-    measures, sums, started = [], np.zeros(len(SUMS)), time.monotonic()
+    measures, sums, started, before = [], np.zeros(len(SUMS)), time.monotonic(), 0.0
     file = Path(options.out) / "weights.safetensors"
     file.parent.mkdir(parents=True, exist_ok=True)
 
@@ -208,11 +208,11 @@ def main(options: argparse.Namespace) -> None:
             measures.append(found)
         weights = {name: weight.detach().contiguous() for name, weight in model.named_parameters()}
         if step > 0:
-            save_file(weights, file, metadata={"step": str(step)})
-        print(f"step {step}, {time.monotonic() - started:.0f} s: {found}", flush=True)
+            save_file(weights, file, metadata={"step": str(step), "seconds": str(before + time.monotonic() - started)})
+        print(f"step {step}, {before + time.monotonic() - started:.0f} s: {found}", flush=True)
 
     measure(0)
-    begin = resume(model, file) if options.resume else 0
+    begin, before = resume(model, file) if options.resume else (0, 0.0)
     for step, (epoch, rows) in enumerate(plan_steps(corpus, config, options.steps)):
         if step < begin:
             continue
@@ -242,7 +242,7 @@ def main(options: argparse.Namespace) -> None:
         },
         num_steps=options.steps,
         skipped=0,
-        seconds=time.monotonic() - started,
+        seconds=before + time.monotonic() - started,
         device=f"cpu, {stepper.dtype}".replace("torch.", ""),
         train={},
         validation=measures,

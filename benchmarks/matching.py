@@ -17,7 +17,8 @@ hindsight. `gdc` matches studies to one wide schema, and scores are ranked inste
 right target of each source column that has any, and the recall of the best pairs of a study, as many as its gold has.
 
 `--evidence model` compares the model's vectors of columns by their cosine, and chooses as the others do; `profiles`
-scores columns as if no model had read them.
+scores columns as if no model had read them, by a scorer that was fitted so (`--profiles-scorer`, what
+`scripts/fit_scorer.py --without header_vector value_vector column_vector` writes).
 
 `--training` names the folders that the model was trained on (but for the tables that the file `--without` lists): a
 benchmark that overlaps with them refuses to run. `wdc`, some of whose shops are product tables, leaves out the pairs
@@ -166,11 +167,11 @@ class Ranking:
 class NaviScores:
     """What NAVI says of the columns of some tables; nothing else here knows how it is asked."""
 
-    def __init__(self, navi: Navi, profiles: ColumnProfiles, evidence: str) -> None:
+    def __init__(self, navi: Navi, profiles: ColumnProfiles, evidence: str, profiles_scorer: Path | None) -> None:
         blank = {name: np.zeros_like(each) for name, each in profiles.vectors.items()}
         self._profiles = replace(profiles, vectors=blank) if evidence == "profiles" else profiles
         self.evidence = evidence
-        self._scorer = PairScorer.load(navi.folder)
+        self._scorer = PairScorer.load(profiles_scorer if profiles_scorer and evidence == "profiles" else navi.folder)
         self._background = Background([self._profiles])
 
     def score(self, first: str, second: str) -> Scores:
@@ -253,7 +254,7 @@ def main(arguments: argparse.Namespace) -> None:
     for name, evidence in methods:
         measure, begun = Ranking() if arguments.task == "gdc" else Measure(), time.perf_counter()
         if profiles is not None and evidence:
-            measure_navi(task, NaviScores(navi, profiles, evidence), measure)
+            measure_navi(task, NaviScores(navi, profiles, evidence, arguments.profiles_scorer), measure)
         elif name.startswith("st "):
             measure_other(task, make_sentences(values=name.endswith("values")), measure)
         else:
@@ -284,6 +285,7 @@ if __name__ == "__main__":
     parser.add_argument("--table-rows", type=int, default=1000, help="rows of each table, at most")
     parser.add_argument("--valentine-rows", type=int, default=200, help="rows that Valentine reads of each table")
     parser.add_argument("--evidence", nargs="+", choices=("model", "profiles", "both"), default=["both"])
+    parser.add_argument("--profiles-scorer", type=Path, help="folder of a scorer for `--evidence profiles`")
     parser.add_argument("--record", action="store_true", help="append the figures to benchmarks/results.jsonl")
     parser.add_argument("--device", default=None)
     main(parser.parse_args())

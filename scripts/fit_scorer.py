@@ -270,16 +270,17 @@ def main(options: argparse.Namespace) -> None:
     pairs += pair_schemas(navi, options.schemas) if options.schemas else []
     train, kept = [pair for pair in pairs if not pair.kept_out], [pair for pair in pairs if pair.kept_out]
     print(f"{len(tables)} tables, {len(pairs)} pairs of tables")
-    for ablated in ([], *([name] for name in FEATURES)) if options.ablate else ([],):
+    for ablated in ([], *([name] for name in FEATURES)) if options.ablate else (options.without,):
         zeroed = [FEATURES.index(name) for name in ablated]
         lots = [
             [replace(pair, features=without(pair.features, zeroed)) for pair in part] for part in (train, kept)
         ]
         hidden, output = fit_network(lots[0], options.seed)
-        scorer = PairScorer(hidden=hidden, output=output, reading=READING, competition=np.zeros(5, np.float32))
+        reading = 0.0 if "column_vector" in ablated else READING
+        scorer = PairScorer(hidden=hidden, output=output, reading=reading, competition=np.zeros(5, np.float32))
         scorer = replace(scorer, competition=fit_competition(scorer, lots[0], options.seed))
         print(f"without {' '.join(ablated) or 'nothing'}: {judge(scorer, lots[1])}", flush=True)
-        if not ablated and options.out:
+        if ablated == options.without and options.out:
             scorer.save(options.out)
 
 
@@ -297,5 +298,6 @@ if __name__ == "__main__":
     parser.add_argument("--model", help="a model directory; the base model if none is given")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--schemas", type=Path, help="folder of hand-written schemas")
+    parser.add_argument("--without", nargs="+", choices=FEATURES, default=[], help="features that are not there")
     parser.add_argument("--ablate", action="store_true", help="fit again without each feature")
     main(parser.parse_args())

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, cast
 from navi.errors import ConfigError
 
 Config = TypeVar("Config")
-MATCH_THRESHOLD = 0.4
+MATCH_THRESHOLD = 0.35
 """Probability from which columns match: F1 is highest at about half of what it is there, and it is 0.6 to 0.9."""
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", types.NoneType: "none"}
 

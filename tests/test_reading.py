@@ -471,7 +471,8 @@ LOSSES = {
     ),
     "a broken object over several lines behind one on a line": (
         "a.jsonl", '{"a": 1}\n{\n  "a": tru,\n  "b": {\n    "c": 1\n  }\n}\n{\n "a": 3\n}\n{"a": 4',
-        [{"a": "1"}, {"a": "3"}], {"broken row": 2}, ["2: Expecting value in line 3", "11: Expecting ',' delimiter at column 8"],
+        [{"a": "1"}, {"a": "3"}], {"broken row": 2},
+        ["2: Expecting value in line 3", "11: Expecting ',' delimiter at column 8"],
     ),
     "a first line that is broken": (
         "a.jsonl", '{\n{"a": 2}\n', [{"a": "2"}], {"broken row": 1},
@@ -750,7 +751,7 @@ def seconds(tmp_path_factory):
         ("a.jsonl", b'{"a": 1}\n' + b'{"a":\n1}\n' * 35_000, 0),
         ("a.jsonl", b'{"a": 1}\n' + b'{"a":\n' * 70_000, 70_000),
         ("a.jsonl", b'{"a": 1}\n{"a": 1\n}\n' + b' {"a": 1,\n' * 70_000, 70_000),
-        ("a.jsonl", b'{"a": 1}\n{"a": [\n' + b' "b",\n' * 70_000 + b' tru\n]}\n', 1),
+        ("a.jsonl", b'{"a": 1}\n{"a": [\n' + b' "b",\n' * 70_000 + b" tru\n]}\n", 1),
         ("a.csv", b"a,b\n1,x\n" + b'2,"y\n' * 70_000, 70_000),
         ("a.csv", ",".join(f"c{number}" for number in range(60_000)).encode() + b"\n" + b"1\n" * 100_000, 0),
         ("a.jsonl", b'{"a": [' + b"true," * 1_000_000 + b"true]}", 0),

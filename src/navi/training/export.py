@@ -153,6 +153,8 @@ class Domain:
         if (Path(folder) / MANIFEST_FILE).is_file():
             return cls(values=_VALUES.empty_table())
         file = Path(folder) / VALUES_FILE
+        if not file.is_file():  # a pipe would be waited for
+            raise ModelError(f"{folder} has no {VALUES_FILE}. Expected a model directory made by pretraining.")
         try:
             return cls(values=pa.ipc.open_file(pa.memory_map(str(file))).read_all())
         except (OSError, pa.ArrowInvalid) as error:

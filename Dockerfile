@@ -2,14 +2,17 @@
 #   docker build -t navi .
 #   docker run --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges \
 #     -e NAVI_TOKEN=$(openssl rand -hex 32) -p 8080:8080 navi
-FROM python:3.11-slim AS build
+# Behind a mirror: --build-arg BASE=… for the image, TORCH=… for the index of PyTorch's wheels without CUDA.
+ARG BASE=python:3.11-slim
+FROM $BASE AS build
+ARG TORCH=https://download.pytorch.org/whl/cpu
 WORKDIR /source
 COPY . .
 RUN python -m venv /opt/navi \
-    && /opt/navi/bin/pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
+    && /opt/navi/bin/pip install --no-cache-dir --extra-index-url $TORCH \
         --constraint constraints.txt '.[serve]'
 
-FROM python:3.11-slim
+FROM $BASE
 COPY --from=build /opt/navi /opt/navi
 RUN useradd --system --uid 10001 --no-create-home navi
 USER 10001

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,16 @@ def test_without_locks_of_the_file_system_the_process_number_tells(tmp_path, mon
         message = f"written by process {owner.partition('@')[0]} on"
         with pytest.raises(ConfigError, match=message), lock(tmp_path, inside=True):
             pass
+
+
+@pytest.mark.parametrize("name", [".navi-lock-file", ".navi-1@elsewhere-x", ".navi-lock-other"])
+def test_a_pipe_of_a_locks_name_is_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    for _ in range(2):  # what clears away removes it
+        with suppress(ConfigError), lock(tmp_path / "file"):
+            write_json(tmp_path / "file", {})
+        write_json(tmp_path / "file", {})
+    assert list_all(tmp_path) == ["file"]
 
 
 def test_what_another_process_is_writing_is_left_alone(tmp_path):

@@ -384,6 +384,10 @@ TEXTS_READ = {
     "several objects on one line": (
         "a.json", '{"a": 1}{"a": 2}, {"a": 3}', [{"a": "1"}, {"a": "2"}, {"a": "3"}], [],
     ),
+    "an object over several lines behind one on a line": (
+        "a.jsonl", '{"a": 1}\n{\n  "a": [\n    {"b": 2}\n  ]\n}\n {"a": 3,\n  "c": "x\ny"} {"a": 4}\n{"a": 5}',
+        [{"a": "1"}, {"a.0.b": "2"}, {"a": "3", "c": "x\ny"}, {"a": "4"}, {"a": "5"}], [],
+    ),
     "lines with a comma at the end": ("a.jsonl", '{"a": 1},\n{"a": 2},\n', [{"a": "1"}, {"a": "2"}], []),
 }  # fmt: skip
 
@@ -464,6 +468,11 @@ LOSSES = {
     "a first object of several lines that is broken": (
         "a.json", '{\n"a": 1,,\n"cast": [\n{"name": "Ann"},\n{"name": "Bob"}]\n}\n{\n"a": 3\n}', [], {"broken row": 4},
         ["1: the value: Expecting property name enclosed in double quotes; nothing behind it is read"],
+    ),
+    "a broken object over several lines behind one on a line": (
+        "a.jsonl", '{"a": 1}\n{\n  "a": tru,\n  "b": {\n    "c": 1\n  }\n}\n{\n "a": 3\n}\n{"a": 4',
+        [{"a": "1"}, {"a": "3"}], {"broken row": 2},
+        ["2: Expecting value in line 3", "11: Expecting ',' delimiter at column 8"],
     ),
     "a first line that is broken": (
         "a.jsonl", '{\n{"a": 2}\n', [{"a": "2"}], {"broken row": 1},
@@ -739,6 +748,10 @@ def seconds(tmp_path_factory):
         ("a.json", b'[{"a": 1}, {"' + b"a" * (1 << 25), 1),
         ("a.json", b'[{"a": 1}' + b', {"a": {' * 20_000, None),
         ("a.jsonl", b'{"a": 1}\n' + b'{"a": tru}\n' * 70_000, 70_000),
+        ("a.jsonl", b'{"a": 1}\n' + b'{"a":\n1}\n' * 35_000, 0),
+        ("a.jsonl", b'{"a": 1}\n' + b'{"a":\n' * 70_000, 70_000),
+        ("a.jsonl", b'{"a": 1}\n{"a": 1\n}\n' + b' {"a": 1,\n' * 70_000, 70_000),
+        ("a.jsonl", b'{"a": 1}\n{"a": [\n' + b' "b",\n' * 70_000 + b" tru\n]}\n", 1),
         ("a.csv", b"a,b\n1,x\n" + b'2,"y\n' * 70_000, 70_000),
         ("a.csv", ",".join(f"c{number}" for number in range(60_000)).encode() + b"\n" + b"1\n" * 100_000, 0),
         ("a.jsonl", b'{"a": [' + b"true," * 1_000_000 + b"true]}", 0),

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
-from navi.errors import ConfigError
+from navi.errors import ConfigError, TableError
 from navi.server import Access
 from navi.server.jobs import Job, JobQueue
 from navi.server.service import Limits, make_service
@@ -146,6 +146,28 @@ def test_a_full_queue_answers_429_and_is_not_ready(navi):
             return [(await first).status_code, second.status_code, second.headers["retry-after"], ready.status_code]
 
     assert asyncio.run(ask_meanwhile()) == [200, 429, "1", 503]
+
+
+def test_two_bodies_are_parsed_at_once_whatever_many_wait(navi, monkeypatch):
+    running, few = threading.Semaphore(2), []
+
+    def parse(body, kind):
+        may_run = running.acquire(blocking=False)
+        few.append(may_run)
+        time.sleep(0.05)
+        if may_run:
+            running.release()
+        raise TableError("parsed")
+
+    async def ask():
+        transport = httpx2.ASGITransport(make_service(navi))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            answers = await asyncio.gather(*(client.post("/v1/embed", json={"rows": FILMS}) for _ in range(8)))
+            return [answer.status_code for answer in answers]
+
+    monkeypatch.setattr("navi.server.service.read_body", parse)
+    assert asyncio.run(ask()) == [422] * 8
+    assert few == [True] * 8
 
 
 @pytest.mark.parametrize(
@@ -323,7 +345,8 @@ def test_schemathesis_finds_no_failure(reference_dir):
     try:
         checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
         command = [schemathesis, "run", f"{address}/openapi.json", "--checks", checks, "--max-examples", "60"]
-        done = subprocess.run([*command, "--seed", "0"], capture_output=True, text=True, timeout=900, check=False)
+        command += ["--seed", "0", "--request-timeout", "90"]  # the service itself answers 504 after 60
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stdout[-8000:]
     finally:
         process.terminate()

@@ -20,6 +20,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -44,6 +45,7 @@ SAMPLED_BYTES, NUM_SAMPLES = 1 << 22, 64
 _OWNER = re.compile(r"(\d+)@(.*)")
 _CHECKSUM = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n}\n\Z')
 _AT_WORKING_FOLDER, _EXCHANGE = -100, 2  # what Linux calls AT_FDCWD and RENAME_EXCHANGE
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # a pipe of a lock's name is opened without waiting for its other end
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -298,10 +300,13 @@ def lock(target: Path, *, inside: bool = False) -> Iterator[None]:
     file = target / LOCK_FILE if inside else target.with_name(f"{LOCK_FILE}-{target.name}")
     while True:
         try:
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | _AT_ONCE, 0o666)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(target)) from error
-        owner = os.read(descriptor, 300).decode(errors="replace")
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise ConfigError(f"{file} is no regular file, so that {target} cannot be locked. Remove it.")
+        owner = _read_owner(descriptor)
         if not _try_lock(descriptor, owner):
             os.close(descriptor)
             who = _OWNER.fullmatch(owner)
@@ -331,10 +336,10 @@ def remove_leftovers(folder: Path) -> None:
         return
     for left in (*folder.glob(f"{ASIDE}*@*"), *folder.glob(f"{LOCK_FILE}-*")):
         with suppress(OSError):  # others may clear away, too
-            descriptor = os.open(left, os.O_RDONLY)
+            descriptor = os.open(left, os.O_RDONLY | _AT_ONCE)
             try:
                 is_aside = left.is_dir()
-                owner = left.name.removeprefix(ASIDE).rpartition("-")[0] if is_aside else left.read_text()
+                owner = left.name.removeprefix(ASIDE).rpartition("-")[0] if is_aside else _read_owner(descriptor)
                 if not _try_lock(descriptor, owner):
                     continue
                 for old in (left / MOVED_FOLDER).glob("*"):
@@ -381,6 +386,13 @@ def _writing(target: Path) -> Iterator[Path]:
         if error.errno is None or not ours or (aside is not None and error.errno not in _FULL):
             raise
         raise OSError(error.errno, os.strerror(error.errno), str(target)) from error
+
+
+def _read_owner(descriptor: int) -> str:
+    """Return what a lock file says of its owner; of a pipe nothing."""
+    with suppress(OSError):
+        return os.read(descriptor, 300).decode(errors="replace")
+    return ""
 
 
 def _name_owner() -> str:

@@ -189,23 +189,83 @@ def _is_incomplete(error: json.JSONDecodeError) -> bool:
 
 
 def _read_lines(reader: TextReader, report: ReadReport) -> Iterator[NumberedValue]:
-    """Yield the values of lines, usually one each; of a line that is broken, what comes behind that is dropped."""
-    number = 0
-    for first, text in reader.read_lines():
-        for line_number, line in enumerate(text.split("\n"), first):
-            place = _skip(line, 0)
-            while place < len(line):
-                try:
-                    value, end = _DECODER.raw_decode(line, place)
-                except json.JSONDecodeError as error:
-                    report.drop(Loss.BROKEN_ROW, line_number, f"{error.msg} at column {error.colno}")
-                    break
-                except RecursionError:
-                    report.drop(Loss.TOO_DEEP, line_number)
-                    break
-                number = max(number + 1, line_number)
-                yield number, value, end - place
-                place = _skip(line, end)
+    """Yield the values of lines, usually one each; an object may go on over lines that begin no other.
+
+    Of a line that is broken, what comes behind that is dropped; of a broken object over several lines, all of them.
+    """
+    number, lines = 0, _Lines(reader)
+    for line, text in lines:
+        indent = place = _skip(text, 0)
+        while place < len(text):
+            try:
+                value, end = _DECODER.raw_decode(text, place)
+            except json.JSONDecodeError as error:
+                is_open = text[place] == "{" and _is_incomplete(error)
+                if is_open and (more := lines.take_more(indent, len(text) - place)):
+                    text, place = "\n".join([text[place:], *more]), 0
+                    continue
+                if is_open and "\n" in text and lines.is_cut_off:
+                    if not report.dropped[Loss.CUT_OFF]:
+                        report.drop(Loss.CUT_OFF, line)
+                else:
+                    where = f"in line {line + error.lineno - 1}" if "\n" in text else f"at column {error.colno}"
+                    report.drop(Loss.BROKEN_ROW, line, f"{error.msg} {where}", lines.count_rest(indent, text[place:]))
+                break
+            except RecursionError:
+                report.drop(Loss.TOO_DEEP, line, "", lines.count_rest(indent, text[place:]))
+                break
+            number = max(number + 1, line)
+            yield number, value, end - place
+            end = _skip(text, end)
+            line += text.count("\n", place, end)
+            place = end
+
+
+class _Lines:
+    """The lines of a text with their numbers, and those over which an object goes on."""
+
+    def __init__(self, reader: TextReader) -> None:
+        self._stream = reader.stream
+        self._lines = (
+            numbered
+            for first, block in reader.read_lines()
+            for numbered in enumerate(block.removesuffix("\n").split("\n"), first)
+        )
+        self._next = next(self._lines, None)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        while self._next is not None:
+            found, self._next = self._next, next(self._lines, None)
+            yield found
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether no line is left because the file is damaged."""
+        return self._next is None and self._stream.damage is not None
+
+    def take_more(self, indent: int, size: int) -> list[str]:
+        """Return the next lines, at least so many characters; none from the next object on that is not further right.
+
+        A text that has doubled each time it is decoded again takes time in proportion to its length.
+        """
+        taken: list[str] = []
+        while self._next is not None and 0 <= size <= MAX_LINE:
+            text = self._next[1]
+            place = _skip(text, 0)
+            if place <= indent and text.startswith("{", place):
+                break
+            taken.append(text)
+            size -= len(text) + 1
+            self._next = next(self._lines, None)
+        return taken
+
+    def count_rest(self, indent: int, text: str) -> int:
+        """Take the rest of a broken object over several lines; return how many begin in it, and at least one."""
+        count = 0
+        while "\n" in text:
+            count += sum(found == "{" for found in _OBJECT.findall(text))
+            text = "\n".join(["", *taken]) if (taken := self.take_more(indent, 0)) else ""
+        return max(count, 1)
 
 
 def _skip(text: str, place: int) -> int:

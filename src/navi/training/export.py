@@ -138,6 +138,8 @@ def load_values(folder: str | Path) -> pa.Table:
     if (Path(folder) / MANIFEST_FILE).is_file():
         return _VALUES.empty_table()
     file = Path(folder) / VALUES_FILE
+    if not file.is_file():  # a pipe would be waited for
+        raise ModelError(f"{folder} has no {VALUES_FILE}. Expected a model directory made by pretraining.")
     try:
         return feather.read_table(str(file), memory_map=True)
     except (OSError, pa.ArrowInvalid) as error:

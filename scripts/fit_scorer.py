@@ -272,9 +272,7 @@ def main(options: argparse.Namespace) -> None:
     print(f"{len(tables)} tables, {len(pairs)} pairs of tables")
     for ablated in ([], *([name] for name in FEATURES)) if options.ablate else (options.without,):
         zeroed = [FEATURES.index(name) for name in ablated]
-        lots = [
-            [replace(pair, features=without(pair.features, zeroed)) for pair in part] for part in (train, kept)
-        ]
+        lots = [[replace(pair, features=without(pair.features, zeroed)) for pair in part] for part in (train, kept)]
         hidden, output = fit_network(lots[0], options.seed)
         reading = 0.0 if "column_vector" in ablated else READING
         scorer = PairScorer(hidden=hidden, output=output, reading=reading, competition=np.zeros(5, np.float32))

@@ -43,8 +43,8 @@ READING = 5.0
 """Weight of the model's own reading beside the network: of 0, 5 and 10 the best on kept-out schemas and on training and
 validation tables of films and products."""
 SCHEMA_SHARE = 0.05
-"""Share of the pairs of columns of schemas that are fitted to, of 0, 0.02, 0.05, 0.15, 0.5 and 1: there are many, and all
-are alike in having few values. The one with the best F1 and probabilities on these tables."""
+"""Share of the pairs of columns of schemas that are fitted to, of 0, 0.02, 0.05, 0.15, 0.5 and 1: there are many, all
+alike in having few values. The one with the best F1 and probabilities on these tables."""
 
 
 @dataclass

@@ -9,7 +9,8 @@ puts it in the column's concept.
 `strict` asks more: the known column that the proposal rests on must be of the concept itself. Columns whose concept no
 training table has cannot be named rightly; they are counted apart. `--hide some` hides a quarter of a table's headers
 at a time, `--hide all` every one at once. One line a method. `--evidence model` goes by the model's vectors alone,
-`profiles` by what is compared of values without a model. If a table of the split overlaps with one in the folders of
+`profiles` by what is compared of values without a model (by a scorer that was fitted so, if its `scorer.json` lies in
+the folder that `--known` names). If a table of the split overlaps with one in the folders of
 `--training` (but for those that the file `--without` lists), nothing runs.
 """
 
@@ -183,6 +184,7 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.training:
         named = dict(list_frames(corpus, arguments.split, arguments.table_rows, arguments.tables))
         check_no_overlap(arguments.training, named, without=arguments.without)
+    print(f"model {navi.fingerprint[:16]}")  # of the model's own folder, not of what it is shown
     known = show_columns(navi, corpus, arguments.known)
     limit_evidence(arguments.evidence)
     begun = time.perf_counter()

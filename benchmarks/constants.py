@@ -47,25 +47,8 @@ from navi.verbs.row_similarity import WordIndex, list_words
 from navi.verbs.search import WEIGHT_ROWS
 
 TRIALS = """
-match,name columns.profiles BAGS.items=half,none BAGS.frequent=half,none BAGS.words=half,none BAGS.grams=half,none
-match,name columns.profiles BAGS.header_words=4,none BAGS.header_grams=8,none MAX_READ=half,twice MAX_CELLS=half,none
-match,name columns.profiles _HEAD=half,none _GRAM_HEAD=half,none _LONGEST_ITEM=half,none LEVELS=half
-match,name columns.profiles _FIRST_YEAR=-none _LAST_YEAR=none
-match,name columns.texts MAX_VALUES=half,twice MAX_CHARACTERS=half,twice MAX_TOKENS=half,twice
-match,name columns.texts MAX_READ_VALUES=half,twice
-match,name columns.features SMOOTHING=0,half,twice MAX_GRID=64,none FACT_GROUPS.kind=half,twice
-match,name columns.features FACT_GROUPS.shape=half,twice FACT_GROUPS.length=half,twice FACT_GROUPS.lists=half,twice
-match,name columns.features FACT_GROUPS.diversity=half,twice
-match columns.scorer LIMIT=half,none
-match settings MATCH_THRESHOLD=0.5,half,twice
-match verbs.column_groups LIMIT=half,none
-name verbs.name HIDDEN_SHARE=half,twice MODEL_WEIGHT=0,half,twice TAKEN_COST=0,half,twice STEEPNESS=1
-free verbs.name LIKELIHOOD_WEIGHT=0,1 FREE_SHARE=1e-9,half,twice MAX_FREE_WORDS=0,1,2 FREE_TOKENS=1,twice
-free verbs.name LEAST_LIKELY=-none,half,twice
-free columns.states FEW_CELLS=0
 impute verbs.candidate_values TRAINING_CELLS=0,half,twice UNSEEN_CELLS=0,half,twice LEAST_EXCESS=none,half,twice
 impute verbs.candidate_values PRIOR_CELLS=1,half OPTIMISM=0 STEEPNESS=1
-impute verbs.cell_formats ENOUGH=0.5,1 MAX_LEARNED=50,none MAX_UNITS=none MAX_DIGITS=none
 link verbs.row_scorer CLEAR=0,half,twice LEAST_SCORE=-none,half,twice FEW=1,half,twice MAX_CLEAR=half,none
 link verbs.row_scorer MAX_RIVALS=2000,none PRIOR_SHARE=0,1 LIMIT=half,none SEEMING_NONE=0,twice SEEMING_ALL=0.7,1
 link verbs.row_scorer MAX_LIFT=0,half,twice USUAL_WRONG=half,twice USUAL_RIGHT=half,twice
@@ -76,6 +59,23 @@ link verbs.link UNKNOWN=0,half,twice ALONE=1e-3
 learn verbs.link CERTAIN=half
 link verbs.row_comparison CROSS=0,1 MAX_RARITY=half,twice MAX_TEXT=half,none _SHORTEST_CODE=1,twice
 search verbs.row_similarity LEAST_VARIANCE=0,0.1 WORDS_WORTH=1,half,twice USUAL_WEIGHT=0,twice USUAL_PAIRS=0,1e9
+impute verbs.cell_formats ENOUGH=0.5,1 MAX_LEARNED=50,none MAX_UNITS=none MAX_DIGITS=none
+name verbs.name HIDDEN_SHARE=half,twice MODEL_WEIGHT=0,half,twice TAKEN_COST=0,half,twice STEEPNESS=1
+match columns.scorer LIMIT=half,none
+match settings MATCH_THRESHOLD=0.5,half,twice
+match verbs.column_groups LIMIT=half,none
+match,name columns.features SMOOTHING=0,half,twice MAX_GRID=64,none FACT_GROUPS.kind=half,twice
+match,name columns.features FACT_GROUPS.shape=half,twice FACT_GROUPS.length=half,twice FACT_GROUPS.lists=half,twice
+match,name columns.features FACT_GROUPS.diversity=half,twice
+match,name columns.profiles BAGS.items=half,none BAGS.frequent=half,none BAGS.words=half,none BAGS.grams=half,none
+match,name columns.profiles BAGS.header_words=4,none BAGS.header_grams=8,none MAX_READ=half,twice MAX_CELLS=half,none
+match,name columns.profiles _HEAD=half,none _GRAM_HEAD=half,none _LONGEST_ITEM=half,none LEVELS=half
+match,name columns.profiles _FIRST_YEAR=-none _LAST_YEAR=none
+match,name columns.texts MAX_VALUES=half,twice MAX_CHARACTERS=half,twice MAX_TOKENS=half,twice
+match,name columns.texts MAX_READ_VALUES=half,twice
+free verbs.name LIKELIHOOD_WEIGHT=0,1 FREE_SHARE=1e-9,half,twice MAX_FREE_WORDS=0,1,2 FREE_TOKENS=1,twice
+free verbs.name LEAST_LIKELY=-none,half,twice
+free columns.states FEW_CELLS=0
 """
 """What is measured, the module, and what its constants are set to; `none` is a limit that nothing reaches."""
 PROFILED = ("columns.profiles", "columns.texts", "columns.features", "columns.states")
@@ -314,22 +314,26 @@ def change(module: str, constant: str, setting: str) -> tuple[str, Callable[[], 
     return " → ".join(setting if np.ndim(x) or abs(x) == BIG else f"{x:g}" for x in (value, new)), restore
 
 
+def draw_sets(options: argparse.Namespace) -> list[linked_pairs.Set]:
+    """Return some pairs of tables to link, of each kind as many, without an unseen table."""
+    unseen = set(json.loads(SPLIT.read_text(encoding="utf-8"))["movie"]["unseen"])
+    drawn: dict[str, list[linked_pairs.Set]] = {}
+    linked_pairs.MAX_ROWS = options.linked
+    for data in linked_pairs.make_sets(options.tables / "movie"):
+        if not unseen & set(data.name.split()) and (not data.gold or len(data.gold) >= LEAST_GOLD):
+            drawn.setdefault(data.name.partition(":")[0], []).append(data)
+    return [data for some in drawn.values() for data in some[: options.sets]]
+
+
 def merge(parts: Iterable[Figures]) -> Figures:
     return {each: figure for part in parts for each, figure in part.items()}
 
 
 def main(options: argparse.Namespace) -> None:
     navi, folders = Navi.from_pretrained(device="cpu"), [options.corpora / each for each in options.names]
-    unseen = set(json.loads(SPLIT.read_text(encoding="utf-8"))["movie"]["unseen"])
-    linked_pairs.MAX_ROWS = options.linked
     remember_model()
     columns = cache(lambda: [Columns(navi, each, options) for each in folders])
-    found = cache(
-        lambda: [
-            each for each in linked_pairs.make_sets(options.tables / "movie") if not unseen & set(each.name.split())
-        ]
-    )
-    sets = cache(lambda: [each for each in found() if not each.gold or len(each.gold) >= LEAST_GOLD][: options.sets])
+    sets = cache(lambda: draw_sets(options))
     some = cache(lambda: [each for each in sets() if each.gold and "all shared" not in each.name])
     rows, within = cache(lambda: Rows(navi, sets())), cache(lambda: Rows(navi, some(), within=True))
     cells, search = cache(lambda: prepare_cells(navi, folders, options)), cache(lambda: prepare_search(navi, some()))
@@ -387,7 +391,7 @@ if __name__ == "__main__":
     parser.add_argument("--names", nargs="+", default=["movie", "product"])
     parser.add_argument("--num", type=int, default=10, help="validation tables of each corpus, at most")
     parser.add_argument("--rows", type=int, default=300, help="rows of each table, at most")
-    parser.add_argument("--linked", type=int, default=800, help="rows of each table that is linked, at most")
-    parser.add_argument("--sets", type=int, default=20, help="pairs of tables that are linked, at most")
+    parser.add_argument("--linked", type=int, default=600, help="rows of each table that is linked, at most")
+    parser.add_argument("--sets", type=int, default=2, help="pairs of tables of each kind that are linked, at most")
     parser.add_argument("--record", action="store_true", help="append the figures to benchmarks/results.jsonl")
     main(parser.parse_args())

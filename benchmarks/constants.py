@@ -48,16 +48,15 @@ from navi.verbs.search import WEIGHT_ROWS
 
 TRIALS = """
 impute verbs.candidate_values TRAINING_CELLS=0,half,twice UNSEEN_CELLS=0,half,twice LEAST_EXCESS=none,half,twice
-impute verbs.candidate_values PRIOR_CELLS=1,half OPTIMISM=0 STEEPNESS=1
-link verbs.row_scorer CLEAR=0,half,twice LEAST_SCORE=-none,half,twice FEW=1,half,twice MAX_CLEAR=half,none
-link verbs.row_scorer MAX_RIVALS=2000,none PRIOR_SHARE=0,1 LIMIT=half,none SEEMING_NONE=0,twice SEEMING_ALL=0.7,1
+impute verbs.candidate_values PRIOR_CELLS=1,half OPTIMISM=0
+link verbs.row_scorer CLEAR=0,half,twice FEW=1,half,twice
+link verbs.row_scorer MAX_RIVALS=2000,none PRIOR_SHARE=0,1 SEEMING_NONE=0,twice SEEMING_ALL=0.7,1
 link verbs.row_scorer MAX_LIFT=0,half,twice USUAL_WRONG=half,twice USUAL_RIGHT=half,twice
 link,learn verbs.row_scorer RIDGE=0,half,twice
-learn verbs.row_scorer LABEL_WEIGHT=1,twice RIVAL_SHARE=0,1
 within verbs.row_scorer SAME_TABLE=0,half,twice
-link verbs.link UNKNOWN=0,half,twice ALONE=1e-3
+link verbs.link UNKNOWN=0,half,twice
 learn verbs.link CERTAIN=half
-link verbs.row_comparison CROSS=0,1 MAX_RARITY=half,twice MAX_TEXT=half,none _SHORTEST_CODE=1,twice
+link verbs.row_comparison MAX_RARITY=half,twice MAX_TEXT=half,none _SHORTEST_CODE=1,twice
 search verbs.row_similarity LEAST_VARIANCE=0,0.1 WORDS_WORTH=1,half,twice USUAL_WEIGHT=0,twice USUAL_PAIRS=0,1e9
 impute verbs.cell_formats ENOUGH=0.5,1 MAX_LEARNED=50,none MAX_UNITS=none MAX_DIGITS=none
 name verbs.name HIDDEN_SHARE=half,twice MODEL_WEIGHT=0,half,twice TAKEN_COST=0,half,twice STEEPNESS=1
@@ -82,7 +81,7 @@ PROFILED = ("columns.profiles", "columns.texts", "columns.features", "columns.st
 BIG = 1 << 30
 STATE_ROWS, FREE_TABLES = 8, 5
 """Rows that the model reads of a table with hidden headers, and tables of a corpus where it is asked for them."""
-SHORT, LEAST_GOLD, LABELS, ASKED = 40, 40, 50, 60
+SHORT, LEAST_GOLD, LABELS, ASKED = 40, 40, 50, 20
 """Rows of a short table; right pairs of linked tables, at least; likely ones that are labelled; rows searched for."""
 SPLIT = Path(__file__).parents[1] / "paper" / "split.json"
 Figures = dict[str, float]

@@ -59,11 +59,11 @@ learn verbs.link CERTAIN=half
 link verbs.row_comparison MAX_RARITY=half,twice MAX_TEXT=half,none _SHORTEST_CODE=1,twice
 search verbs.row_similarity LEAST_VARIANCE=0,0.1 WORDS_WORTH=1,half,twice USUAL_WEIGHT=0,twice USUAL_PAIRS=0,1e9
 impute verbs.cell_formats ENOUGH=0.5,1 MAX_LEARNED=50,none MAX_UNITS=none MAX_DIGITS=none
-name verbs.name HIDDEN_SHARE=half,twice MODEL_WEIGHT=0,half,twice TAKEN_COST=0,half,twice STEEPNESS=1
+name verbs.name HIDDEN_SHARE=half,twice,1 MODEL_WEIGHT=0,half,twice TAKEN_COST=0,half,twice STEEPNESS=1
 match columns.scorer LIMIT=half,none
 match settings MATCH_THRESHOLD=0.5,half,twice
 match verbs.column_groups LIMIT=half,none
-match,name columns.features SMOOTHING=0,half,twice MAX_GRID=64,none FACT_GROUPS.kind=half,twice
+match,name columns.features SMOOTHING=1e-3,half,twice MAX_GRID=64,none FACT_GROUPS.kind=half,twice
 match,name columns.features FACT_GROUPS.shape=half,twice FACT_GROUPS.length=half,twice FACT_GROUPS.lists=half,twice
 match,name columns.features FACT_GROUPS.diversity=half,twice
 match,name columns.profiles BAGS.items=half,none BAGS.frequent=half,none BAGS.words=half,none BAGS.grams=half,none

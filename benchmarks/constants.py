@@ -60,7 +60,6 @@ link verbs.row_comparison MAX_RARITY=half,twice MAX_TEXT=half,none _SHORTEST_COD
 search verbs.row_similarity LEAST_VARIANCE=0,0.1 WORDS_WORTH=1,half,twice USUAL_WEIGHT=0,twice USUAL_PAIRS=0,1e9
 impute verbs.cell_formats ENOUGH=0.5,1 MAX_LEARNED=50,none MAX_UNITS=none MAX_DIGITS=none
 name verbs.name HIDDEN_SHARE=half,twice,1 MODEL_WEIGHT=0,half,twice TAKEN_COST=0,half,twice STEEPNESS=1
-match columns.scorer LIMIT=half,none
 match settings MATCH_THRESHOLD=0.5,half,twice
 match verbs.column_groups LIMIT=half,none
 match,name columns.features SMOOTHING=1e-3,half,twice MAX_GRID=64,none FACT_GROUPS.kind=half,twice

@@ -49,7 +49,7 @@ from navi.verbs.search import WEIGHT_ROWS
 TRIALS = """
 impute verbs.candidate_values TRAINING_CELLS=0,half,twice UNSEEN_CELLS=0,half,twice LEAST_EXCESS=none,half,twice
 impute verbs.candidate_values PRIOR_CELLS=1,half OPTIMISM=0
-link verbs.row_scorer CLEAR=0,half,twice FEW=1,half,twice
+link verbs.row_scorer CLEAR=0,half,twice FEW=1,half,twice MAX_CLEAR=half,none
 link verbs.row_scorer MAX_RIVALS=2000,none PRIOR_SHARE=0,1 SEEMING_NONE=0,twice SEEMING_ALL=0.7,1
 link verbs.row_scorer MAX_LIFT=0,half,twice USUAL_WRONG=half,twice USUAL_RIGHT=half,twice
 link,learn verbs.row_scorer RIDGE=0,half,twice

@@ -40,8 +40,8 @@ CLEAR = 2.0
 FEW = 10
 """Clear pairs below which nothing is learned from them and no odds are lifted, and wrong ones below which nothing is
 known of their scores."""
-MAX_RIVALS = 20_000
-"""Rivals of clear pairs that are learned from, at most: it saves time."""
+MAX_CLEAR, MAX_RIVALS = 300, 20_000
+"""What clear pairs count together, at most, and their rivals: as many labels; and rivals that are looked at."""
 PRIOR_SHARE = 0.5
 """What the first regression counts beside the second: they look at the same cells."""
 RIDGE = 2.0
@@ -153,7 +153,8 @@ def adapt(
     wrong = np.flatnonzero(has_partner[compared.groups].any(axis=0) & ~right)
     wrong = np.random.default_rng(0).permutation(wrong)[:MAX_RIVALS]
     learned = np.unique(np.concatenate([np.flatnonzero(right), wrong, place]))
-    counts = np.where(right[learned] | np.isin(learned, place), 1, right.sum() / max(len(wrong), 1))
+    counts = min(right.sum(), MAX_CLEAR) / np.where(right[learned], right.sum(), max(len(wrong), 1))
+    counts[np.isin(learned, place)] = 1
     num_pairs, num_columns, num_features = compared.cells.shape
     of_cells = num_columns * num_features
     design = np.concatenate([compared.cells.reshape(num_pairs, of_cells), compared.whole], axis=1).astype(np.float32)

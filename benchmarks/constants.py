@@ -309,7 +309,7 @@ def change(module: str, constant: str, setting: str) -> tuple[str, Callable[[], 
         for each in named:
             setattr(each, attribute, whole)
 
-    return " → ".join(setting if np.ndim(x) or abs(x) == BIG else f"{x:g}" for x in (value, new)), restore
+    return " → ".join(map(show, (value, new))), restore
 
 
 def draw_sets(options: argparse.Namespace) -> list[linked_pairs.Set]:
@@ -321,6 +321,12 @@ def draw_sets(options: argparse.Namespace) -> list[linked_pairs.Set]:
         if not unseen & set(data.name.split()) and (not data.gold or len(data.gold) >= LEAST_GOLD):
             drawn.setdefault(data.name.partition(":")[0], []).append(data)
     return [data for some in drawn.values() for data in some[: options.sets]]
+
+
+def show(value: Any) -> str:
+    if np.ndim(value):
+        return f"{np.size(value)} numbers"
+    return f"{value:g}" if abs(value) < BIG else "none"
 
 
 def merge(parts: Iterable[Figures]) -> Figures:

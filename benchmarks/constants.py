@@ -44,6 +44,7 @@ from navi.verbs.column_groups import ColumnMatcher
 from navi.verbs.embed import EmbedConfig, embed_arrays
 from navi.verbs.row_comparison import ComparedRows
 from navi.verbs.row_similarity import WordIndex, list_words
+from navi.verbs.search import WEIGHT_ROWS
 
 TRIALS = """
 impute verbs.candidate_values TRAINING_CELLS=0,half,twice UNSEEN_CELLS=0,half,twice LEAST_EXCESS=none,half,twice
@@ -56,7 +57,7 @@ within verbs.row_scorer SAME_TABLE=0,half,twice
 link verbs.link UNKNOWN=0,half,twice
 learn verbs.link CERTAIN=half
 link verbs.row_comparison MAX_RARITY=half,twice MAX_TEXT=half,none _SHORTEST_CODE=1,twice
-search verbs.row_similarity LEAST_VARIANCE=0,0.1 SIMILARITY_WEIGHT=0,half,twice
+search verbs.row_similarity LEAST_VARIANCE=0,0.1 WORDS_WORTH=1,half,twice USUAL_WEIGHT=0,twice USUAL_PAIRS=0,1e9
 impute verbs.cell_formats ENOUGH=0.5,1 MAX_LEARNED=50,none MAX_UNITS=none MAX_DIGITS=none
 name verbs.name HIDDEN_SHARE=half,twice,1 MODEL_WEIGHT=0,half,twice TAKEN_COST=0,half,twice STEEPNESS=1
 match settings MATCH_THRESHOLD=0.5,half,twice
@@ -252,7 +253,9 @@ def prepare_search(navi: Navi, sets: list[linked_pairs.Set]) -> Measured:
         for (asked, asked_rows, asked_words), (sought, rows, words) in held:
             space, size = row_similarity.Whitening.fit(sought), len(sought)
             index, vectors = WordIndex.build(rows.astype(np.int32), words, size), space.transform(sought)
-            weight = row_similarity.SIMILARITY_WEIGHT
+            some = np.arange(min(size, WEIGHT_ROWS))
+            own = np.stack([index.measure_overlap(words[rows == row]) for row in some])
+            weight = row_similarity.weigh_similarity(np.clip(vectors[some] @ vectors.T, 0, 1), own)
             overlap = np.stack([index.measure_overlap(asked_words[asked_rows == row]) for row in range(len(asked))])
             score = weight * np.clip(space.transform(asked) @ vectors.T, 0, 1) + (1 - weight) * overlap
             ranks += (1 + (score > np.diagonal(score)[:, None]).sum(axis=1)).tolist()

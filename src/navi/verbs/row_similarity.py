@@ -24,8 +24,10 @@ FIT_ROWS = 20_000
 """Rows that a whitening is fitted on, at most."""
 LEAST_VARIANCE = 1e-2
 """Least variance of a direction, as a share of the largest: below it, whitening would amplify noise."""
-SIMILARITY_WEIGHT = 0.25
-"""What the similarity of two rows' vectors counts for; the words that both have count for the rest."""
+WORDS_WORTH = 3
+"""How much more a shared word says of two rows than vectors that are as far beyond their noise."""
+USUAL_WEIGHT, USUAL_PAIRS = 0.25, 1000
+"""What similarity weighs if nothing is known, and how many pairs of rows it takes to know as much."""
 MAX_SHARE, LARGE = 0.1, 100_000
 """In an index of more than so many rows, words that a larger share of them has are passed over: it saves time."""
 
@@ -59,6 +61,17 @@ class Whitening:
         """Return (R, D): unit vectors; of a vector that is the mean, zeros."""
         whitened: Floats = ((vectors_RD - self.mean) @ self.directions).astype(np.float32)
         return normalize_rows(whitened)
+
+
+def weigh_similarity(similarity: Floats, overlap: Floats) -> float:
+    """Return what the similarity of vectors should weigh beside the overlap of words, from 0 to 1.
+
+    Both are given for many pairs of rows, of which next to none belong together: what they spread is noise, and each
+    counts the more the less it has of it. A few pairs say little: then it is the usual weight.
+    """
+    noise, other = WORDS_WORTH * float(np.std(similarity)), float(np.std(overlap))
+    measured = other / (noise + other) if noise + other > 0 else USUAL_WEIGHT
+    return (measured * similarity.size + USUAL_WEIGHT * USUAL_PAIRS) / (similarity.size + USUAL_PAIRS)
 
 
 def list_words(encoded: Encoded) -> tuple[Ints, Words]:

@@ -25,7 +25,7 @@ from navi.settings import find_misfit
 from navi.tables import Source, find_sources, join_reasons
 from navi.verbs.embed import EmbedConfig, embed_arrays
 from navi.verbs.result import TabularResult
-from navi.verbs.row_similarity import FIT_ROWS, SIMILARITY_WEIGHT, Whitening, WordIndex, Words, list_words
+from navi.verbs.row_similarity import FIT_ROWS, Whitening, WordIndex, Words, list_words, weigh_similarity
 from navi.verbs.vector_files import (
     FILE_ROWS,
     VECTORS_KEY,
@@ -36,7 +36,7 @@ from navi.verbs.vector_files import (
     read_floats,
     write_vectors,
 )
-from navi.verbs.vector_lists import CANDIDATES, add_vectors, build_lists, import_faiss, propose, read_lists
+from navi.verbs.vector_lists import BLOCK, CANDIDATES, add_vectors, build_lists, import_faiss, propose, read_lists
 from navi.version import VERSION
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ WORD_FILES = {"words": "words.npy", "offsets": "word_offsets.npy", "rows": "word
 FORMAT_VERSION = 3
 """Raised whenever an index can no longer be read by an older version."""
 REMEDY = "Remove the index and build it again."
+WEIGHT_ROWS = 64
+"""Rows whose likeness to all others decides what similarity and overlap weigh."""
 CHECKED_ROWS = 8192
 """Vectors all over an index whose checksum is compared when it is opened."""
 
@@ -244,7 +246,7 @@ def index_frames(navi: Navi, frames: Any, *, method: Method = "auto", progress: 
     whitening = Whitening.fit(raw)
     vectors = whitening.transform(raw).astype(np.float16)
     facts = _make_facts(json.loads(lines.schema.metadata[VECTORS_KEY.encode()]), method)
-    words, facts["similarity_weight"] = make_rows.index_words(), SIMILARITY_WEIGHT
+    words, facts["similarity_weight"] = make_rows.index_words(vectors)
     return SearchIndex(
         navi=navi,
         facts=facts,
@@ -309,10 +311,17 @@ class RowMaker(LineMaker):
         lines = super().__call__(encoded, progress)
         return lines.append_column("cells", pa.array(_write_cells(encoded), pa.string()))
 
-    def index_words(self) -> WordIndex:
-        """Return the words of all rows."""
+    def index_words(self, vectors: NDArray[np.float16]) -> tuple[WordIndex, float]:
+        """Return the words of all rows, whose vectors are given, and what similarity weighs beside these."""
         rows, words = (np.concatenate(each) for each in zip(*self._words, strict=True))
-        return WordIndex.build(rows, words, self._num_rows)
+        index = WordIndex.build(rows, words, self._num_rows)
+        chosen = _spread(self._num_rows, WEIGHT_ROWS)
+        asked = vectors[chosen].astype(np.float32).T
+        blocks = (vectors[start : start + BLOCK].astype(np.float32) for start in range(0, len(vectors), BLOCK))
+        similarity = np.concatenate([np.clip(block @ asked, 0, 1) for block in blocks])
+        ranges = (slice(*np.searchsorted(rows, [row, row + 1])) for row in chosen)
+        overlap = np.concatenate([index.measure_overlap(words[each]) for each in ranges])
+        return index, weigh_similarity(similarity, overlap)
 
 
 def _write_cells(encoded: Encoded) -> Iterator[str]:
@@ -375,7 +384,7 @@ def _write_part(folder: Path, facts: IndexFacts, dataset: Any, make_rows: RowMak
             num_rows += batch.num_rows
     every = _map_vectors(folder, num_rows, whitening)
     if make_rows is not None:
-        index, facts["similarity_weight"] = make_rows.index_words(), SIMILARITY_WEIGHT
+        index, facts["similarity_weight"] = make_rows.index_words(every)
         for part_of_index, name in WORD_FILES.items():
             np.save(folder / name, getattr(index, part_of_index))
     before, now = (folder / f"nearest-{each}.faiss" for each in (part - 1, part))

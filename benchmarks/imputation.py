@@ -6,7 +6,7 @@ Some columns of each table lose a quarter of their values: single cells, drawn a
 the column in rows that are the same in another column (all years of a maker). What is left of the table is all that may
 be looked at. Columns nearly all of whose values are different are not asked for. `exact` is the share of values found,
 `ece` the expected calibration error, `right` the share of right ones among the cells surer than a bar. `--fit` prints
-the optimism and steepness that `navi.verbs.candidate_values` has. `--names` takes the tables that a split names.
+the optimism that `navi.verbs.candidate_values` has. `--names` takes the tables that a split names.
 If a table overlaps with one in the folders of `--training` (but for those that the file `--without` lists), none runs.
 """
 
@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from overlap import check_no_overlap
 from records import add_record, calibration_error
-from sklearn.linear_model import LogisticRegression
+from scipy.optimize import brentq
 
 from navi.corpus import Encoded
 from navi.corpus.arrays import SegmentArrays
@@ -107,13 +107,13 @@ def tabulate(arrays: SegmentArrays) -> NDArray[np.int64]:
 def fit(outcomes: list[Outcome]) -> None:
     """Print what makes shares honest probabilities, for a finder that takes nothing from them."""
     sure, right = (np.concatenate([x for each in outcomes for x in getattr(each, name)]) for name in ("sure", "right"))
-    fitted = LogisticRegression(max_iter=1000).fit(np.log(sure / (1 - sure))[:, None], right)
-    print(f"OPTIMISM, STEEPNESS = {-fitted.intercept_[0]:.2f}, {fitted.coef_[0, 0]:.2f}")
+    odds = sure / (1 - sure)
+    print(f"OPTIMISM = {brentq(lambda less: (1 / (1 + np.exp(less) / odds)).mean() - right.mean(), -5, 5):.2f}")
 
 
 def main(options: argparse.Namespace) -> None:
     if options.fit:
-        candidate_values.OPTIMISM, candidate_values.STEEPNESS = 0.0, 1.0
+        candidate_values.OPTIMISM = 0.0
     navi, rng = Navi.from_pretrained(options.model, device="cpu"), np.random.default_rng(options.seed)
     tables, label = read_tables(options.paths), options.paths[0].name
     if options.names:

@@ -31,7 +31,6 @@ from navi.columns.features import HEADER_FEATURES, SMOOTHING, VALUE_FEATURES, Te
 from navi.columns.headers import split_header
 from navi.columns.profiles import bag_headers, hash_terms, make_bags, sample_cells
 from navi.columns.quantities import KINDS, NOT_A_QUANTITY, parse_quantities
-from navi.columns.scorer import LIMIT
 from navi.columns.texts import MAX_TOKENS, MOST_OF_A_TABLE, embed_texts, make_views, write_column
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ModelError
@@ -423,12 +422,12 @@ def test_competition_measures_the_lead_over_rivals_and_the_widths_of_tables():
     both, alone = np.array([0, 0]), np.array([0, 1])
     own, ahead, behind, widths = measure_competition(matrix, both, both)
     assert own.tolist() == matrix.tolist()
-    assert ahead.tolist() == [[2, LIMIT], [LIMIT, -LIMIT]]
-    assert behind.tolist() == [[1, -2], [-1, -LIMIT]]
+    assert ahead.tolist() == [[2, 10], [11, -10]]
+    assert behind.tolist() == [[1, -2], [-1, -11]]
     np.testing.assert_allclose(widths, 2 * np.log(2))
     # Without a rival, what there is to beat is no partner at all.
     for lead in measure_competition(matrix, alone, alone)[1:3]:
-        assert lead.tolist() == [[3, 1], [2, -LIMIT]]
+        assert lead.tolist() == matrix.tolist()
 
 
 def test_columns_of_one_table_do_not_compete():

@@ -29,8 +29,6 @@ BLOCK = 256
 """Columns that are compared with all others at once: features take much memory."""
 CACHED_COLUMNS = 64
 """Columns that compete at once: what is made of them stays in a cache."""
-LIMIT = 8.0
-"""How far behind or ahead of a rival counts, at most, in points of the score."""
 WITHOUT_HEADERS, WITHOUT_VALUES = (*HEADER_FEATURES, "named"), (*VALUE_FEATURES, "filled", "quantities", "few")
 """What is taken away to see what headers, or values, contribute."""
 
@@ -187,9 +185,7 @@ def _measure_width(table: NDArray[np.int64]) -> Scores:
 def _measure_leads(score: Scores, first: NDArray[np.int64], second: NDArray[np.int64]) -> tuple[Scores, Scores]:
     """Return the better and the worse of the leads of each pair over its rivals in either table: (K, L) each."""
     ahead, behind = _measure_lead(score, second, 1), _measure_lead(score, first, 0)
-    better = np.maximum(ahead, behind)
-    worse = np.minimum(ahead, behind, out=behind)
-    return better.clip(-LIMIT, LIMIT, out=better), worse.clip(-LIMIT, LIMIT, out=worse)
+    return np.maximum(ahead, behind), np.minimum(ahead, behind, out=behind)
 
 
 def _measure_lead(score: Scores, table: NDArray[np.int64], axis: int) -> Scores:

@@ -27,9 +27,9 @@ PRIOR_CELLS = np.geomspace(300, 0.1, 9)
 """How many cells the column's own shares may count for beside those that stand beside another cell."""
 LEAST_EXCESS = 0.3
 """Whole groups are missing if so many more gaps than known cells, in shares, have no row that is the same in one."""
-OPTIMISM, STEEPNESS = 0.43, 1.05
-"""What is taken from the log-odds of a value, and what these are multiplied by: the most telling of many cells was
-chosen. Fitted once to gaps of many open tables (benchmarks/imputation.py --fit)."""
+OPTIMISM = 0.43
+"""What is taken from the log-odds of a value: the most telling of many cells was chosen. Fitted once to gaps of many
+open tables (benchmarks/imputation.py --fit)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +172,7 @@ class CandidateFinder:
             gaps=gaps,
             values=values,
             best=value[chosen],
-            probability=1 / (1 + np.exp(OPTIMISM) * (1 / share[chosen] - 1) ** STEEPNESS),
+            probability=1 / (1 + np.exp(OPTIMISM) * (1 / share[chosen] - 1)),
             header=np.append(headers, -1)[beside],
             beside=total[beside].astype(np.int64),
             agree=count[chosen],

@@ -34,8 +34,6 @@ CERTAIN = 12.0
 """Logarithm of the odds of a pair that a person labelled."""
 UNKNOWN = -1.0
 """What two rows of a cluster count for that were not compared: as little alike as that says."""
-ALONE = 1e-9
-"""What it is worth to a row to stay without a partner in an assignment."""
 THE_ROW, THE_RIVALS = "(whole row)", "(rivals)"
 """What else speaks for a pair or against it: the texts of whole rows, and whether either has a better partner."""
 LABEL_COLUMNS = ("left_row", "right_row", "same")
@@ -333,7 +331,7 @@ def assign_rows(rows: ComparedRows, pairs_P2: Ints, score: Floats) -> Ints:
     first, second = (np.unique(side[good], return_inverse=True)[1] for side in rows.group(pairs_P2))
     scores = csr_array((score[good].astype(np.float64), (first, second)))
     # A place of its own for each row, worth next to nothing, so that a row may stay alone.
-    padded = hstack([scores, ALONE * eye_array(scores.shape[0])], format="csr")
+    padded = hstack([scores, 1e-9 * eye_array(scores.shape[0])], format="csr")
     row, column = min_weight_full_bipartite_matching(padded, maximize=True)
     partner = np.full(scores.shape[0], -1)
     partner[row] = column

@@ -25,8 +25,6 @@ CELL_FEATURES = ("likeness", "equal")
 ROW_FEATURES = ("grams", "words", "aligned", "rare", "codes")
 """What is compared of two rows: the cosines of their trigrams, their words, and the trigrams of all aligned cells; how
 rare the words and the codes are that both have."""
-CROSS = 0.9
-"""What it counts if all words of a cell stand somewhere else in the other row, where equal cells count 1."""
 MAX_RARITY = 12.0
 """Weight of shared words, in nats, beyond which more says nothing."""
 MAX_TEXT = 400
@@ -174,7 +172,7 @@ class ComparedColumn:
         likeness = np.maximum(equal, (multiply_rows(self.grams.unit, first, self.grams.unit, second) + contained) / 2)
         numbers = self.is_number[first] & self.is_number[second]
         apart = np.abs(self.number[first] - self.number[second]) / self.spread
-        likeness = np.maximum(likeness, np.where(numbers, np.exp(-10 * apart), CROSS * self._cross(first, second)))
+        likeness = np.maximum(likeness, np.where(numbers, np.exp(-10 * apart), self._cross(first, second)))
         features[both] = np.stack([np.minimum(likeness, 1), equal], axis=1)
         return features, both
 

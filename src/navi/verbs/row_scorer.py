@@ -35,8 +35,8 @@ RIVAL_FEATURES = ("least_lead", "lead", "place")
 greater; and where it lies between the scores of wrong pairs, 0, and of the clearest pairs, 1."""
 FEATURES = {"pair_features": PAIR_FEATURES, "rival_features": RIVAL_FEATURES}
 """What the weights that come with the package were fitted to."""
-CLEAR, LEAST_SCORE = 2.0, -3.0
-"""A pair is taken for right if it is so far ahead of all its rivals, in nats, and has such a score at least."""
+CLEAR = 2.0
+"""A pair is taken for right if it is so far ahead of all its rivals, in nats."""
 FEW = 10
 """Clear pairs below which nothing is learned from them and no odds are lifted, and wrong ones below which nothing is
 known of their scores."""
@@ -46,12 +46,6 @@ PRIOR_SHARE = 0.5
 """What the first regression counts beside the second: they look at the same cells."""
 RIDGE = 2.0
 """How strongly weights are drawn to what they were before, in labels."""
-LABEL_WEIGHT = 3.0
-"""What a label counts beside a clear pair."""
-RIVAL_SHARE = 0.2
-"""By how much less labels change what leads over rivals count for than they change the threshold."""
-LIMIT = 8.0
-"""How far ahead of a rival or behind it counts, at most, in nats."""
 SEEMING_NONE, SEEMING_ALL = 0.3, 0.87
 """Shares of rows that seem to have a right partner where none has, the mean of nine tables cut into halves, and where
 all have, the mean of five pairs of lists."""
@@ -128,8 +122,8 @@ class RowScorer:
             across = first != second
             logit[across] = lift(compared.groups[:, across], score[across], logit[across])
         if len(place):
-            known = np.column_stack([RIVAL_SHARE * rivals, np.ones(len(rivals), np.float32)])
-            logit = logit + known @ fit_change(known[place], logit[place], same, np.ones(len(place)))
+            threshold = np.ones((len(place), 1), np.float32)
+            logit = logit + fit_change(threshold, logit[place], same, np.ones(len(place)))
         logit = np.where(first == second, logit + SAME_TABLE, logit).astype(np.float32)
         return logit, np.concatenate([parts, (logit - score)[:, None]], axis=1)
 
@@ -144,7 +138,7 @@ def adapt(
     parts = describe_pairs(compared, worth) @ weights[:-1]
     parts[:, -1] += weights[-1]
     score = parts.sum(axis=1)
-    clear = (measure_leads(compared.groups, score).min(axis=0) > CLEAR) & (score > LEAST_SCORE)
+    clear = measure_leads(compared.groups, score).min(axis=0) > CLEAR
     right = clear.copy()
     right[place] = same
     if right.sum() < FEW:
@@ -154,10 +148,8 @@ def adapt(
     wrong = np.flatnonzero(has_partner[compared.groups].any(axis=0) & ~right)
     wrong = np.random.default_rng(0).permutation(wrong)[:MAX_RIVALS]
     learned = np.unique(np.concatenate([np.flatnonzero(right), wrong, place]))
-    counts = np.where(
-        right[learned], min(right.sum(), MAX_CLEAR) / right.sum(), min(right.sum(), MAX_CLEAR) / max(len(wrong), 1)
-    )
-    counts[np.isin(learned, place)] = LABEL_WEIGHT
+    counts = min(right.sum(), MAX_CLEAR) / np.where(right[learned], right.sum(), max(len(wrong), 1))
+    counts[np.isin(learned, place)] = 1
     num_pairs, num_columns, num_features = compared.cells.shape
     of_cells = num_columns * num_features
     design = np.concatenate([compared.cells.reshape(num_pairs, of_cells), compared.whole], axis=1).astype(np.float32)
@@ -197,8 +189,8 @@ def measure_rivals(groups_2P: Ints, score: Floats, clear: Bools) -> Floats:
     low = float(wrong.mean()) if len(wrong) >= FEW else USUAL_WRONG
     high = float(score[clear].mean()) if clear.sum() >= FEW else max(USUAL_RIGHT, low + 1)
     found = {
-        "least_lead": np.clip(leads.min(axis=0), -LIMIT, LIMIT),
-        "lead": np.clip(leads.max(axis=0), -LIMIT, LIMIT),
+        "least_lead": leads.min(axis=0),
+        "lead": leads.max(axis=0),
         "place": np.clip((score - low) / (high - low + 0.5), -1, 2),
     }
     return np.stack([found[name] for name in RIVAL_FEATURES], axis=1).astype(np.float32)

@@ -90,3 +90,10 @@ def test_a_cluster_that_is_not_there_is_one_line(toy_tables, prepare_config, tmp
     with pytest.raises(StorageError, match=r"Cannot reach the cluster at RAY_ADDRESS=127\.0\.0\.1:1"):
         prepare([toy_tables], tmp_path / "corpus", prepare_config, engine="ray")
     assert not (tmp_path / "corpus").exists()
+
+
+def test_a_node_with_another_version_is_one_line(cluster, toy_tables, prepare_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("navi.cluster.VERSION", "0.0.1")
+    with pytest.raises(ConfigError, match=r"has NAVI .*, this machine 0\.0\.1: install the same on all"):
+        prepare([toy_tables], tmp_path / "corpus", prepare_config, engine="ray")
+    assert not (tmp_path / "corpus").exists()

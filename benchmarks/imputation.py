@@ -132,7 +132,7 @@ def main(options: argparse.Namespace) -> None:
         encoded = navi.encode(table.text.take(drawn))
         for kind, outcome in outcomes.items():
             for hidden, gaps in draw_gaps(encoded.arrays, kind, np.random.default_rng(options.seed)):
-                for found in CandidateFinder(encoded, navi.domain, hidden=hidden).find(gaps):
+                for found in CandidateFinder(encoded, navi.trained_values, hidden=hidden).find(gaps):
                     outcome.add(encoded, gaps, found)
     if options.fit:
         fit(list(outcomes.values()))

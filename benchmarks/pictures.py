@@ -21,7 +21,6 @@ from records import write_command
 
 from navi.files import digest_file
 from navi.report import Chart
-from navi.report.charts import draw_chart
 from navi_paper import Results, make_page
 from navi_paper.grid import find_commit
 from navi_paper.page.figures import find_drawn
@@ -43,7 +42,7 @@ WIDTH = 620
 
 def draw(chart: Chart) -> bytes:
     """Return a chart as PNG, its colours those of a light page."""
-    spec = json.dumps(draw_chart(chart) | {"width": WIDTH, "title": {"text": chart.caption, "fontSize": 11}})
+    spec = json.dumps({**chart.spec, "width": WIDTH, "title": {"text": chart.caption, "fontSize": 11}})
     spec = re.sub(r"var\(--c(\d+)\)", lambda found: COLOURS[int(found[1])], spec)
     spec = re.sub(r"var\(--\w+\)", "#444444", spec)
     picture: bytes = vl_convert.vegalite_to_png(spec, scale=1.3)

@@ -25,10 +25,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from navi.columns.perturb import perturb_values
+from navi.files import write_json
 from navi.simulator.schema import misspell
 from navi.tables import read_tables
 from navi.verbs.row_comparison import ColumnAlignment, ComparedRows, PairComparison
-from navi.verbs.row_scorer import ColumnWorth, RowScorer, adapt, describe_pairs, measure_rivals
+from navi.verbs.row_scorer import FEATURES, ColumnWorth, RowScorer, adapt, describe_pairs, measure_rivals
 
 STACKED, STACKED_ROWS = 24, 2400
 """Tables that are stacked to a large one, and its rows at most."""
@@ -336,7 +337,8 @@ def main(options: argparse.Namespace) -> None:
     held = [lot for lot in lots if lot]
     scorer = fit(held)
     print(f"{len(held)} pairs of sources:", scorer.pair_weights.tolist(), scorer.rival_weights.tolist())
-    scorer.save(options.out)
+    weights = {name: weight.astype(np.float64).round(4).tolist() for name, weight in vars(scorer).items()}
+    write_json(options.out, {name: list(features) for name, features in FEATURES.items()} | weights)
 
 
 if __name__ == "__main__":

@@ -100,9 +100,9 @@ class SchemaViews:
 
     def measure_columns(self, model: NaviModel, device: torch.device, every: int = 1) -> dict[str, float]:
         """Return the MRR of the right column of another source, over some domains that are kept out."""
-        was_training, runner = model.training, Runner(model, self.special, devices=[device], precision="bfloat16")
+        # A runner takes the model it is given to its own precision, and dropout away.
+        runner = Runner(deepcopy(model), self.special, devices=[device], precision="bfloat16")
         found = measure_domains(runner, self.tokenizer, self.folder, every)
-        model.train(was_training)  # a runner has no dropout
         return {f"mrr_{kind}": mrr for kind, mrr in found.items()}
 
     def _draw_pairs(self, random: Random) -> list[tuple[SourceColumn, SourceColumn]]:
@@ -207,7 +207,8 @@ def main(options: argparse.Namespace) -> None:
         if is_end:
             measures.append(found)
         weights = {name: weight.detach().contiguous() for name, weight in model.named_parameters()}
-        save_file(weights, file, metadata={"step": str(step)})
+        if step > 0:
+            save_file(weights, file, metadata={"step": str(step)})
         print(f"step {step}, {time.monotonic() - started:.0f} s: {found}", flush=True)
 
     measure(0)

@@ -70,7 +70,8 @@ TOY_HEADERS = (
 TOY_LANGUAGES = {"drama": "english", "comedy": "french", "horror": "german"}
 FAST: dict[str, Any] = {
     "sampler": {"rows_per_batch": 16, "tables_per_batch": 4},
-    "training": {"epochs": 2, "log_every": 2, "workers": 0, "checkpoint_minutes": None},
+    # The same arithmetic whatever instructions a machine has.
+    "training": {"epochs": 2, "log_every": 2, "workers": 0, "checkpoint_minutes": None, "precision": "float32"},
 }
 
 
@@ -150,7 +151,7 @@ def model_dir(corpus_dir: Path, tiny_backbone: Path, tmp_path_factory: pytest.Te
     folder = tmp_path_factory.mktemp("trained") / "model"
     settings = {
         "backbone": str(tiny_backbone),
-        "training": {"max_steps": 20, "workers": 0, "validate_rows": 8, "learning_rate": 1e-3},
+        "training": {"max_steps": 20, "workers": 0, "validate_rows": 8, "precision": "float32", "learning_rate": 1e-3},
         "sampler": {"rows_per_batch": 8, "tables_per_batch": 4},
     }
     return pretrain(Corpus.open(corpus_dir), folder, PretrainConfig.from_dict(settings)).path

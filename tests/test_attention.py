@@ -73,6 +73,19 @@ def test_gradients_flow_through_the_buckets_as_through_each_sequence():
     torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-4)
 
 
+def test_half_precision_on_a_cpu_attends_and_differentiates_nearly_as_float32():
+    lengths = [3, 1, 40, 7, 5, 33, 8, 17]
+    packing, found = Packing(add_up(lengths), sum(lengths)), []
+    for run, dtype in ((lambda *s: attend(*s, packing, 0.5), torch.bfloat16), (None, torch.float32)):
+        states = [state.to(dtype).requires_grad_() for state in draw_states(sum(lengths))]
+        mixed = run(*states) if run else attend_slowly(*states, lengths)
+        mixed.float().square().sum().backward()
+        found.append([mixed.detach(), *(state.grad for state in states)])
+    for half, full in zip(*found, strict=True):
+        assert half.dtype == torch.bfloat16
+        torch.testing.assert_close(half.float(), full, atol=0.02 * float(full.abs().max()), rtol=0.02)
+
+
 def test_rows_without_tokens_change_nothing():
     states, rows = draw_states(9), pack([[1, 3], [1, 4]], num_local=1)
     starts, local = torch.tensor([0, 0, 4, 4, 9, 9]), torch.tensor([0, 0, 1, 4, 4, 5, 9, 9])

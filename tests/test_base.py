@@ -45,7 +45,7 @@ def test_no_argument_and_the_name_give_the_same_model(base):
     assert vectors.shape == (3, 384)
     assert named.fingerprint == base.fingerprint
     assert np.array_equal(named.embed_rows(ROWS), vectors)
-    assert base.domain.values.num_rows == 0
+    assert base.trained_values.num_rows == 0
 
 
 def test_packed_words_are_rounded_and_all_else_is_kept(pack_base, tmp_path):

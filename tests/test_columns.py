@@ -252,9 +252,9 @@ def test_a_trained_model_knows_the_columns_of_its_corpus_up_to_a_bound(model_dir
     fullest = export.survey_columns(navi.runner.model, navi.runner.special, corpus)
     assert len(fullest) == 5
     assert fullest.cells.min() >= np.sort(known.cells)[-5]
-    values = export.survey_domain(corpus).values
+    values = export.survey_values(corpus)
     monkeypatch.setitem(export.MAX_BYTES, export.VALUES_FILE, 200)
-    counts = export.survey_domain(corpus).values["count"].to_pylist()
+    counts = export.survey_values(corpus)["count"].to_pylist()
     assert 0 < len(counts) < len(values)
     assert sorted(counts, reverse=True) == sorted(values["count"].to_pylist(), reverse=True)[: len(counts)]
 

@@ -160,9 +160,9 @@ def test_a_nested_column_is_present_where_any_part_of_it_is(navi):
 
 
 def test_a_column_never_filled_takes_values_that_training_knew(navi):
-    known = navi.domain.values.group_by("attribute").aggregate([("value", "count")]).sort_by("value_count")
+    known = navi.trained_values.group_by("attribute").aggregate([("value", "count")]).sort_by("value_count")
     attribute = known["attribute"][0].as_py()
-    values = {line["value"] for line in navi.domain.values.to_pylist() if line["attribute"] == attribute}
+    values = {line["value"] for line in navi.trained_values.to_pylist() if line["attribute"] == attribute}
     rows = [{**row, attribute: None} for row in make_rows(20)]
     found = navi.impute(rows, columns=[attribute])
     assert found.filled[5][attribute] in values
@@ -171,7 +171,7 @@ def test_a_column_never_filled_takes_values_that_training_knew(navi):
 
 def test_a_value_that_the_type_cannot_hold_is_left_out(navi):
     # Whatever is guessed, no integer of 8 bits can be the text that the domain knows.
-    known = navi.domain.values.to_pylist()
+    known = navi.trained_values.to_pylist()
     attribute = next(line["attribute"] for line in known if not line["value"].isdigit())
     frame = pl.DataFrame(make_rows(20)).with_columns(pl.lit(None, dtype=pl.Int8).alias(attribute))
     found = navi.impute(frame, columns=[attribute])

@@ -23,7 +23,8 @@ from navi.columns import ColumnProfiles
 from navi.corpus import Corpus
 from navi.errors import ConfigError, ModelError, TrainingError
 from navi.model import NaviModel
-from navi.training import Domain, PretrainConfig, StepReport, TrainingConfig, TrainingResult, make_preset, pretrain
+from navi.training import PretrainConfig, StepReport, TrainingConfig, TrainingResult, make_preset, pretrain
+from navi.training.export import load_values
 from navi.training.metrics import Validation
 
 MakeConfig = Callable[..., PretrainConfig]
@@ -103,7 +104,7 @@ def test_the_model_directory_is_complete(finished, toy_corpus):
     assert (finished.num_steps, finished.skipped, finished.device) == (18, 0, "cpu, float32")
     assert finished.notes == []
     assert json.loads((finished.path / "tokenizer.json").read_text()) == json.loads(toy_corpus.tokenizer.to_str())
-    assert "genre" in Domain.load(finished.path).values["attribute"].to_pylist()
+    assert "genre" in load_values(finished.path)["attribute"].to_pylist()
     modes = {(finished.path / name).stat().st_mode for name in ("model.safetensors", "config.json")}
     assert len(modes) == 1
 

@@ -1147,9 +1147,9 @@ def test_formulas_are_quoted_in_csv_if_asked(tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"header_row": 0}, "header_row must be at least 1, or None to find it, got 0"),
+        ({"header_row": 0}, "header_row must be at least 1, got 0"),
         ({"chunk_rows": 0}, "chunk_rows must be at least 1, got 0"),
-        ({"max_family": 0}, "max_family must be at least 1, or None to keep all, got 0"),
+        ({"max_family": 0}, "max_family must be at least 1, got 0"),
         ({"delimiter": "::"}, "delimiter must be one character, .* got '::'"),
         ({"delimiter": '"'}, "delimiter must be one character"),
         ({"encoding": "klingon"}, "encoding 'klingon' is no text encoding"),

@@ -24,7 +24,9 @@ from navi.errors import ConfigError
 from navi.server import Access
 from navi.server.jobs import Job, JobQueue
 from navi.server.service import Limits, make_service
+from navi.settings import MATCH_THRESHOLD
 from navi.verbs import index_frames
+from navi.version import VERSION
 
 ARROW = "application/vnd.apache.arrow.stream"
 FILMS = [{"title": f"night {n}", "year": str(1990 + n % 7), "genre": ("drama", "comedy")[n % 2]} for n in range(8)]
@@ -238,6 +240,8 @@ def test_the_description_names_every_verb_and_anything_else_is_an_error_in_json(
     }
     search = found["paths"]["/v1/search"]["post"]
     assert [each["name"] for each in search["parameters"]] == ["like", "k"]
+    assert found["paths"]["/v1/match"]["post"]["parameters"][0]["schema"]["default"] == MATCH_THRESHOLD
+    assert (found["info"]["version"], found["security"]) == (VERSION, [])
     assert client.get("/v1/nothing").json() == {"error": "Not Found"}
     assert client.get("/v1/embed").status_code == 405
 

@@ -181,7 +181,7 @@ def test_without_a_gpu_a_run_takes_ten_minutes_unless_a_length_is_named(
         given.append(config)
         raise ConfigError("That is enough.")
 
-    monkeypatch.setattr("navi.training.trainer.pretrain", stop)
+    monkeypatch.setattr("navi.training.pretrain", stop)
     monkeypatch.setattr("navi.training.processes.torch.cuda.is_available", lambda: False)
     for flags in ([], ["--epochs", 3], ["--max-steps", 5], ["--minutes", 2], ["--preset", "paper"]):
         navi_command("pretrain", toy_corpus.path, "-o", tmp_path / "model", *flags, code=2)

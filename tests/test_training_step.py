@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import feather
 from tokenizers import Tokenizer, models
 
 from navi.backbones import find_licence
@@ -21,8 +22,8 @@ from navi.corpus.arrays import SegmentArrays
 from navi.errors import ModelError, TrainingError
 from navi.losses import AlignmentConfig, compute_losses, measure_step
 from navi.model import is_new, load_backbone
-from navi.training import Domain, PretrainConfig, TrainingConfig, make_preset
-from navi.training.export import MAX_BYTES, survey_columns, survey_domain
+from navi.training import PretrainConfig, TrainingConfig, make_preset
+from navi.training.export import MAX_BYTES, VALUES_FILE, survey_columns, survey_values
 from navi.training.metrics import (
     BLIND,
     INFORMED,
@@ -345,19 +346,16 @@ def list_train_cells(corpus: Corpus) -> list[tuple[int, int, int]]:
 
 
 def test_values_come_with_their_counts_most_frequent_first(toy_corpus, monkeypatch, tmp_path):
-    domain = survey_domain(toy_corpus)
-    values = [line for line in domain.values.to_pylist() if line["attribute"] == "genre"]
+    found = survey_values(toy_corpus)
+    values = [line for line in found.to_pylist() if line["attribute"] == "genre"]
     texts, arrays = toy_corpus.values.to_pylist(), toy_corpus.arrays
     attribute = toy_corpus.attributes.to_pylist().index("genre")
     segments = [s for *_, s in list_train_cells(toy_corpus) if arrays.segment_attribute[s] == attribute]
     counted = Counter(texts[arrays.segment_value[segment]] for segment in segments)
     assert {line["value"]: line["count"] for line in values} == counted
     assert [line["count"] for line in values] == sorted((line["count"] for line in values), reverse=True)
-    domain.save(tmp_path)
-    loaded = Domain.load(tmp_path)
-    assert loaded.values.equals(domain.values)
     monkeypatch.setattr("navi.training.export.MAX_DISTINCT", 3)
-    listed = set(survey_domain(toy_corpus).values["attribute"].to_pylist())
+    listed = set(survey_values(toy_corpus)["attribute"].to_pylist())
     assert "genre" in listed
     assert "title" not in listed
 
@@ -376,7 +374,7 @@ def test_what_stands_beside_the_weights_is_bounded(tmp_path, tiny_backbone, make
     stepper, limits = make_stepper(), dict.fromkeys(MAX_BYTES, 50_000)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("navi.training.export.MAX_BYTES", limits)
-        survey_domain(corpus).save(tmp_path)
+        feather.write_feather(survey_values(corpus), tmp_path / VALUES_FILE, compression="uncompressed")
         survey_columns(stepper.model, SpecialTokens.of(corpus.tokenizer), corpus).save(tmp_path)
     sizes = {name: (tmp_path / name).stat().st_size for name in limits}
     assert all(20_000 < size < 60_000 for size in sizes.values()), sizes

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib.util
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tokenizers import Tokenizer
 
 from navi.errors import MissingExtraError, ModelError
 from navi.files import digest_file, local_folder, read_json
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 MINILM, BASE_MODEL = "minilm", "navi-base"
 BASE_FOLDER = Path(__file__).parent / "base"
@@ -20,17 +19,7 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 WEIGHTS_FILE, MANIFEST_FILE = "model.safetensors", "manifest.json"
 """A model has all weights in one file, or in those that a manifest lists with their digests."""
 PLAIN_STEPS = {
-    "Sequence",
-    "Strip",
-    "Lowercase",
-    "NFC",
-    "NFD",
-    "NFKC",
-    "NFKD",
-    "Nmt",
-    "StripAccents",
-    "BertNormalizer",
-} | {
+    *("Sequence", "Strip", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "StripAccents", "BertNormalizer"),
     *("BertPreTokenizer", "Whitespace", "WhitespaceSplit", "Punctuation", "CharDelimiterSplit", "UnicodeScripts"),
     *("Digits", "Metaspace", "ByteLevel"),
 }
@@ -67,8 +56,6 @@ def load_tokenizer(name: str | Path) -> Tokenizer:
 
     That of `minilm` is the base model's too, so a corpus can be prepared where the weights of `minilm` are missing.
     """
-    from tokenizers import Tokenizer
-
     try:
         folder = find_backbone(name)
     except MissingExtraError:

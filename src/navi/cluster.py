@@ -14,20 +14,16 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from threading import Thread
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from navi.errors import ConfigError, MissingExtraError, NaviError, StorageError
 from navi.version import VERSION
 
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
 MakeWork = Callable[..., Callable[[Any], Any]]
 """Makes, in a worker, what does its jobs."""
-Engine = Literal["local", "ray"]
-"""Where bulk work is done: on this machine, or by Ray's workers."""
 RETRIES = 4
 """Times that a job is done again, and a worker started again, after one has died."""
 _run_job_here: Callable[[Any], Any]

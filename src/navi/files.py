@@ -102,7 +102,7 @@ def read_json(file: Path, error: type[NaviError], remedy: str, *, checksum: bool
     A checksum in it must fit, and with `checksum` it must be there.
     """
     try:
-        if (size := measure(file)) > MAX_JSON_BYTES:
+        if (size := find_version(file)[0]) > MAX_JSON_BYTES:
             raise error(f"Cannot read {file}: it has {size} bytes, more than the {MAX_JSON_BYTES} allowed. {remedy}")
         with open_binary(file) as opened:
             raw = opened.read()
@@ -194,11 +194,6 @@ def list_folder(folder: Path) -> dict[str, Path]:
     return {file.name: file for file in sorted(folder.glob("*"))}
 
 
-def measure(file: Path) -> int:
-    """Return the size of a file, wherever it is."""
-    return int(find_version(file)[0])
-
-
 def find_version(file: Path) -> tuple[int, str]:
     """Return the size of a file, and what changes when it is written again."""
     if not is_remote(file):
@@ -271,7 +266,7 @@ def digest_file(file: Path) -> str:
 
 def digest_sample(file: Path) -> str:
     """Return the SHA-256 of a small file, and of pieces all over a large one, its beginning and end among them."""
-    size, piece = measure(file), SAMPLED_BYTES // NUM_SAMPLES
+    size, piece = find_version(file)[0], SAMPLED_BYTES // NUM_SAMPLES
     if size <= SAMPLED_BYTES:
         return digest_file(file)
     digest = hashlib.sha256()

@@ -119,7 +119,7 @@ def workshop(
     (folder / "fast.toml").write_text(f"[training]\n{training}\n[sampler]\nrows_per_batch = 8\n")
     (folder / "mapping.json").write_text('{"headers": {"title": "name"}, "tables": {"films0": {"title": "film"}}}')
     table = ReportTable("caption", ["name", "value"], [["a", 1.0], ["b", None]])
-    chart = Chart(caption="caption", kind="map", records=[{"series": "series", "x": 1.0, "y": 0.5}])
+    chart = Chart(caption="caption", kind="map", series=["a"], spec={"mark": "point", "data": {"values": [{"x": 1.0}]}})
     save_page(Page("title", "lead", [Section("s", "text", [table, Tiles({"a": "1"}), chart])]), folder / "results")
     for command in (
         "prepare tables -o corpus --backbone backbone",

@@ -11,21 +11,19 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from navi.batches.batch import IGNORED, Sequences, Targets, TensorGroup
 from navi.errors import ConfigError, ModelError
 from navi.randomness import choose_below, fold, order_keys, uniform
 from navi.settings import check_bounds
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 # Shape suffixes: R rows, S segments, T tokens (packed), M targets, P spans (headers and values), F lists of filling,
 # U units (the [CLS] of each row, then each segment, then filling), N lists of any kind.

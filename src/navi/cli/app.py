@@ -36,8 +36,7 @@ NUM_PLACES = 3
 """Places shown of each reason; the manifest has them all."""
 
 Paths = Annotated[
-    list[Path],
-    typer.Argument(metavar="PATHS", help="Files, folders or quoted glob patterns.", show_default=False),
+    list[Path], typer.Argument(metavar="PATHS", help="Files, folders or quoted glob patterns.", show_default=False)
 ]
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="One table, of any format.", show_default=False)]
 
@@ -133,12 +132,10 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _navi(
     context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", envvar="NAVI_DEBUG", help="Show the traceback of an error.")
-    ] = False,
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+    ),
+    debug: bool = typer.Option(False, "--debug", envvar="NAVI_DEBUG", help="Show the traceback of an error."),
 ) -> None:
     """Match, unify, link, search and embed tables that share no schema, and learn a model of your own domain."""
     del version
@@ -192,8 +189,7 @@ class Run:
         ),
     ] = None
     sheet: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The sheet to read of each workbook.", show_default="all of them"),
+        str | None, typer.Option(metavar="NAME", help="The sheet to read of each workbook.", show_default="all of them")
     ] = None
     engine: Annotated[
         Literal["local", "ray"],
@@ -394,6 +390,9 @@ def verb(group: str, *examples: str, options: str = "", needs_arguments: bool = 
         call.__doc__ = function.__doc__
         _, *own = signature(function, eval_str=True).parameters.values()
         named = [each.replace(kind=each.KEYWORD_ONLY) for each in own]
+        for each in named:  # a flag that is off by itself needs no --no-…
+            if each.annotation is bool and each.default.default is False and not each.default.param_decls:
+                each.default.param_decls = (f"--{each.name.replace('_', '-')}",)
         call.__signature__ = Signature([*named, *(OPTIONS[name] for name in shared)])  # type: ignore[attr-defined]
         join = app.command(
             function.__name__, cls=VerbCommand, epilog=epilog, rich_help_panel=group, no_args_is_help=needs_arguments

@@ -10,7 +10,7 @@ from statistics import fmean
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Option
 
 from navi.cli.app import (
     Paths,
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
 LEAST_SHOWN = 0.005
 """Score below which a candidate is shown only if there is no better one."""
-Threshold = Annotated[float, typer.Option(help="Probability from which columns match.")]
+Threshold = Annotated[float, Option(help="Probability from which columns match.")]
 DecisionsFile = Annotated[
-    Path | None, typer.Option("--decisions", metavar="FILE", help="Pairs of columns that are the same, or not.")
+    Path | None, Option("--decisions", metavar="FILE", help="Pairs of columns that are the same, or not.")
 ]
 Kind = Literal["rows", "segments", "headers", "attributes"]
 Pooling = Literal["text", "cls", "mean", "values"]
@@ -84,21 +84,17 @@ CELLS_SHOWN = 6
 def match(
     run: Run,
     paths: Paths,
-    to: Annotated[
-        Path | None, typer.Option(metavar="SCHEMA", help="Rank candidates in this table, or list of names.")
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="Candidates for each column, with --to.")] = 5,
+    to: Path | None = Option(None, metavar="SCHEMA", help="Rank candidates in this table, or list of names."),
+    top: int = Option(5, min=1, metavar="N", help="Candidates for each column, with --to."),
     threshold: Threshold = MATCH_THRESHOLD,
-    one_to_one: Annotated[bool, typer.Option("--one-to-one", help="Members of a list do not share a match.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Say what spoke for and against each pair.")] = False,
+    one_to_one: bool = Option(False, help="Members of a list do not share a match."),
+    explain: bool = Option(False, help="Say what spoke for and against each pair."),
     decisions: DecisionsFile = None,
-    write_decisions: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write pairs to decide on, what was decided among them.")
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer: .csv, .parquet …")] = None,
-    mapping: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Write attributes for `navi prepare --attributes`.")
-    ] = None,
+    write_decisions: Path | None = Option(
+        None, metavar="FILE", help="Write pairs to decide on, what was decided among them."
+    ),
+    csv: Path | None = Option(None, metavar="FILE", help="Write the answer: .csv, .parquet …"),
+    mapping: Path | None = Option(None, metavar="FILE.json", help="Write attributes for `navi prepare --attributes`."),
 ) -> None:
     """Find the columns that mean the same over all tables, or in a target schema."""
     screen = run.screen
@@ -219,33 +215,18 @@ def list_columns(cluster: ColumnCluster) -> str:
 def unify(
     run: Run,
     paths: Paths,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="File to write: .parquet, .csv …")],
-    spec: Annotated[
-        Path | None, typer.Option(metavar="SPEC.toml", help="Do what this says, instead of matching columns.")
-    ] = None,
-    write_spec: Annotated[
-        Path | None, typer.Option(metavar="SPEC.toml", help="Write what was done, to edit and to run again.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for a page of what came out: report.html.")
-    ] = None,
+    out: Path = Option(..., "--out", "-o", metavar="OUT", help="File to write: .parquet, .csv …"),
+    spec: Path | None = Option(None, metavar="SPEC.toml", help="Do what this says, instead of matching columns."),
+    write_spec: Path | None = Option(None, metavar="SPEC.toml", help="Write what was done, to edit and to run again."),
+    report: Path | None = Option(None, metavar="DIR", help="Folder for a page of what came out: report.html."),
     threshold: Threshold = MATCH_THRESHOLD,
     decisions: DecisionsFile = None,
-    originals: Annotated[
-        bool, typer.Option("--originals", help="Keep the texts beside what was read in them.")
-    ] = False,
-    source_headers: Annotated[
-        bool, typer.Option("--source-headers", help="Keep the header that each cell stood under.")
-    ] = False,
-    merge_duplicates: Annotated[
-        bool, typer.Option("--merge-duplicates", help="Make rows about the same thing one, as `navi link` finds them.")
-    ] = False,
-    prefer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B", help="Tables whose values go before others in a merged row.", show_default="as read"
-        ),
-    ] = None,
+    originals: bool = Option(False, help="Keep the texts beside what was read in them."),
+    source_headers: bool = Option(False, help="Keep the header that each cell stood under."),
+    merge_duplicates: bool = Option(False, help="Make rows about the same thing one, as `navi link` finds them."),
+    prefer: str | None = Option(
+        None, metavar="A,B", help="Tables whose values go before others in a merged row.", show_default="as read"
+    ),
 ) -> None:
     """Write all rows of many tables as one table, each column of one type, losing nothing."""
     screen = run.screen
@@ -315,13 +296,12 @@ def unify(
 def name(
     run: Run,
     table: TablePath,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Columns to name, `*` for all.", show_default="those with useless headers"),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="Candidates for each.")] = 5,
-    apply: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the table with its columns renamed.")] = None,
-    confidence: Annotated[float, typer.Option(min=0, max=1, help="How sure --apply must be of a name.")] = 0.5,
+    columns: str | None = Option(
+        None, metavar="A,B", help="Columns to name, `*` for all.", show_default="those with useless headers"
+    ),
+    top: int = Option(5, min=1, metavar="N", help="Candidates for each."),
+    apply: Path | None = Option(None, metavar="OUT", help="Write the table with its columns renamed."),
+    confidence: float = Option(0.5, min=0, max=1, help="How sure --apply must be of a name."),
 ) -> None:
     """Propose headers for a table's columns from their values, blind to their own header."""
     screen = run.screen
@@ -384,29 +364,17 @@ def show_example(table: Table, column: str) -> str:
 def link(
     run: Run,
     paths: Paths,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write one line per pair: .csv, .parquet …")
-    ] = None,
-    clusters: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one line per linked row, with its cluster.")
-    ] = None,
-    threshold: Annotated[float, typer.Option(help="Probability from which rows are linked.")] = 0.5,
-    one_to_one: Annotated[
-        bool, typer.Option("--one-to-one", help="At most one partner of a row in each other table.")
-    ] = False,
-    within: Annotated[
-        bool,
-        typer.Option("--within", help="Find duplicates inside tables, too.", show_default="for one table alone"),
-    ] = False,
-    labels: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Pairs with `same` filled in, to learn from.")
-    ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what spoke for each pair, and against it.")] = False,
-    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Candidates for each row.")] = 10,
-    encoder: Annotated[
-        bool | None,
-        typer.Option(help="Also propose candidates by the model's vectors.", show_default="up to 20,000 rows"),
-    ] = None,
+    out: Path | None = Option(None, "--out", "-o", metavar="FILE", help="Write one line per pair: .csv, .parquet …"),
+    clusters: Path | None = Option(None, metavar="FILE", help="Write one line per linked row, with its cluster."),
+    threshold: float = Option(0.5, help="Probability from which rows are linked."),
+    one_to_one: bool = Option(False, help="At most one partner of a row in each other table."),
+    within: bool = Option(False, help="Find duplicates inside tables, too.", show_default="for one table alone"),
+    labels: Path | None = Option(None, metavar="FILE", help="Pairs with `same` filled in, to learn from."),
+    explain: bool = Option(False, help="Show what spoke for each pair, and against it."),
+    k: int = Option(10, "-k", min=1, metavar="N", help="Candidates for each row."),
+    encoder: bool | None = Option(
+        None, help="Also propose candidates by the model's vectors.", show_default="up to 20,000 rows"
+    ),
 ) -> None:
     """Find the rows that are about the same thing, in two tables, in many, or in one."""
     screen = run.screen
@@ -496,21 +464,19 @@ def list_cells(table: Table, row_number: int) -> dict[str, str]:
 def impute(
     run: Run,
     table: TablePath,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="OUT", help="File to write: .csv, .tsv, .jsonl, .parquet, .feather.")
-    ],
-    confidence: Annotated[float, typer.Option(help="Leave a cell empty if less sure than this.")] = 0.6,
-    columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only these columns, separated by commas.", show_default="all")
-    ] = None,
-    cells: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write what became of every empty cell.",
-            show_default="OUT with .cells.csv; none in the table's own folder",
-        ),
-    ] = None,
+    out: Path = Option(
+        ..., "--out", "-o", metavar="OUT", help="File to write: .csv, .tsv, .jsonl, .parquet, .feather."
+    ),
+    confidence: float = Option(0.6, help="Leave a cell empty if less sure than this."),
+    columns: str | None = Option(
+        None, metavar="A,B", help="Only these columns, separated by commas.", show_default="all"
+    ),
+    cells: Path | None = Option(
+        None,
+        metavar="FILE",
+        help="Write what became of every empty cell.",
+        show_default="OUT with .cells.csv; none in the table's own folder",
+    ),
 ) -> None:
     """Fill a table's empty cells where the model is sure enough; cells that hold something stay as they are."""
     screen = run.screen
@@ -563,10 +529,10 @@ def list_fills(cells: pa.Table) -> Shown:
 def search(
     run: Run,
     paths: Paths,
-    like: Annotated[str | None, typer.Option(metavar="ROW", help="Cells to look for: title=Alien, year=1979")] = None,
-    row: Annotated[str | None, typer.Option(metavar="TABLE:N", help="A row of these tables to look for.")] = None,
-    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Rows to find.")] = 10,
-    index: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the index here, or use the one here.")] = None,
+    like: str | None = Option(None, metavar="ROW", help="Cells to look for: title=Alien, year=1979"),
+    row: str | None = Option(None, metavar="TABLE:N", help="A row of these tables to look for."),
+    k: int = Option(10, "-k", min=1, metavar="N", help="Rows to find."),
+    index: Path | None = Option(None, metavar="DIR", help="Keep the index here, or use the one here."),
 ) -> None:
     """Find the nearest rows of any tables, by example or by some of their cells."""
     from navi.files import scratch_folder
@@ -644,19 +610,17 @@ def list_neighbours(neighbours: Neighbours, width: int) -> Shown:
 def embed(
     run: Run,
     paths: Paths,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="OUT.parquet, or a folder of shards.")],
-    kind: Annotated[Kind, typer.Option(help="What gets a vector.")] = "rows",
-    pooling: Annotated[
-        Pooling | None,
-        typer.Option(help="What stands for a row: the row read as a text, [CLS], or a mean.", show_default="text"),
-    ] = None,
-    normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to length 1.")] = False,
-    dtype: Annotated[Dtype, typer.Option(help="Numbers that are written.")] = "float32",
-    batch_size: Annotated[int | None, typer.Option(metavar="N", help="Most rows of a batch.")] = None,
-    precision: Annotated[
-        Precision | None,
-        typer.Option(help="Arithmetic; int8 is for CPUs.", show_default="float32 on a CPU, else bfloat16"),
-    ] = None,
+    out: Path = Option(..., "--out", "-o", metavar="OUT", help="OUT.parquet, or a folder of shards."),
+    kind: Kind = Option("rows", help="What gets a vector."),
+    pooling: Pooling | None = Option(
+        None, help="What stands for a row: the row read as a text, [CLS], or a mean.", show_default="text"
+    ),
+    normalize: bool = Option(False, help="Scale vectors to length 1."),
+    dtype: Dtype = Option("float32", help="Numbers that are written."),
+    batch_size: int | None = Option(None, metavar="N", help="Most rows of a batch."),
+    precision: Precision | None = Option(
+        None, help="Arithmetic; int8 is for CPUs.", show_default="float32 on a CPU, else bfloat16"
+    ),
 ) -> None:
     """Write vectors to Parquet, with table, row and header beside each; files may be larger than memory.
 

@@ -11,9 +11,9 @@ from itertools import combinations, compress
 from pathlib import Path
 from statistics import mean
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
+from typer import Option
 
 from navi.backbones import BASE_MODEL
 from navi.cli.app import Run, verb
@@ -108,9 +108,9 @@ class Demo:
 @verb("Start", "navi demo", "navi demo --folder films --seed 7 --minutes 5", options="as_json", needs_arguments=False)
 def demo(
     run: Run,
-    folder: Annotated[Path, typer.Option(help="Folder for everything it makes.")] = Path("navi-demo"),
-    seed: Annotated[int, typer.Option(help="Another seed makes another world.")] = 0,
-    minutes: Annotated[float, typer.Option(min=0.01, help="Time for pretraining, about.")] = 2.0,
+    folder: Path = Option(Path("navi-demo"), help="Folder for everything it makes."),
+    seed: int = Option(0, help="Another seed makes another world."),
+    minutes: float = Option(2.0, min=0.01, help="Time for pretraining, about."),
 ) -> None:
     """Show everything on film catalogues that it makes itself, in minutes on a laptop."""
     screen, started = run.screen, monotonic()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from navi.cli.app import Run, split_names, verb
 from navi.cli.console import count_things, format_count, make_heading, make_table, quote
@@ -25,40 +26,27 @@ if TYPE_CHECKING:
 )
 def evaluate(
     run: Run,
-    corpus: Annotated[
-        Path, typer.Argument(metavar="CORPUS", help="A corpus that `navi prepare` wrote.", show_default=False)
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="RESULTS", help="Folder of results; figures that are there stay.")
-    ],
-    gold: Annotated[
-        Path | None,
-        typer.Option(metavar="PREFIX", help="Gold: PREFIX_concepts.csv, PREFIX_labels.json, PREFIX_synonyms.json."),
-    ] = None,
-    rates: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Validation losses of baselines by learning rate.")
-    ] = None,
-    models: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Models, commas between them.", show_default="all of the paper's")
-    ] = None,
-    tasks: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Tasks, commas between them.", show_default="all")
-    ] = None,
-    take: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=MODEL",
-            help="Measure this trained model instead of training one; repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="What the corpus is called.", show_default="its folder's name")
-    ] = None,
-    seeds: Annotated[str, typer.Option(metavar="0,1", help="Each model is trained once a seed.")] = "0",
-    rows: Annotated[int | None, typer.Option(help="Rows of a task.", show_default="1000")] = None,
-    runs: Annotated[int | None, typer.Option(help="Runs of row classification.", show_default="8")] = None,
-    max_steps: Annotated[int | None, typer.Option(metavar="N", help="Train each model for N steps.")] = None,
+    corpus: Annotated[Path, Argument(metavar="CORPUS", help="A corpus that `navi prepare` wrote.", show_default=False)],
+    out: Path = Option(..., "--out", "-o", metavar="RESULTS", help="Folder of results; figures that are there stay."),
+    gold: Path | None = Option(
+        None, metavar="PREFIX", help="Gold: PREFIX_concepts.csv, PREFIX_labels.json, PREFIX_synonyms.json."
+    ),
+    rates: Path | None = Option(None, metavar="FILE.json", help="Validation losses of baselines by learning rate."),
+    models: str | None = Option(
+        None, metavar="A,B", help="Models, commas between them.", show_default="all of the paper's"
+    ),
+    tasks: str | None = Option(None, metavar="A,B", help="Tasks, commas between them.", show_default="all"),
+    take: list[str] | None = Option(
+        None,
+        metavar="NAME=MODEL",
+        help="Measure this trained model instead of training one; repeatable.",
+        show_default=False,
+    ),
+    name: str | None = Option(None, help="What the corpus is called.", show_default="its folder's name"),
+    seeds: str = Option("0", metavar="0,1", help="Each model is trained once a seed."),
+    rows: int | None = Option(None, help="Rows of a task.", show_default="1000"),
+    runs: int | None = Option(None, help="Runs of row classification.", show_default="8"),
+    max_steps: int | None = Option(None, metavar="N", help="Train each model for N steps."),
 ) -> None:
     """Compare NAVI, its ablations and the paper's baselines on a corpus; run again, it continues."""
     from navi.corpus import Corpus
@@ -134,11 +122,9 @@ def read_pairs(texts: list[str]) -> dict[str, Path]:
 )
 def report(
     run: Run,
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder of results.", show_default=False)],
-    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    tables: Annotated[
-        Path | None, typer.Option(metavar="FILE.md", help="Write words and tables as Markdown, too.")
-    ] = None,
+    results: Annotated[Path, Argument(metavar="RESULTS", help="A folder of results.", show_default=False)],
+    show: bool = Option(False, "--open", help="Open the page in a browser."),
+    tables: Path | None = Option(None, metavar="FILE.md", help="Write words and tables as Markdown, too."),
 ) -> None:
     """Write the results of a demo or an evaluation as one HTML page that opens offline."""
     from navi.files import write_file

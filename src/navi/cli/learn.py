@@ -11,7 +11,7 @@ from textwrap import wrap
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
 from navi.backbones import BASE_MODEL, MINILM
 from navi.cli.app import NUM_PLACES, Paths, Run, list_lost, pick_sheet, split_names, summarise_manifest, verb
@@ -46,7 +46,7 @@ UNDECIDED = "undecided"
 _RIGHT = ("fill", "distinct", "entropy", "tokens", "rows", "columns", "dropped")
 Start = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--from",
         "--backbone",
         metavar="NAME",
@@ -66,14 +66,11 @@ Start = Annotated[
 def inspect(
     run: Run,
     paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="PATHS|CORPUS", help="Tables, or one corpus directory.", show_default=False),
+        list[Path], Argument(metavar="PATHS|CORPUS", help="Tables, or one corpus directory.", show_default=False)
     ],
-    table: Annotated[list[str] | None, typer.Option(help="Show this table alone; repeatable.")] = None,
-    short: Annotated[bool, typer.Option("--short", help="One line a table, no columns.")] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Compare every byte of a corpus with its checksums.")
-    ] = False,
+    table: list[str] | None = Option(None, help="Show this table alone; repeatable."),
+    short: bool = Option(False, help="One line a table, no columns."),
+    verify: bool = Option(False, help="Compare every byte of a corpus with its checksums."),
 ) -> None:
     """Show what is in tables or a corpus: columns, fill, distinct values, entropy, roles, and trouble."""
     from navi.corpus import Corpus, inspect_corpus, inspect_paths
@@ -160,22 +157,21 @@ def _join(counts: dict[str, int]) -> str:
 def prepare(
     run: Run,
     paths: Paths,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="CORPUS", help="Directory to write.")],
-    seed: Annotated[int | None, typer.Option(help="Decides splits and samples.", show_default="0")] = None,
-    attributes: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.json", help="Attributes of headers, as `navi match --mapping` writes them."),
-    ] = None,
-    unseen_tables: Annotated[
-        str | None, typer.Option(metavar="N|NAMES", help="Tables kept out of training: how many, or which (a,b).")
-    ] = None,
-    validation_tables: Annotated[
-        str | None, typer.Option(metavar="N|NAMES", help="Tables kept out of training to choose settings on.")
-    ] = None,
-    largest_tables: Annotated[int | None, typer.Option(metavar="N", help="Keep the N tables with most rows.")] = None,
-    total_rows: Annotated[int | None, typer.Option(metavar="N", help="Sample down to N rows in all.")] = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", help="Processes.", show_default="one a core")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first row or cell that would be lost.")] = False,
+    out: Path = Option(..., "--out", "-o", metavar="CORPUS", help="Directory to write."),
+    seed: int | None = Option(None, help="Decides splits and samples.", show_default="0"),
+    attributes: Path | None = Option(
+        None, metavar="FILE.json", help="Attributes of headers, as `navi match --mapping` writes them."
+    ),
+    unseen_tables: str | None = Option(
+        None, metavar="N|NAMES", help="Tables kept out of training: how many, or which (a,b)."
+    ),
+    validation_tables: str | None = Option(
+        None, metavar="N|NAMES", help="Tables kept out of training to choose settings on."
+    ),
+    largest_tables: int | None = Option(None, metavar="N", help="Keep the N tables with most rows."),
+    total_rows: int | None = Option(None, metavar="N", help="Sample down to N rows in all."),
+    workers: int | None = Option(None, metavar="N", help="Processes.", show_default="one a core"),
+    strict: bool = Option(False, help="Stop at the first row or cell that would be lost."),
 ) -> None:
     """Turn tables into a corpus: rows split into training and test, values tokenised, losses listed."""
     from navi.corpus import SPLITS
@@ -275,35 +271,26 @@ def pretrain(
     run: Run,
     source: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="SOURCE", help="A folder of tables, or a corpus that `navi prepare` wrote.", show_default=False
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Directory to write.")],
-    preset: Annotated[
-        Literal["default", "laptop", "paper"] | None,
-        typer.Option(help="Settings by name.", show_default="laptop without a GPU, else default"),
-    ] = None,
-    ablation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Take one part away: without_alignment, without_views …")
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Times each row is seen.", show_default="as many as help, up to 10")
-    ] = None,
-    minutes: Annotated[
-        float | None, typer.Option(metavar="N", help="Learn for about N minutes.", show_default="10 without a GPU")
-    ] = None,
-    max_steps: Annotated[int | None, typer.Option(metavar="N", help="Stop after N steps.")] = None,
-    rows_per_batch: Annotated[
-        int | None, typer.Option(metavar="N", help="Rows a step.", show_default="256, 16 without a GPU")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides everything random.", show_default="0")] = None,
+    out: Path = Option(..., "--out", "-o", metavar="MODEL", help="Directory to write."),
+    preset: Literal["default", "laptop", "paper"] | None = Option(
+        None, help="Settings by name.", show_default="laptop without a GPU, else default"
+    ),
+    ablation: str | None = Option(None, metavar="NAME", help="Take one part away: without_alignment, without_views …"),
+    epochs: int | None = Option(None, help="Times each row is seen.", show_default="as many as help, up to 10"),
+    minutes: float | None = Option(
+        None, metavar="N", help="Learn for about N minutes.", show_default="10 without a GPU"
+    ),
+    max_steps: int | None = Option(None, metavar="N", help="Stop after N steps."),
+    rows_per_batch: int | None = Option(None, metavar="N", help="Rows a step.", show_default="256, 16 without a GPU"),
+    seed: int | None = Option(None, help="Decides everything random.", show_default="0"),
     backbone: Start = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run stopped.")] = False,
-    finish: Annotated[bool, typer.Option("--finish", help="Take a stopped run as it is; no further steps.")] = False,
-    values: Annotated[
-        bool, typer.Option("--values/--no-values", help="Keep values of the tables in the model's directory.")
-    ] = True,
+    resume: bool = Option(False, help="Go on exactly where the run stopped."),
+    finish: bool = Option(False, help="Take a stopped run as it is; no further steps."),
+    values: bool = Option(True, "--values/--no-values", help="Keep values of the tables in the model's directory."),
 ) -> None:
     """Learn a model from a folder of tables or a corpus; Ctrl-C saves a checkpoint, --resume continues."""
     from navi.training import make_preset

@@ -8,9 +8,10 @@ import sys
 import webbrowser
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Option
 
 from navi.cli.app import Paths, Run, verb
 from navi.cli.console import quote
@@ -37,17 +38,11 @@ PATIENCE = 0.1
 def studio(
     run: Run,
     paths: Paths,
-    decisions: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where decisions are read and written.")] = Path(
-        "decisions.csv"
-    ),
-    labels: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where labels of rows are read and written.")] = Path(
-        "labels.csv"
-    ),
-    threshold: Annotated[
-        float, typer.Option(min=0.001, max=0.999, help="Probability from which columns match.")
-    ] = MATCH_THRESHOLD,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the browser.")] = True,
+    decisions: Path = Option(Path("decisions.csv"), metavar="FILE.csv", help="Where decisions are read and written."),
+    labels: Path = Option(Path("labels.csv"), metavar="FILE.csv", help="Where labels of rows are read and written."),
+    threshold: float = Option(MATCH_THRESHOLD, min=0.001, max=0.999, help="Probability from which columns match."),
+    port: int = Option(0, min=0, max=65535, help="Port; 0 takes a free one."),
+    browser: bool = Option(True, help="Open the browser."),
 ) -> None:
     """Review matches and links in the browser; decisions count at once, there and for `navi unify`."""
     try:
@@ -112,26 +107,21 @@ def studio(
 )
 def serve(
     run: Run,
-    host: Annotated[str, typer.Option(help="Address to listen at; others than loopback need a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The token that requests must have.", show_default=f"${TOKEN_VARIABLE}"),
-    ] = None,
-    index: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="What `navi search --index` wrote, to search in.")
-    ] = None,
-    reconcile: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A table whose rows OpenRefine is to find, at /reconcile.")
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column that names the rows of --reconcile.")
-    ] = None,
-    max_body: Annotated[float, typer.Option(min=0.001, metavar="MIB", help="Size of a request.")] = 16,
-    max_rows: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of a request.")] = 10_000,
-    max_columns: Annotated[int, typer.Option(min=1, metavar="N", help="Columns of a request.")] = 1_000,
-    max_seconds: Annotated[float, typer.Option(min=0.1, metavar="S", help="Time for a request.")] = 60,
-    queue: Annotated[int, typer.Option(min=1, metavar="N", help="Requests at once; others get 429.")] = 64,
+    host: str = Option("127.0.0.1", help="Address to listen at; others than loopback need a token."),
+    port: int = Option(8080, min=0, max=65535, help="Port; 0 takes a free one."),
+    token_file: Path | None = Option(
+        None, metavar="FILE", help="The token that requests must have.", show_default=f"${TOKEN_VARIABLE}"
+    ),
+    index: Path | None = Option(None, metavar="DIR", help="What `navi search --index` wrote, to search in."),
+    reconcile: Path | None = Option(
+        None, metavar="TABLE", help="A table whose rows OpenRefine is to find, at /reconcile."
+    ),
+    by: str | None = Option(None, metavar="COLUMN", help="The column that names the rows of --reconcile."),
+    max_body: float = Option(16, min=0.001, metavar="MIB", help="Size of a request."),
+    max_rows: int = Option(10_000, min=1, metavar="N", help="Rows of a request."),
+    max_columns: int = Option(1_000, min=1, metavar="N", help="Columns of a request."),
+    max_seconds: float = Option(60, min=0.1, metavar="S", help="Time for a request."),
+    queue: int = Option(64, min=1, metavar="N", help="Requests at once; others get 429."),
 ) -> None:
     """Answer embed, match, name, impute, link and search over HTTP."""
     try:

@@ -73,16 +73,13 @@ class ColumnProfiles:
 
     def take(self, columns: Ints) -> ColumnProfiles:
         """Return the profiles of some columns."""
-        return ColumnProfiles(
-            tables=tuple(self.tables[k] for k in columns),
-            headers=tuple(self.headers[k] for k in columns),
-            attributes=tuple(self.attributes[k] for k in columns),
-            cells=self.cells[columns],
-            bags={name: bags[columns] for name, bags in self.bags.items()},
-            quantiles=self.quantiles[columns],
-            facts=self.facts[columns],
-            vectors={name: vector[columns] for name, vector in self.vectors.items()},
-        )
+
+        def pick(member: Any) -> Any:
+            if isinstance(member, dict):
+                return {name: pick(each) for name, each in member.items()}
+            return tuple(member[k] for k in columns) if isinstance(member, tuple) else member[columns]
+
+        return ColumnProfiles(**pick(vars(self)))
 
     def save(self, folder: str | Path) -> None:
         """Write the profiles into a model directory."""
@@ -129,16 +126,15 @@ class ColumnProfiles:
 
 def join_profiles(parts: Sequence[ColumnProfiles]) -> ColumnProfiles:
     """Return the profiles of all parts, one part after another."""
-    return ColumnProfiles(
-        tables=sum((part.tables for part in parts), ()),
-        headers=sum((part.headers for part in parts), ()),
-        attributes=sum((part.attributes for part in parts), ()),
-        cells=np.concatenate([part.cells for part in parts]),
-        bags={name: vstack([part.bags[name] for part in parts], format="csr") for name in BAGS},
-        quantiles=np.concatenate([part.quantiles for part in parts]),
-        facts=np.concatenate([part.facts for part in parts]),
-        vectors={name: np.concatenate([part.vectors[name] for part in parts]) for name in parts[0].vectors},
-    )
+
+    def join(members: Sequence[Any]) -> Any:
+        if isinstance(members[0], dict):
+            return {name: join([member[name] for member in members]) for name in members[0]}
+        if isinstance(members[0], tuple):
+            return sum(members, ())
+        return np.concatenate(members) if isinstance(members[0], np.ndarray) else vstack(members, format="csr")
+
+    return ColumnProfiles(**join([vars(part) for part in parts]))
 
 
 def _to_vectors(matrix: NDArray[Any]) -> pa.Array:

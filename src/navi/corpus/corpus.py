@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from navi.backbones import load_tokenizer
 from navi.corpus.arrays import ROLES, SPLITS, Encoded, read_arrays
@@ -17,9 +18,6 @@ from navi.corpus.prepareconfig import PrepareConfig
 from navi.errors import ConfigError, CorpusError
 from navi.files import digest_file, digest_sample, local_folder, read_json, remove_leftovers
 from navi.version import VERSION
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 MANIFEST_FILE, TOKENIZER_FILE, ARRAYS_FOLDER = "corpus.json", "tokenizer.json", "arrays"
 FORMAT_VERSION = 2

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from navi.corpus.arrays import ArrayStore, Encoded, gather_ranges
 from navi.corpus.hashing import Hashes, HashIndex, hash_rows, hash_texts, mix
@@ -19,9 +19,6 @@ from navi.corpus.prepareconfig import PrepareConfig, load_attributes
 from navi.corpus.roles import summarise_columns
 from navi.corpus.tokens import TextTokenizer, TokenLists
 from navi.tables import Chunk
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 Ints = NDArray[np.int64]
 CELLS_AT_ONCE = 1 << 16

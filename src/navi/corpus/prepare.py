@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from navi.backbones import load_tokenizer
 from navi.cluster import check_engine, run_jobs
@@ -251,8 +252,6 @@ def _make_drafter(
     tokenizer: str, config: PrepareConfig, show: Callable[[int], None] | None = None
 ) -> Callable[[tuple[Source, Path | None]], tuple[Draft, NDArray[np.uint8] | None]]:
     """Return what a worker does with a source: its draft, and its encoded chunks where there is no file for them."""
-    from tokenizers import Tokenizer
-
     encoder = RowEncoder(Tokenizer.from_str(tokenizer), config)
 
     def draft(job: tuple[Source, Path | None]) -> tuple[Draft, NDArray[np.uint8] | None]:
@@ -459,10 +458,7 @@ def _make_manifest(
         files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, **digests}
         report(ProgressEvent(stage="write", done=len(files), total=len(paths), rows=encoded.arrays.num_rows))
     content = "\n".join(f"{name} {entry['sha256']}" for name, entry in files.items())
-    arrays, headers = encoded.arrays, encoded.headers.to_pylist()
-    columns: dict[str, set[str]] = {name: set() for name in encoded.tables}
-    for table, header in zip(arrays.column_table, arrays.column_header, strict=True):
-        columns[encoded.tables[table]].add(headers[header])
+    arrays, columns = encoded.arrays, {table["name"]: table["headers"] for table in tables if table["kept"]}
     return {
         "format_version": FORMAT_VERSION,
         "navi_version": VERSION,
@@ -478,7 +474,7 @@ def _make_manifest(
             "segments": arrays.num_segments,
             "values": len(encoded.values),
             "value_tokens": len(arrays.value_tokens),
-            "headers": len(headers),
+            "headers": arrays.num_headers,
             "attributes": len(encoded.attributes),
             "columns": arrays.num_columns,
         },

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from navi.errors import ConfigError
 from navi.files import read_json
-from navi.settings import find_misfit, override
+from navi.settings import check_bounds, find_misfit, override
 from navi.tables import ReadConfig
 
 _EXPECTED = 'Expected {"headers": {header: attribute}, "tables": {table: {header: attribute}}} or {header: attribute}.'
@@ -150,12 +150,9 @@ class PrepareConfig:
     """How files are read; its `strict` makes every loss an error."""
 
     def __post_init__(self) -> None:
-        for name in ("max_value_tokens", "max_header_tokens", "largest_tables", "total_rows", "workers"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, got {value}.")
-        for name in ("max_unknown_share", "max_bad_share", "validation_share", "test_share", "theta_low", "theta_high"):
-            if (value := getattr(self, name)) is not None and not 0 <= value <= 1:
-                raise ConfigError(f"{name} must lie between 0 and 1, got {value}.")
+        check_bounds(self, "max_value_tokens", "max_header_tokens", "largest_tables", "total_rows", "workers", least=1)
+        shares = ("max_unknown_share", "max_bad_share", "validation_share", "test_share", "theta_low", "theta_high")
+        check_bounds(self, *shares, least=0, most=1)
         longest = self.max_header_tokens + self.max_value_tokens + 3
         if self.max_tokens < longest:
             raise ConfigError(f"max_tokens must hold one whole segment, {longest} tokens, got {self.max_tokens}.")

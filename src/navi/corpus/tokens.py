@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from navi.corpus.arrays import count_up, gather_ranges
 from navi.errors import ModelError
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 Lists = tuple[NDArray[np.int64], NDArray[np.int32]]
 """The length of each list, and all lists laid out flat."""

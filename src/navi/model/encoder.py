@@ -29,19 +29,8 @@ FORMAT_VERSION = 2
 
 
 class NaviConfig(BertConfig):  # type: ignore[misc]
-    """Configuration of a `NaviModel`: BERT's, with these fields beside them.
+    """Configuration of a `NaviModel`: BERT's, those of `navi.training.ModelConfig`, and these fields beside them.
 
-    - `attribute_gate`: scale the attribute vector to a learned length, at first that of a word embedding, so that it
-      does not drown the word it is added to. Off, the plain sum of the paper.
-    - `local_head_share`: share of each layer's heads that attend within their own segment only, which binds a value to
-      its header whatever the attribute. 0 is the paper's encoder.
-    - `attribute_embedding`: let tokens and segment embeddings have the attribute vector; off, for the paper's ablation
-      "w/o CAE", it is added to no token and is zeros in segments. What segments are aligned with stays what it is.
-    - `header_attribute`: the embedding of a header is the sum of its states in context and of its attribute's own
-      vector, both of the same length. Off, the states alone, as in the paper.
-    - `row_words`: the embedding of an encoded row is the sum of its [CLS] and of the mean of its values' words before
-      their context, both of the same length; verbs read rows as texts. Off, [CLS] alone for both, as in the paper.
-    - `shared_words`: the attribute encoder reads the word embeddings of the rows. Off, its own copy, as in the paper.
     - `attribute_layers`: which two of the backbone's layers the attribute encoder starts from; None for the eighth and
       ninth of twelve, or the like of them.
     - `cold_head`: whether the head for masked tokens starts from random weights, because the backbone brought none.

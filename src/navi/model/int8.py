@@ -63,11 +63,6 @@ class ActivationRange(NamedTuple):
     low: Tensor
     high: Tensor
 
-    @property
-    def largest(self) -> Tensor:
-        """(D,) the largest size of each channel."""
-        return torch.maximum(self.low.abs(), self.high.abs()).clamp(min=1e-5)
-
 
 Ranges = dict[nn.Module, ActivationRange]
 """The range of what each module is given."""
@@ -268,7 +263,8 @@ class QuantizedLinear:
         weight_OD = torch.cat([linear.weight.detach().float() for linear in linears])
         factor_D = torch.ones(weight_OD.shape[1])
         if smoothing is not None:
-            factor_D = seen.largest**smoothing / weight_OD.abs().amax(dim=0).clamp(min=1e-5) ** (1 - smoothing)
+            largest_D = torch.maximum(seen.low.abs(), seen.high.abs()).clamp(min=1e-5)
+            factor_D = largest_D**smoothing / weight_OD.abs().amax(dim=0).clamp(min=1e-5) ** (1 - smoothing)
             weight_OD = weight_OD * factor_D
         self.low = min(float((seen.low / factor_D).min()), -1e-5)
         self.high = max(float((seen.high / factor_D).max()), 1e-5)
@@ -285,21 +281,16 @@ class QuantizedLinear:
         return self.multiply(self.quantize(states))
 
     def quantize(self, states: Node) -> Node:
-        """Return states in the steps of their range; those beyond it get its ends."""
+        """Return states in the 256 steps of their range; those beyond it get its ends."""
         if self.inverse_D is not None:
             states = ops.multiply(states, self.inverse_D)
-        return _quantize(states, self.low, self.high)
+        ends = [np.float32(self.low), np.float32(self.high)]
+        return ops.fake_quantize(states, *ends, *ends, 256)
 
     def multiply(self, quantized: Node, outputs: slice = slice(None)) -> Node:
         """Return W x + b, or some of its outputs, of states in their steps."""
         weight_OD = ops.multiply(ops.convert(ops.constant(self.weight_OD[outputs]), "f32"), self.scale_O[outputs])
         return ops.add(ops.matmul(quantized, weight_OD, False, True), self.bias_O[outputs])
-
-
-def _quantize(states: Node, low: float, high: float) -> Node:
-    """Return states in 256 steps of a range; those beyond it get its ends."""
-    ends = [np.float32(low), np.float32(high)]
-    return ops.fake_quantize(states, *ends, *ends, 256)
 
 
 def _normalize(states: Node, norm: nn.LayerNorm) -> Node:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from queue import SimpleQueue
 from typing import TypeVar
@@ -124,13 +125,11 @@ class Runner:
         sizes = {part: len(distinct) if part in ROW_PARTS else int(offsets[-1]) for part in parts}
         gathered = {part: np.zeros((size, width), np.float32) for part, size in sizes.items()}
 
-        def take(model: NaviModel, packed: Rows, table: Tensor, _: Layout) -> dict[str, Tensor]:
-            return take_parts(model, packed, table, encoded)
-
         batches: list[Batches] = []
         if "texts" in parts:
             batches.append(self._read_rows(arrays, distinct, batch_size))
         if encoded := [part for part in parts if part != "texts"]:
+            take = partial(take_parts, encoded)
             batches.append(self._encode(arrays, distinct, take, mask=mask, batch_size=batch_size))
         for places, found in chain(*batches):
             cells = gather_ranges(offsets, places)[1]
@@ -338,7 +337,7 @@ def _quantize(model: NaviModel, special: SpecialTokens) -> None:
     quantize_layers(model, special)
 
 
-def take_parts(model: NaviModel, rows: Rows, table: Tensor, parts: Sequence[str]) -> dict[str, Tensor]:
+def take_parts(parts: Sequence[str], model: NaviModel, rows: Rows, table: Tensor, _: Layout) -> dict[str, Tensor]:
     """Return the asked-for embeddings of packed rows; where [CLS] is enough, the last layer is for it alone."""
     output = model(rows, table, read_tokens=None if set(parts) - {"rows", "cls"} else rows.starts[:-1])
 

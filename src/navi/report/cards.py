@@ -1,4 +1,4 @@
-"""Cards: what a notebook shows of matches, links and fills, with the parts and colours of the studio."""
+"""Cards: what a notebook shows of answers, with the parts and colours of the studio."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from navi.settings import construct
 
 PAGE_FILE = "page.json"
 """The file of a results folder that holds its page."""
-FORMAT = 4
+FORMAT = 5
 """The format of that file; goes up when old ones cannot be read any more."""
 
 MOST_DIGITS = 15
@@ -102,33 +102,18 @@ class ReportTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart as plain data, drawn by Altair."""
+    """A chart in Vega-Lite; its colours are the page's, `var(--c0)`, which is grey, to `var(--c10)`."""
 
     caption: str
     """What it shows, in one sentence."""
     kind: str
-    """`histogram` or `map`."""
-    records: Sequence[Mapping[str, Any]]
-    """One a mark: `series` is what it belongs to, x and y where it stands; all is shown when pointed at."""
-    x_title: str = ""
-    """What the horizontal axis means."""
-    quiet: Sequence[str] = ()
-    """Series drawn in grey: those that are there to compare with."""
-    outline: Sequence[Mapping[str, Any]] = ()
-    """Corners of the lines around points of a map."""
+    """What it is: `histogram` or `map`."""
+    series: Sequence[str]
+    """What is told apart."""
+    spec: Mapping[str, Any]
+    """The specification, without a configuration: that is the page's."""
     note: str = ""
     """What is to be said below it."""
-
-    def __post_init__(self) -> None:
-        for name in ("records", "outline"):
-            plain = [{key: make_plain(value) for key, value in record.items()} for record in getattr(self, name)]
-            object.__setattr__(self, name, plain)
-        object.__setattr__(self, "quiet", tuple(self.quiet))
-
-    @property
-    def series(self) -> list[str]:
-        """What is told apart, in the order of the records."""
-        return list(dict.fromkeys(str(record["series"]) for record in self.records))
 
 
 @dataclass(frozen=True)

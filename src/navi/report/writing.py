@@ -8,7 +8,6 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib import resources
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from navi.errors import ConfigError, escape_controls
 from navi.files import check_target, write_file
 from navi.report.cards import make_pages
-from navi.report.charts import draw_chart, import_extra
+from navi.report.charts import bundle_vega
 from navi.report.page import Cell, Chart, Code, Item, Measurement, Page, ReportColumn, ReportTable, Tiles, save_page
 from navi.version import VERSION
 
@@ -46,7 +45,7 @@ def write_html(page: Page, folder: str | Path, *, overwrite: bool = False) -> Pa
     """
     pages = make_pages()
     pages.filters.update(paragraphs=split_paragraphs, code=mark_code, kind=lambda item: type(item).__name__)
-    pages.filters.update(table=show_table, spec=draw_chart)
+    pages.filters["table"] = show_table
     files = resources.files("navi.report") / "template"
     base, style, script = ((files / name).read_text(encoding="utf-8") for name in ("base.css", "page.css", "page.js"))
     style = base + style
@@ -67,18 +66,6 @@ def write_html(page: Page, folder: str | Path, *, overwrite: bool = False) -> Pa
     with write_file(file) as aside:
         aside.write_text(html, encoding="utf-8")
     return file
-
-
-@cache
-def bundle_vega() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script, of the version that Altair writes for."""
-    vl_convert = import_extra("vl_convert")
-    wanted = ".".join(import_extra("altair").SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    known = vl_convert.get_vegalite_versions()
-    version = wanted if wanted in known else known[-1]
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
-    # Kept to itself: the bundle's own names are short ones and many.
-    return "(() => {" + bundle.replace("</script", "<\\/script") + "\n})();"
 
 
 def _hash(text: str) -> str:

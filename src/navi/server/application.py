@@ -203,11 +203,7 @@ def listen(host: str, port: int) -> tuple[socket.socket, str]:
 def serve_application(app: ASGIApp, opened: socket.socket, *, patience: float) -> None:
     """Answer requests until a signal comes, then finish what was taken, for as many seconds as `patience`."""
     config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=round(patience),
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=round(patience)
     )
     # The server raises the signal again when it is done; by then there is nothing left to stop.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -6,9 +6,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -20,17 +21,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from navi.errors import ConfigError, NaviError, TableError
+from navi.files import read_json
 from navi.server.application import Access, Gate, answer_error, answer_failure, answer_http_error, read_bytes
 from navi.server.bodies import ARROW, JSON, read_body, write_body, write_json
 from navi.server.jobs import Job, JobQueue, QueueFullError
 from navi.server.reconcile import Reconciler, list_routes
-from navi.settings import MATCH_THRESHOLD
 from navi.tables import Table, read_table
 from navi.verbs import Navi, SearchIndex, parse_like
 from navi.version import VERSION
 
 OPEN_PATHS = ("/health", "/ready")
 """What anybody may ask: a load balancer has no token."""
+DESCRIPTION = Path(__file__).parent / "openapi.json"
+"""The service as an OpenAPI document: what a verb takes is written down, and read, there alone."""
 Options = Mapping[str, Any]
 Tables = dict[str, Table]
 
@@ -58,57 +61,22 @@ class Limits:
                 raise ConfigError(f"{name} must be above 0, got {value}.")
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of a verb, in the query of its address."""
-
-    name: str
-    kind: Literal["boolean", "integer", "number", "string"]
-    text: str
-    default: Any = None
-    limits: Mapping[str, Any] = field(default_factory=dict)
-    """`minimum`, `maximum`, `enum` … as a JSON schema has them."""
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The parameter as a JSON schema."""
-        return {"type": self.kind, **self.limits, **({} if self.default is None else {"default": self.default})}
-
-    def read(self, text: str) -> Any:
-        """Return what a text says; an error where it does not fit."""
-        booleans = {"true": True, "false": False}
-        readers: dict[str, Callable[[str], Any]] = {"integer": int, "number": float, "boolean": booleans.__getitem__}
-        try:
-            value = readers.get(self.kind, str)(text)
-        except (ValueError, KeyError) as error:
-            raise ConfigError(f"{self.name} must be of the type {self.kind}, got '{text[:60]}'.") from error
-        low, high = self.limits.get("minimum", value), self.limits.get("maximum", value)
-        if value not in self.limits.get("enum", (value,)) or not low <= value <= high:
-            allowed = ", ".join(f"{name} {limit}" for name, limit in self.limits.items())
-            raise ConfigError(f"{self.name} is '{text[:60]}'. Allowed: {allowed}.")
-        if isinstance(value, str) and len(value) > self.limits.get("maxLength", len(value)):
-            raise ConfigError(f"{self.name} has {len(value)} characters. Allowed: {self.limits['maxLength']}.")
-        return value
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verb:
-    """A verb of the service."""
-
-    name: str
-    text: str
-    answer: Callable[[Navi, Tables, Options], pa.Table]
-    num_tables: tuple[int, int]
-    """The least and the most tables that it takes."""
-    parameters: tuple[Parameter, ...] = ()
-
-    def read_options(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return all parameters; an error where one is unknown or does not fit."""
-        known = {each.name: each for each in self.parameters}
-        for name in query:
-            if name not in known:
-                raise ConfigError(f"{self.name} has no parameter '{name[:60]}'. Known: {', '.join(known) or 'none'}.")
-        return {name: each.read(query[name]) if name in query else each.default for name, each in known.items()}
+def read_value(name: str, schema: Mapping[str, Any], text: str) -> Any:
+    """Return what a text says of a parameter; an error where it does not fit its schema."""
+    kind, limits = schema["type"], {key: limit for key, limit in schema.items() if key not in ("type", "default")}
+    booleans = {"true": True, "false": False}
+    readers: dict[str, Callable[[str], Any]] = {"integer": int, "number": float, "boolean": booleans.__getitem__}
+    try:
+        value = readers.get(kind, str)(text)
+    except (ValueError, KeyError) as error:
+        raise ConfigError(f"{name} must be of the type {kind}, got '{text[:60]}'.") from error
+    low, high = limits.get("minimum", value), limits.get("maximum", value)
+    if value not in limits.get("enum", (value,)) or not low <= value <= high:
+        allowed = ", ".join(f"{name} {limit}" for name, limit in limits.items())
+        raise ConfigError(f"{name} is '{text[:60]}'. Allowed: {allowed}.")
+    if isinstance(value, str) and len(value) > limits.get("maxLength", len(value)):
+        raise ConfigError(f"{name} has {len(value)} characters. Allowed: {limits['maxLength']}.")
+    return value
 
 
 def _split(names: str | None) -> list[str] | None:
@@ -158,78 +126,29 @@ def _read_like(options: Options) -> dict[str, str]:
     return parse_like(options["like"])
 
 
-_COLUMNS = Parameter("columns", "string", "Columns, between commas.", limits={"maxLength": 10_000})
-_CHANCE = {"minimum": 0.001, "maximum": 0.999}
-_THRESHOLD = Parameter("threshold", "number", "Probability from which a match counts.", MATCH_THRESHOLD, _CHANCE)
-_ONE_TO_ONE = Parameter("one_to_one", "boolean", "Each has one partner at most.", False)
-_TOP = Parameter("top", "integer", "Candidates for each column.", 5, {"minimum": 1, "maximum": 100})
-_POOLINGS = {"enum": ["text", "cls", "mean", "values"]}
 _MANY = 1_000
-VERBS = (
-    Verb(
-        name="embed",
-        text="A vector for each row.",
-        answer=lambda navi, tables, options: embed_requests(navi, options, [tables])[0],
-        num_tables=(1, _MANY),
-        parameters=(
-            Parameter("normalize", "boolean", "Scale vectors to length 1.", False),
-            Parameter("pooling", "string", "What stands for a row.", limits=_POOLINGS),
-        ),
+VERBS: dict[str, tuple[Callable[[Navi, Tables, Options], pa.Table], tuple[int, int]]] = {
+    "embed": (lambda navi, tables, options: embed_requests(navi, options, [tables])[0], (1, _MANY)),
+    "match": (_match, (2, _MANY)),
+    "name": (_name, (1, 1)),
+    "impute": (_impute, (1, 1)),
+    "link": (lambda navi, tables, options: navi.link(tables, **options).to_arrow(), (2, 2)),
+    "search": (
+        lambda navi, tables, options: navi.search(tables, _read_like(options), options["k"]).to_arrow(),
+        (1, _MANY),
     ),
-    Verb(
-        name="match",
-        text="Columns of several tables that mean the same; with `to`, candidates in that table.",
-        answer=_match,
-        num_tables=(2, _MANY),
-        parameters=(
-            *(_THRESHOLD, _ONE_TO_ONE, _TOP),
-            Parameter("to", "string", "The table of the request that is the target schema."),
-        ),
-    ),
-    Verb(
-        name="name",
-        text="Headers for the columns of a table; by default for those whose header says nothing.",
-        answer=_name,
-        num_tables=(1, 1),
-        parameters=(_COLUMNS, _TOP),
-    ),
-    Verb(
-        name="impute",
-        text="Values for the empty cells of a table, and how likely they are.",
-        answer=_impute,
-        num_tables=(1, 1),
-        parameters=(
-            Parameter("confidence", "number", "How likely a value must be.", 0.0, {"minimum": 0, "maximum": 1}),
-            _COLUMNS,
-        ),
-    ),
-    Verb(
-        name="link",
-        text="Rows of two tables that are about the same thing.",
-        answer=lambda navi, tables, options: navi.link(tables, **options).to_arrow(),
-        num_tables=(2, 2),
-        parameters=(replace(_THRESHOLD, default=0.5), _ONE_TO_ONE),
-    ),
-    Verb(
-        name="search",
-        text="The rows nearest to one: of the tables in the request or, without a body, of the service's index.",
-        answer=lambda navi, tables, options: navi.search(tables, _read_like(options), options["k"]).to_arrow(),
-        num_tables=(1, _MANY),
-        parameters=(
-            Parameter(
-                "like", "string", "The row to look for, as `title=Alien, year=1979`.", None, {"maxLength": 10_000}
-            ),
-            Parameter("k", "integer", "Rows to find.", 10, {"minimum": 1, "maximum": 1_000}),
-        ),
-    ),
-)
+}
+"""What answers a request, and the least and the most tables that it takes; its parameters are in DESCRIPTION."""
 
 
 class Service:
     """A model that answers requests."""
 
-    def __init__(self, navi: Navi, limits: Limits, index: SearchIndex | None) -> None:
+    def __init__(self, navi: Navi, limits: Limits, index: SearchIndex | None, description: dict[str, Any]) -> None:
         self.navi, self.limits, self.index = navi, limits, index
+        asked = {verb: description["paths"][f"/v1/{verb}"]["post"]["parameters"] for verb in VERBS}
+        self.schemas = {verb: {each["name"]: each["schema"] for each in asked[verb]} for verb in VERBS}
+        """What is known of the parameters of each verb."""
         self.queue = JobQueue(places=limits.queue, batch_rows=limits.batch_rows)
         self.registry = registry = CollectorRegistry()
         self.requests = Counter("navi_requests", "Requests answered.", ["verb", "code"], registry=registry)
@@ -240,15 +159,15 @@ class Service:
         places = Gauge("navi_queue", "Requests that are read, wait or run.", registry=registry)
         places.set_function(lambda: self.queue.taken)
 
-    async def answer(self, request: Request, verb: Verb) -> Response:
+    async def answer(self, request: Request, verb: str) -> Response:
         """Answer a request, and count it."""
         begun = time.perf_counter()
         response = await self._answer(request, verb)
-        self.requests.labels(verb.name, response.status_code).inc()
-        self.seconds.labels(verb.name).observe(time.perf_counter() - begun)
+        self.requests.labels(verb, response.status_code).inc()
+        self.seconds.labels(verb).observe(time.perf_counter() - begun)
         return response
 
-    async def _answer(self, request: Request, verb: Verb) -> Response:
+    async def _answer(self, request: Request, verb: str) -> Response:
         try:
             with self.queue.take_place():
                 async with asyncio.timeout(self.limits.seconds):
@@ -264,26 +183,37 @@ class Service:
         except ClientDisconnect:
             return answer_error(400, "The request ended before its body.")
 
-    async def _run(self, request: Request, verb: Verb) -> Response:
-        options = verb.read_options(request.query_params)
+    async def _run(self, request: Request, verb: str) -> Response:
+        options = self._read_options(request.query_params, verb)
         kind = choose_kind(request.headers.get("accept", ""))
         if request.headers.get("content-encoding", "identity") != "identity":
             raise HTTPException(415, "The body is encoded. Send it as it is.")
         body = await read_bytes(request, self.limits.body_bytes)
-        if verb.name == "search" and self.index is not None and not body:
+        if verb == "search" and self.index is not None and not body:
             like, index = _read_like(options), self.index
             job = Job(run=lambda _: [index.search(like, options["k"])[0].to_arrow()], payload=None, size=1)
         else:
             tables = await asyncio.to_thread(self._read_tables, body, find_kind(request), verb)
             num_rows = sum(table.num_rows for table in tables.values())
-            self.rows.labels(verb.name).inc(num_rows)
+            self.rows.labels(verb).inc(num_rows)
             job = self._make_job(verb, tables, options, num_rows)
         found = await asyncio.wrap_future(self.queue.submit(job))
         return Response(await asyncio.to_thread(write_body, found, kind), media_type=kind)
 
-    def _make_job(self, verb: Verb, tables: Tables, options: Options, num_rows: int) -> Job:
-        if verb.name != "embed":
-            return Job(run=lambda _: [verb.answer(self.navi, tables, options)], payload=None, size=num_rows)
+    def _read_options(self, query: Mapping[str, str], verb: str) -> dict[str, Any]:
+        """Return all parameters; an error where one is unknown or does not fit."""
+        known = self.schemas[verb]
+        for name in query:
+            if name not in known:
+                raise ConfigError(f"{verb} has no parameter '{name[:60]}'. Known: {', '.join(known) or 'none'}.")
+        return {
+            name: read_value(name, schema, query[name]) if name in query else schema.get("default")
+            for name, schema in known.items()
+        }
+
+    def _make_job(self, verb: str, tables: Tables, options: Options, num_rows: int) -> Job:
+        if verb != "embed":
+            return Job(run=lambda _: [VERBS[verb][0](self.navi, tables, options)], payload=None, size=num_rows)
         return Job(
             run=partial(self._embed, options), payload=tables, size=num_rows, kind=tuple(sorted(options.items()))
         )
@@ -292,12 +222,12 @@ class Service:
         self.batches.observe(len(requests))
         return embed_requests(self.navi, options, requests)
 
-    def _read_tables(self, body: bytes, kind: str, verb: Verb) -> Tables:
+    def _read_tables(self, body: bytes, kind: str, verb: str) -> Tables:
         frames, limits = read_body(body, kind), self.limits
-        least, most = verb.num_tables
+        least, most = VERBS[verb][1]
         if not least <= len(frames) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
-            raise TableError(f"{verb.name} takes {wanted} tables, got {len(frames)}.")
+            raise TableError(f"{verb} takes {wanted} tables, got {len(frames)}.")
         for frame in frames.values():
             if isinstance(frame, pa.Table) and frame.num_columns > limits.columns:
                 raise HTTPException(413, f"A table has {frame.num_columns} columns. {limits.columns} are allowed.")
@@ -340,8 +270,8 @@ def make_service(
     `index` is what a search without a body goes through, `reconciler` the table that OpenRefine reconciles with.
     """
     limits, access = limits or Limits(), access or Access()
-    service = Service(navi, limits, index)
-    described = write_json(describe_service(limits, access))
+    description = describe_service(limits, access)
+    service, described = Service(navi, limits, index, description), write_json(description)
 
     async def say_health(request: Request) -> Response:
         return Response(b'{"status": "ok"}', media_type=JSON)
@@ -358,11 +288,11 @@ def make_service(
     async def describe(request: Request) -> Response:
         return Response(described, media_type=JSON)
 
-    def make_route(verb: Verb) -> Route:
+    def make_route(verb: str) -> Route:
         async def answer(request: Request) -> Response:
             return await service.answer(request, verb)
 
-        return Route(f"/v1/{verb.name}", answer, methods=["POST"])
+        return Route(f"/v1/{verb}", answer, methods=["POST"])
 
     @asynccontextmanager
     async def live(app: Starlette) -> AsyncIterator[None]:
@@ -386,58 +316,8 @@ def make_service(
 
 def describe_service(limits: Limits, access: Access) -> dict[str, Any]:
     """Return the service as an OpenAPI document."""
-    rows = {"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": limits.rows}
-    tables = {"type": "object", "minProperties": 1, "additionalProperties": {"$ref": "#/components/schemas/Rows"}}
-    body = {"oneOf": [_make_object("rows", {"$ref": "#/components/schemas/Rows"}), _make_object("tables", tables)]}
-    error = {"description": "What is wrong.", "content": {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}}
-    codes = ("400", "401", "413", "415", "422", "429", "500", "504")
-    found: dict[str, Any] = {
-        "openapi": "3.1.0",
-        "info": {"title": "NAVI", "version": VERSION, "description": "Tables without a common schema."},
-        "paths": {},
-        "components": {
-            "schemas": {
-                "Rows": rows,
-                "Tables": body,
-                "Error": _make_object("error", {"type": "string"}),
-                "Answer": _make_object("rows", {"type": "array", "items": {"type": "object"}}),
-            },
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
-        "security": [{"token": []}] if access.token else [],
-    }
-    binary = {"schema": {"type": "string", "contentMediaType": ARROW}}
-    for verb in VERBS:
-        answer = {JSON: {"schema": {"$ref": "#/components/schemas/Answer"}}, ARROW: binary}
-        found["paths"][f"/v1/{verb.name}"] = {
-            "post": {
-                "operationId": verb.name,
-                "summary": verb.text,
-                "parameters": [
-                    {"name": each.name, "in": "query", "description": each.text, "schema": each.schema}
-                    for each in verb.parameters
-                ],
-                "requestBody": {
-                    "required": verb.name != "search",
-                    "content": {JSON: {"schema": {"$ref": "#/components/schemas/Tables"}}, ARROW: binary},
-                },
-                "responses": {"200": {"description": "A table.", "content": answer}, **dict.fromkeys(codes, error)},
-            }
-        }
-    texts = {"/health": "Whether the process lives.", "/ready": "Whether it takes requests.", "/metrics": "Counts."}
-    for path, text in texts.items():
-        kind = "text/plain" if path == "/metrics" else JSON
-        ok = {"description": text, "content": {kind: {"schema": {"type": "string" if kind != JSON else "object"}}}}
-        found["paths"][path] = {
-            "get": {
-                "summary": text,
-                "operationId": path[1:],
-                "security": [] if path in OPEN_PATHS else found["security"],
-                "responses": {"200": ok, **dict.fromkeys(("401", "503"), error)},
-            }
-        }
+    found = read_json(DESCRIPTION, ConfigError, "Reinstall navi-tables.")
+    found["info"]["version"] = VERSION
+    found["components"]["schemas"]["Rows"]["maxItems"] = limits.rows
+    found["security"] = [{"token": []}] if access.token else []
     return found
-
-
-def _make_object(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "required": [name], "properties": {name: schema}, "additionalProperties": False}

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from navi.errors import TableError
 from navi.tables.readreport import MAX_CELL, Loss, ReadReport
 
 MAX_CHARACTERS = 1 << 25
@@ -106,7 +105,7 @@ def make_chunks(
     size_C = np.asarray(pc.fill_null(pc.binary_length(value_C), 0))
     if len(size_C) and size_C.max() > MAX_CELL:
         number = int(row_number_R[cell_row_C[size_C.argmax()]])
-        raise TableError(f"Cannot read {report.source}:{number}: a cell has more than {MAX_CELL:,} characters.")
+        raise report.refuse(f"a cell has more than {MAX_CELL:,} characters", number)
     present_C = size_C > 0
     if not present_C.all():
         value_C = value_C.filter(pa.array(present_C))

@@ -9,7 +9,6 @@ from itertools import chain, islice
 
 import numpy as np
 
-from navi.errors import TableError
 from navi.tables.chunk import MAX_CHARACTERS, Chunk, find_header, make_chunks, read_header, to_strings
 from navi.tables.readreport import HEADER_ROWS, MAX_CELL, MAX_LINE, Loss, ReadConfig, ReadReport
 from navi.tables.textreader import HEAD_SIZE, TextReader
@@ -40,20 +39,20 @@ def read_delimited(reader: TextReader, usual: str, config: ReadConfig, report: R
     place, headers = read_header([(line, row) for line, row, _ in first], config.header_row, report)
     report.headers, width = headers, len(headers)
     lines: list[int] = []
-    short: dict[int, int] = {}
+    widths: list[int] = []
     cells: list[str | None] = []
     size = 0
     for line, row, length in chain(first[place + 1 :], records):
         if len(row) != width:
             row = _trim_row(row, width, line, report)
-            short[len(lines)] = len(row)
         lines.append(line)
+        widths.append(len(row))
         cells += row
         size += length
         if len(lines) >= config.chunk_rows or size > MAX_CHARACTERS:
-            yield from _make_chunks(headers, lines, short, cells, report)
-            lines, short, cells, size = [], {}, [], 0
-    yield from _make_chunks(headers, lines, short, cells, report)
+            yield from _make_chunks(headers, lines, widths, cells, report)
+            lines, widths, cells, size = [], [], [], 0
+    yield from _make_chunks(headers, lines, widths, cells, report)
 
 
 def _trim_row(row: list[str], width: int, line: int, report: ReadReport) -> list[str]:
@@ -69,17 +68,13 @@ def _trim_row(row: list[str], width: int, line: int, report: ReadReport) -> list
 
 
 def _make_chunks(
-    headers: list[str], lines: list[int], short: dict[int, int], cells: list[str | None], report: ReadReport
+    headers: list[str], lines: list[int], widths: list[int], cells: list[str | None], report: ReadReport
 ) -> Iterator[Chunk]:
-    """Yield the chunk of rows that have a cell for each header, but for the widths in `short`."""
-    line_R, width_R = np.array(lines, dtype=np.int64), np.full(len(lines), len(headers))
-    width_R[list(short)] = list(short.values())
+    """Yield the chunk of rows that have cells under so many of the first headers each."""
+    line_R, width_R = np.array(lines, dtype=np.int64), np.array(widths, dtype=np.int32)
     row_C = np.repeat(np.arange(len(lines), dtype=np.int32), width_R)
-    if short:
-        begin_R = np.cumsum(width_R) - width_R
-        header_C = (np.arange(len(cells)) - begin_R[row_C]).astype(np.int32)
-    else:
-        header_C = np.tile(np.arange(len(headers), dtype=np.int32), len(lines))
+    begin_R = np.cumsum(width_R, dtype=np.int32) - width_R
+    header_C = np.arange(len(cells), dtype=np.int32) - begin_R[row_C]
     yield from make_chunks(headers, row_C, header_C, to_strings(cells, line_R[row_C], report), line_R, report)
 
 
@@ -149,9 +144,7 @@ def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Ite
                 if before <= _LONG_ROW < size and _look_like_rows(row_lines, delimiter, width):
                     raise csv.Error(f"{len(row_lines) - 1} rows and more would be one cell")
                 if size > MAX_LINE:
-                    raise TableError(
-                        f"Cannot read {reader.stream.path}:{number}: a row has more than {MAX_LINE:,} characters."
-                    )
+                    raise report.refuse(f"a row has more than {MAX_LINE:,} characters", number)
             yield line
 
     while True:
@@ -166,10 +159,8 @@ def _read_records(reader: TextReader, delimiter: str, report: ReadReport) -> Ite
             return
         except csv.Error as error:
             if "field larger" in str(error):
-                raise TableError(
-                    f"Cannot read {reader.stream.path}:{number}: a cell has more than {MAX_CELL:,} characters, or a "
-                    "quote is never closed."
-                ) from error
+                problem = f"a cell has more than {MAX_CELL:,} characters, or a quote is never closed"
+                raise report.refuse(problem, number) from error
             alone = _parse_alone(row_lines, delimiter)
             if alone is not None:
                 yield number, alone, len(row_lines[0])

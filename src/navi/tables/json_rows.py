@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from navi.errors import TableError
 from navi.tables.arrow import format_column, format_scalar, to_arrow_array
 from navi.tables.chunk import MAX_CHARACTERS, Chunk, deduplicate_headers, make_chunks, to_strings
 from navi.tables.readreport import MAX_COLUMNS, MAX_HEADER, MAX_LINE, Loss, ReadConfig, ReadReport
@@ -55,7 +54,7 @@ class FlatRows:
             report.drop(Loss.TOO_DEEP, number)
         else:
             if len(keys) - start > MAX_COLUMNS:
-                raise TableError(f"Cannot read {report.source}:{number}: a row has more than {MAX_COLUMNS:,} cells.")
+                raise report.refuse(f"a row has more than {MAX_COLUMNS:,} cells", number)
             self.ends.append(len(keys))
             self.numbers.append(number)
 
@@ -221,7 +220,7 @@ def _read_stream(reader: TextReader, report: ReadReport) -> Iterator[NumberedVal
 
     Where one is broken nobody can tell where it ends, so that what follows is dropped with it.
     """
-    window = _Window(reader)
+    window = _Window(reader, report)
     is_array = is_open = window.peek() == "["
     window.position += is_array
     number, num_ends = 0, 0
@@ -256,8 +255,8 @@ def _read_stream(reader: TextReader, report: ReadReport) -> Iterator[NumberedVal
 class _Window:
     """A part of the text, with the place that is read next; it grows until a whole value is in it."""
 
-    def __init__(self, reader: TextReader) -> None:
-        self._path = reader.stream.path
+    def __init__(self, reader: TextReader, report: ReadReport) -> None:
+        self._report = report
         self._pieces = reader.read_pieces()
         self.text = ""
         self.position = 0
@@ -302,7 +301,7 @@ class _Window:
         parts = [self.text[self.position :]]
         size = total = len(parts[0])
         if size > MAX_LINE:
-            raise TableError(f"Cannot read {self._path}:{self.line}: a value has more than {MAX_LINE:,} characters.")
+            raise self._report.refuse(f"a value has more than {MAX_LINE:,} characters", self.line)
         while total <= 2 * size and (piece := next(self._pieces, "")):
             parts.append(piece)
             total += len(piece)

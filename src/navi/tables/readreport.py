@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from navi.errors import ConfigError, TableError
+from navi.settings import check_bounds
 
 
 class Loss(StrEnum):
@@ -79,12 +80,7 @@ class ReadConfig:
     """Whether the first loss is an error; what `max_family` leaves out is a choice and no loss in this sense."""
 
     def __post_init__(self) -> None:
-        if self.chunk_rows < 1:
-            raise ConfigError(f"chunk_rows must be at least 1, got {self.chunk_rows}.")
-        if self.max_family is not None and self.max_family < 1:
-            raise ConfigError(f"max_family must be at least 1, or None to keep all, got {self.max_family}.")
-        if self.header_row is not None and self.header_row < 1:
-            raise ConfigError(f"header_row must be at least 1, or None to find it, got {self.header_row}.")
+        check_bounds(self, "chunk_rows", "max_family", "header_row", least=1)
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             raise ConfigError(f"delimiter must be one character, no quote and no line end, got {self.delimiter!r}.")
         try:
@@ -142,10 +138,12 @@ class ReadReport:
     def check_rows(self, number: int) -> None:
         """Refuse a source that has so many rows or lines that no table of its size in bytes has them."""
         if self.max_rows is not None and number > self.max_rows:
-            raise TableError(
-                f"Cannot read {self.source}: it has more than {self.max_rows:,} rows or lines, far more than a table "
-                "of its size. If you trust it, write it again without compression."
-            )
+            rows = f"it has more than {self.max_rows:,} rows or lines, far more than a table of its size"
+            raise self.refuse(f"{rows}. If you trust it, write it again without compression")
+
+    def refuse(self, problem: str, line: int | None = None) -> TableError:
+        """Return the error of a source that cannot be read."""
+        return TableError(f"Cannot read {self.source}{'' if line is None else f':{line}'}: {problem}.")
 
     def drop(self, reason: str, line: int, detail: str = "", num_rows: int = 1) -> None:
         """Enter a row, or several from this line on, as met and lost."""

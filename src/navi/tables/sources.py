@@ -234,18 +234,16 @@ def read_chunks(
             size += chunk.cell_value.nbytes
             headers.update(chunk.headers)
             if size > most:
-                raise TableError(
-                    f"Cannot read {report.source}: its cells take more than {most:,} bytes, far more than the file."
-                )
+                raise report.refuse(f"its cells take more than {most:,} bytes, far more than the file")
             if len(headers) > MAX_COLUMNS:
-                raise TableError(f"Cannot read {report.source}: it has more than {MAX_COLUMNS:,} columns.")
+                raise report.refuse(f"it has more than {MAX_COLUMNS:,} columns")
             yield chunk
 
 
 def _read_file(source: Source, report: ReadReport, config: ReadConfig, batches: Batches | None) -> Iterator[Chunk]:
     with ByteStream(source.path) as stream:
         if not stream.head and stream.damage:
-            raise TableError(f"Cannot read {source.path}: {stream.damage}, and nothing good comes before that.")
+            raise report.refuse(f"{stream.damage}, and nothing good comes before that")
         if stream.compression != source.compression:
             found = f"{stream.compression}-compressed" if stream.compression else "not compressed"
             report.trouble(Loss.MISLABELLED, f"the file is {found}, and read so")
@@ -256,9 +254,9 @@ def _read_file(source: Source, report: ReadReport, config: ReadConfig, batches: 
         promised = "json" if source.format == "jsonl" else source.format
         foreign = next((name for magic, name in _FOREIGN if stream.head.startswith(magic)), None)
         if foreign is not None:
-            raise TableError(f"Cannot read {source.path}: the file is {foreign}.")
+            raise report.refuse(f"the file is {foreign}")
         format = next((name for magic, name in _BINARY if stream.head.startswith(magic)), None)
-        format = format or _detect_text(reader.head(), promised, source.path)
+        format = format or _detect_text(reader.head(), promised, report)
         if format != promised:
             report.trouble(Loss.MISLABELLED, f"the content is {format}, and read so")
         if format in ("csv", "tsv"):
@@ -275,22 +273,20 @@ def _read_file(source: Source, report: ReadReport, config: ReadConfig, batches: 
             try:
                 yield from read_binary(stream, config, report, batches)
             except UnicodeDecodeError as error:
-                raise TableError(
-                    f"Cannot read {source.path}: a column's name is not UTF-8 ({error.reason})."
-                ) from error
+                raise report.refuse(f"a column's name is not UTF-8 ({error.reason})") from error
 
 
-def _detect_text(head: str, promised: str, path: Path) -> str:
+def _detect_text(head: str, promised: str, report: ReadReport) -> str:
     """Return json, csv or tsv for text; the promised format, if the text can be that."""
     if re.match(r"\s*<(!doctype|html|\?xml)", head, re.IGNORECASE):
-        raise TableError(f"Cannot read {path}: the file is a page of HTML or XML, not a table.")
+        raise report.refuse("the file is a page of HTML or XML, not a table")
     controls = len(head) - len(head.translate(_CONTROLS))
     # Zeros get into text by accidents of storage; other control characters hardly do.
     if controls > 0.05 * len(head) or head.count("\0") > 0.3 * len(head):
-        raise TableError(f"Cannot read {path}: the file is binary, and of no format known here.")
+        raise report.refuse("the file is binary, and of no format known here")
     begins = any(line.lstrip()[:1] in ("{", "[") for line in head.split("\n") if line.strip())
     if is_json(head) or (promised == "json" and begins):
         return "json"
     if promised in ("csv", "tsv") or is_delimited(head):
         return promised if promised in ("csv", "tsv") else "csv"
-    raise TableError(f"Cannot read {path}: its content is not {promised}, nor any other format known here.")
+    raise report.refuse(f"its content is not {promised}, nor any other format known here")

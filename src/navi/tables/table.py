@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -229,8 +230,6 @@ def stream_tables(
 
 def _narrow(frame: Any, columns: Sequence[str] | None) -> tuple[Any, int] | None:
     """Return a frame with some columns alone, and how many rows it has; None where only reading it shows these."""
-    import narwhals as nw
-
     with suppress(TableError, nw.exceptions.NarwhalsError):  # a name within a column, or one that is there twice
         opened = nw.from_native(frame, pass_through=True)
         if isinstance(opened, nw.DataFrame | nw.LazyFrame):
@@ -325,8 +324,6 @@ def read_frame(frame: Any, report: ReadReport | None = None, config: ReadConfig 
 
 def _collect(frame: Any) -> Any:
     """Return a frame whole: one row as a list of one, a stream, batch or lazy frame collected, others as they are."""
-    import narwhals as nw
-
     if isinstance(frame, Mapping):
         return [frame]
     if isinstance(frame, pa.RecordBatch):
@@ -338,8 +335,6 @@ def _collect(frame: Any) -> Any:
 
 def _open_frame(frame: Any, config: ReadConfig, report: ReadReport) -> pa.RecordBatchReader | list[Row]:
     """Return a frame as a stream of columns, or as rows where a column mixes types, or has one Arrow does not know."""
-    import narwhals as nw
-
     if isinstance(frame, Mapping | pa.RecordBatch):
         frame = _collect(frame)
     if isinstance(frame, list | tuple):

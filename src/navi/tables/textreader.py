@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 import pyarrow as pa
+from charset_normalizer import from_bytes
 
 from navi.errors import TableError
 from navi.tables.readreport import MAX_CONTENT, MAX_LINE, MAX_RATIO, Loss, ReadReport
@@ -97,12 +98,10 @@ class ByteStream:
         if self.compression is not None:
             # What comes with an error is lost, so that little is read at a time.
             step = _PIECE_SIZE
-            is_gzip = self.compression == "gzip"
-            stream = (
-                gzip.GzipFile(fileobj=stream)
-                if is_gzip
-                else pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd")
-            )
+            if self.compression == "gzip":
+                stream = gzip.GzipFile(fileobj=stream)
+            else:
+                stream = pa.CompressedInputStream(pa.OSFile(str(self.path)), "zstd")
         most = max(MAX_CONTENT, MAX_RATIO * self.path.stat().st_size) if self.compression else None
         try:
             while block := stream.read1(step):
@@ -155,8 +154,6 @@ def _is_utf8(head: bytes) -> bool:
 
 
 def _detect_legacy(head: bytes) -> str:
-    from charset_normalizer import from_bytes
-
     found = from_bytes(head, cp_isolation=_LEGACY)
     best = found.best()
     if best is None or any(match.encoding == _LEGACY[0] and match.chaos <= best.chaos for match in found):
@@ -183,10 +180,7 @@ class TextReader:
             self._report.note(f"read as {self.encoding}")
         # In these two a wrong byte stands for itself, and can be read as Western text.
         escapes = codec.name in ("utf-8", "cp1252")
-        strict, lenient = (
-            codec.incrementaldecoder(),
-            codec.incrementaldecoder("surrogateescape" if escapes else "replace"),
-        )
+        strict, lenient = map(codec.incrementaldecoder, ("strict", "surrogateescape" if escapes else "replace"))
         line, begin = 1, True
         for block in chain(self.stream, [b""]):
             state = strict.getstate()
@@ -225,9 +219,7 @@ class TextReader:
             rest.append(text[end:])
             size += len(rest[-1])
             if size > MAX_LINE:
-                raise TableError(
-                    f"Cannot read {self.stream.path}:{line}: a line has more than {MAX_LINE:,} characters."
-                )
+                raise self._report.refuse(f"a line has more than {MAX_LINE:,} characters", line)
         if self.stream.damage is None:
             yield line, "".join(rest)
         elif any(rest):
@@ -240,20 +232,17 @@ class TextReader:
         for found in _OUT_OF_STEP.finditer(text):
             line += mended.count("\n", place, found.start())
             place = found.start()
-            num_lines = 1 + mended.count("\n", *found.span())
-            self._report.change(
-                Loss.WRONG_ENCODING, line, f"{self.encoding} out of step, read as it was meant", num_lines
-            )
+            detail = f"{self.encoding} out of step, read as it was meant"
+            self._report.change(Loss.WRONG_ENCODING, line, detail, 1 + mended.count("\n", *found.span()))
         return mended
 
     def _replace_wrong(self, text: str, line: int, escapes: bool) -> str:
         """Replace what could not be decoded, and enter it once a line."""
         for number, part in enumerate(text.split("\n"), line):
-            found = _WRONG.search(part)
-            if found is not None:
-                wrong = found[0].encode("utf-8", "surrogateescape").hex(" ")
-                detail = f"byte {wrong} is not {self.encoding}, read as {found[0].translate(_WESTERN)!r}"
-                self._report.change(
-                    Loss.WRONG_ENCODING, number, detail if escapes else f"not {self.encoding}, replaced"
-                )
+            if found := _WRONG.search(part):
+                detail = f"not {self.encoding}, replaced"
+                if escapes:
+                    raw = found[0].encode("utf-8", "surrogateescape").hex(" ")
+                    detail = f"byte {raw} is not {self.encoding}, read as {found[0].translate(_WESTERN)!r}"
+                self._report.change(Loss.WRONG_ENCODING, number, detail)
         return text.translate(_WESTERN)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError
@@ -16,13 +16,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import AdamW
 
+from navi.corpus import Corpus
 from navi.errors import ConfigError, TrainingError
 from navi.files import ASIDE, digest_file, lock, read_json, sync, was_locked, write_folder, write_json
 from navi.settings import construct
 from navi.training.config import PretrainConfig
-
-if TYPE_CHECKING:
-    from navi.corpus import Corpus
 
 CHECKPOINTS, RECORD_FILE = "checkpoints", "pretrain.json"
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"

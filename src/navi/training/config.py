@@ -78,7 +78,7 @@ class TrainingConfig:
     seed: int = 0
     """Decides everything random: order, masks, dropout, cold parameters."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Arithmetic of the encoder; `auto` is bfloat16 on a GPU that has it, else float32."""
+    """Arithmetic of the encoder; `auto` is bfloat16 on a GPU or CPU with instructions for it, else float32."""
     graphs: bool | None = None
     """Make batches on the GPU, compute in half precision throughout, record the passes and replay them; None does so
     on one GPU with bfloat16."""

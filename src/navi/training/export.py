@@ -5,31 +5,30 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import feather
 from scipy.sparse import csr_array
 
 from navi.backbones import MANIFEST_FILE, WEIGHTS_FILE, find_licence
+from navi.batches import SpecialTokens
+from navi.columns import COLUMNS_FILE, ColumnProfiles, profile_columns
+from navi.corpus import Corpus
+from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, ModelError
 from navi.files import digest_file, read_json, sync, write_json
+from navi.model import NaviModel, Runner
 from navi.settings import construct
 from navi.training.checkpoint import RECORD_FILE, list_checkpoints, read_state, save_weights
 from navi.training.config import PretrainConfig
 from navi.version import VERSION
 
-if TYPE_CHECKING:
-    from navi.batches import SpecialTokens
-    from navi.columns import ColumnProfiles
-    from navi.corpus import Corpus
-    from navi.model import NaviModel
-
 # Shape suffixes: K columns, S distinct segments, C cells.
 
-TOKENIZER_FILE, CARD_FILE = "tokenizer.json", "README.md"
-VALUES_FILE, COLUMNS_FILE = "values.arrow", "columns.arrow"
+TOKENIZER_FILE, CARD_FILE, VALUES_FILE = "tokenizer.json", "README.md", "values.arrow"
 _VALUES = pa.schema({"attribute": pa.string(), "value": pa.string(), "count": pa.int64()})
 DIGESTED = (WEIGHTS_FILE, "config.json", TOKENIZER_FILE, VALUES_FILE, COLUMNS_FILE)
 """Files of a model directory whose digests its record has."""
@@ -134,29 +133,15 @@ def recall_config(out: Path) -> PretrainConfig | None:
     return PretrainConfig.from_dict(TrainingResult.load(out).config) if (out / RECORD_FILE).is_file() else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Domain:
-    """The frequent values of the training rows; validation, test and unseen rows have no part in it."""
-
-    values: pa.Table
-    """One line a value of an attribute with few distinct ones: `attribute`, `value`, `count`; most frequent first."""
-
-    def save(self, folder: Path) -> None:
-        """Write the list as an Arrow file."""
-        file = str(folder / VALUES_FILE)
-        with pa.OSFile(file, "wb") as sink, pa.ipc.new_file(sink, self.values.schema) as writer:
-            writer.write_table(self.values)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Return the domain of a model directory; the list stays on disk, memory-mapped. The base model has none."""
-        if (Path(folder) / MANIFEST_FILE).is_file():
-            return cls(values=_VALUES.empty_table())
-        file = Path(folder) / VALUES_FILE
-        try:
-            return cls(values=pa.ipc.open_file(pa.memory_map(str(file))).read_all())
-        except (OSError, pa.ArrowInvalid) as error:
-            raise ModelError(f"Cannot read {file}: {error}. Expected a model directory made by pretraining.") from error
+def load_values(folder: str | Path) -> pa.Table:
+    """Return what `survey_values` found for a model; it stays on disk, memory-mapped. The base model has none."""
+    if (Path(folder) / MANIFEST_FILE).is_file():
+        return _VALUES.empty_table()
+    file = Path(folder) / VALUES_FILE
+    try:
+        return feather.read_table(str(file), memory_map=True)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ModelError(f"Cannot read {file}: {error}. Expected a model directory made by pretraining.") from error
 
 
 def export_run(model: NaviModel, special: SpecialTokens, corpus: Corpus, result: TrainingResult) -> None:
@@ -170,10 +155,10 @@ def export_run(model: NaviModel, special: SpecialTokens, corpus: Corpus, result:
     model.config.update({"architectures": [type(model).__name__], "dtype": "float32"})
     model.config.save_pretrained(folder)
     corpus.tokenizer.save(str(folder / TOKENIZER_FILE))
-    domain, columns = survey_domain(corpus), survey_columns(model, special, corpus)
+    values, columns = survey_values(corpus), survey_columns(model, special, corpus)
     if not result.config["training"]["keep_values"]:
-        domain, columns = replace(domain, values=domain.values.slice(0, 0)), forget_values(columns)
-    domain.save(folder)
+        values, columns = values.slice(0, 0), forget_values(columns)
+    feather.write_feather(values, str(folder / VALUES_FILE), compression="uncompressed")
     columns.save(folder)
     (folder / CARD_FILE).write_text(make_card(result), encoding="utf-8")
     result.save()
@@ -184,10 +169,6 @@ def survey_columns(model: NaviModel, special: SpecialTokens, corpus: Corpus) -> 
 
     Only training rows have a part in it. The model is used where it is, in inference precision: export it before.
     """
-    from navi.columns import profile_columns  # not at the top: reading a directory should not wait for it
-    from navi.corpus.tokens import TextTokenizer
-    from navi.model.runner import Runner
-
     runner = Runner(model, special, devices=[model.device])
     profiles = profile_columns(runner, TextTokenizer(corpus.tokenizer), corpus, corpus.rows_of("train"))
     most = np.argsort(-profiles.cells, kind="stable")[:MAX_COLUMNS]
@@ -236,8 +217,11 @@ def make_card(result: TrainingResult) -> str:
     )
 
 
-def survey_domain(corpus: Corpus) -> Domain:
-    """Return the frequent values of a corpus's training rows, those of attributes with few distinct ones."""
+def survey_values(corpus: Corpus) -> pa.Table:
+    """Return the frequent values of a corpus's training rows, those of attributes with few distinct ones.
+
+    One line a value, the most frequent of an attribute first: `attribute`, `value`, `count`.
+    """
     arrays = corpus.arrays
     is_train_R = np.zeros(arrays.num_rows, np.bool_)
     is_train_R[corpus.rows_of("train")] = True
@@ -257,5 +241,4 @@ def survey_domain(corpus: Corpus) -> Domain:
     }
     sizes = 24 + sum(pc.binary_length(each).to_numpy() for each in texts.values())
     attribute = found["attribute"].to_numpy()[np.cumsum(sizes) <= MAX_BYTES[VALUES_FILE]]
-    values = pa.table({**texts, "count": found["count_sum"]})
-    return Domain(values=values.take(np.argsort(attribute, kind="stable")))
+    return pa.table({**texts, "count": found["count_sum"]}).take(np.argsort(attribute, kind="stable"))

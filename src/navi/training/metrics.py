@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from navi.batches import REGIME_HEADER, REGIME_VALUE, Batch, BatchBuilder, MaskingConfig, SpecialTokens, prefetch
+from navi.corpus import Corpus
 from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.files import sync
 from navi.losses import compute_losses
@@ -26,9 +27,6 @@ from navi.training.checkpoint import METRICS_FILE, RunState
 from navi.training.config import PretrainConfig
 from navi.training.processes import Processes
 from navi.training.step import MEANS, SUMS, Ints, Stepper, autocast, make_sums
-
-if TYPE_CHECKING:
-    from navi.corpus import Corpus
 
 # Shape suffixes: S segments of a batch, M targets, K columns.
 

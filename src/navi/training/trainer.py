@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import NoReturn, cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from navi.backbones import check_vocabulary
 from navi.batches import BatchBuilder, SpecialTokens, plan_epoch, prefetch
+from navi.corpus import Corpus
 from navi.corpus.arrays import SegmentArrays
 from navi.errors import ConfigError, TrainingError, TrainingInterrupted
 from navi.files import is_there, local_folder, put_folder
@@ -50,9 +51,6 @@ from navi.training.step import (
     release_memory,
     scale_rate,
 )
-
-if TYPE_CHECKING:
-    from navi.corpus import Corpus
 
 logger = logging.getLogger(__name__)
 Progress = Callable[[StepReport], None]
@@ -117,8 +115,6 @@ def open_corpus(corpus: Corpus | str | Path) -> Corpus:
     """Return a corpus given as it is, or as its directory."""
     if not isinstance(corpus, str | Path):
         return corpus
-    from navi.corpus import Corpus
-
     return Corpus.open(corpus, verify=True)
 
 

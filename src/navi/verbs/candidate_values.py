@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from navi.corpus import Encoded
 from navi.corpus.arrays import gather_ranges
-from navi.training import Domain
 from navi.verbs.cell_formats import fits_format, learn_cell_format
 
 # Shape suffixes: M empty cells of a column, N values of it, C cells of it, P pairs of such a cell and another of its
@@ -91,10 +90,10 @@ class CandidateFinder:
     """
 
     def __init__(
-        self, encoded: Encoded, domain: Domain | None = None, rows: Ints | None = None, hidden: Gaps | None = None
+        self, encoded: Encoded, trained: pa.Table | None = None, rows: Ints | None = None, hidden: Gaps | None = None
     ) -> None:
         arrays = encoded.arrays
-        self._encoded, self._arrays, self._domain = encoded, arrays, domain
+        self._encoded, self._arrays, self._trained = encoded, arrays, trained
         _, cells = gather_ranges(arrays.row_offsets, np.arange(arrays.num_rows) if rows is None else np.sort(rows))
         if hidden is not None:
             key = arrays.cell_row * arrays.num_columns + arrays.cell_column
@@ -116,8 +115,8 @@ class CandidateFinder:
         ids, code_C, counts = np.unique(value_C, return_inverse=True, return_counts=True)
         texts = self._encoded.values.take(pa.array(ids)).cast(pa.string())
         listed = pa.table({"text": texts, "count": counts, "trained": np.zeros(len(ids), np.int64)})
-        if self._domain is not None:
-            listed = pa.concat_tables([listed, self._list_trained(self._domain, column, texts, code_C)])
+        if self._trained is not None:
+            listed = pa.concat_tables([listed, self._list_trained(self._trained, column, texts, code_C)])
         listed = listed.append_column("key", fold_texts(listed["text"])).sort_by(
             [("count", "descending"), ("trained", "descending"), ("text", "ascending")]
         )
@@ -136,10 +135,10 @@ class CandidateFinder:
             cell_value=np.asarray(pc.index_in(fold_texts(texts), value_set=found["key"]), np.int64)[code_C],
         )
 
-    def _list_trained(self, domain: Domain, column: int, texts: pa.Array, code_C: Ints) -> pa.Table:
+    def _list_trained(self, trained: pa.Table, column: int, texts: pa.Array, code_C: Ints) -> pa.Table:
         """Return text and count of the attribute's values in training that the column could hold as they are."""
         attribute = self._encoded.attributes[int(self._arrays.column_attribute[column])].as_py()
-        values = domain.values.filter(pc.equal(domain.values["attribute"], attribute))
+        values = trained.filter(pc.equal(trained["attribute"], attribute))
         counts = dict(zip(texts.to_pylist(), np.bincount(code_C).tolist(), strict=True)) if len(values) else {}
         listed = pa.table({"text": values["value"].cast(pa.string()), "trained": values["count"].cast(pa.int64())})
         listed = listed.filter(pa.array(fits_format(listed["text"], learn_cell_format(counts))))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -35,34 +37,17 @@ MAX_INTEGER = 1 << 53
 """Integers beyond it are codes: a float does not keep their digits."""
 DURATION, MINUTES = "duration", "min"
 """Format of cells such as `2h 10m`, and the unit that they are read in."""
-BOOLEANS = dict.fromkeys(("yes", "true", "y", "t", "1", "1.0", "ja", "oui", "si", "sí", "sì", "sim"), True)
-BOOLEANS |= dict.fromkeys(("no", "false", "n", "f", "0", "0.0", "nein", "nee", "nej", "nei", "non", "não"), False)
+WORDS = json.loads((Path(__file__).parent / "data" / "cell_words.json").read_text("utf-8"))
+BOOLEANS = dict.fromkeys(WORDS["yes"], True) | dict.fromkeys(WORDS["no"], False)
 PLAIN_BOOLEANS = frozenset(("yes", "no", "true", "false"))
 """Words that make a boolean column alone; of the others it takes a yes and a no: F may be anything."""
-MISSING = frozenset(
-    ("n/a", "na", "n.a.", "k.a.", "nan", "none", "null", "unknown", "tbd", "tba", "poa", "-", "--", "—", "?")
-)
+MISSING = frozenset(WORDS["missing"])
 """Words for a cell that is not known: they say nothing of a column's type."""
-CURRENCIES = {
-    "$": "USD", "us$": "USD", "c$": "CAD", "a$": "AUD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "₩": "KRW",
-    "r$": "BRL", "zł": "PLN", "kč": "CZK", "₽": "RUB", "₺": "TRY", "₪": "ILS", "₫": "VND", "฿": "THB", "₴": "UAH",
-    "rs": "INR", "rs.": "INR", "dollar": "USD", "dollars": "USD", "euro": "EUR", "euros": "EUR", "pounds": "GBP",
-    **{code.lower(): code for code in (
-        "USD", "EUR", "GBP", "JPY", "INR", "CAD", "AUD", "CHF", "CNY", "SEK", "NOK", "DKK", "PLN", "CZK", "HUF", "BRL",
-        "MXN", "KRW", "TRY", "TRL", "ZAR", "SGD", "HKD", "NZD", "RUB", "RUR", "UAH", "ILS", "AED", "SAR", "EGP", "NGN",
-        "KES", "THB", "MYR", "IDR", "PHP", "VND", "TWD", "PKR", "BDT", "ARS", "CLP", "COP", "PEN", "RON", "BGN", "ISK",
-        "DEM", "FRF", "ITL", "ESP",
-    )},
-}  # fmt: skip
+CURRENCIES = {**WORDS["currency_signs"], **{code.lower(): code for code in WORDS["currencies"]}}
 """Codes of currencies, by how cells write them."""
-UNITS = frozenset((
-    "mm", "cm", "m", "km", "ft", "feet", "inches", "yd", "miles", "mg", "g", "kg", "lb", "lbs", "oz", "ml", "cl", "l",
-    "gal", "sec", "mins", "minutes", "h", "hr", "hrs", "hours", "days", "kw", "hp", "w", "kn", "mph", "kmh", "km/h",
-    "%", "°c", "°f", "mb", "gb", "tb", "mhz", "ghz", "px", "mah", "kwh", "ha",
-    "acres", "m2", "m²", "sqm", "sqft", "tonnes", "bar", "psi",
-))  # fmt: skip
+UNITS = frozenset(WORDS["units"])
 """Units that a header may end in, as in `loa_m`."""
-BRACKETED_UNITS = UNITS | {"in", "inch", "ac", "t", "s", "min", "mi", "v", "thousands", "millions", "billions"}
+BRACKETED_UNITS = UNITS.union(WORDS["bracketed_units"])
 """Units that a header may have in brackets, as in `runtime (min)`: elsewhere, these may be other words."""
 ISO = "%Y-%m-%dT%H:%M:%S"
 """Stands for any date or time of ISO, so that cells of one column may differ in length; offsets are taken off."""

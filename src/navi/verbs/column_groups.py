@@ -164,13 +164,8 @@ class ScoredPairs:
         compete: Callable[[Floats], Floats],
     ) -> None:
         """Take the places of K and of L columns among the profiles, and what their scores are before they compete."""
-        self.scorer, self.profiles, self.background, self.first, self.second = (
-            scorer,
-            profiles,
-            background,
-            first,
-            second,
-        )
+        self.scorer, self.profiles, self.background = scorer, profiles, background
+        self.first, self.second = first, second
         self.before = total
         self.decided: Flags | None = None
         """(K, L) whether a person's word says so; None without any."""

@@ -106,7 +106,7 @@ def impute_table(
     empty = EmptyCells(navi, table, columns)
     encoded = navi.encode({table.name: table, **empty.name_new_columns()})
     gaps = empty.find_gaps(encoded)
-    finder = CandidateFinder(encoded, navi.domain, np.flatnonzero(encoded.arrays.row_table == 0))
+    finder = CandidateFinder(encoded, navi.trained_values, np.flatnonzero(encoded.arrays.row_table == 0))
     for found in finder.find(gaps):
         empty.take(encoded, found, confidence)
         if progress:
@@ -148,7 +148,7 @@ class EmptyCells:
         new = [header for column, header in enumerate(self._headers) if self._parsers[column] and not held[column]]
         if new:
             mapping = load_attributes(navi.prepare_config.attributes)
-            known = set(navi.domain.values["attribute"].unique().to_pylist())
+            known = set(navi.trained_values["attribute"].unique().to_pylist())
             new = [header for header in new if mapping.attribute_of(TABLE, header) in known]
         self._trained = new
         reasons = np.array([self._explain(column, held[column]) for column in range(len(self._headers))], dtype=np.str_)

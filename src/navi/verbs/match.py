@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from navi.columns import (
-    Background,
-    ColumnProfiles,
-    PairScorer,
-    join_profiles,
-    profile_columns,
-)
+from navi.columns import Background, ColumnProfiles, PairScorer, join_profiles, profile_columns
 from navi.columns.texts import embed_texts, normalise
 from navi.corpus import RowEncoder
 from navi.corpus.tokens import TextTokenizer

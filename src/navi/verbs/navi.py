@@ -21,9 +21,9 @@ from navi.verbs.embed import EmbedConfig, Vectors, embed_arrays, embed_frames, i
 from navi.verbs.loading import Devices, find_prepare_config, fingerprint_model, open_model, parse_devices
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from tokenizers import Tokenizer
 
-    from navi.training import Domain
     from navi.verbs.column_groups import Decision
     from navi.verbs.impute import Fills
     from navi.verbs.link import Links
@@ -94,11 +94,11 @@ class Navi:
         return "text" if self.runner.model.config.row_words else "cls"
 
     @cached_property
-    def domain(self) -> Domain:
-        """Headers and values of the rows that the model learned from."""
-        from navi.training import Domain
+    def trained_values(self) -> pa.Table:
+        """Frequent values of the rows that the model learned from: `attribute`, `value`, `count`."""
+        from navi.training.export import load_values
 
-        return Domain.load(self.folder)
+        return load_values(self.folder)
 
     @property
     def read_config(self) -> ReadConfig:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
+
+from navi.report.cards import show_cards
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,20 +44,8 @@ class TabularResult(ABC):
 
     def _repr_html_(self) -> str:
         table = self.to_arrow()
-        head = "".join(f"<th>{escape(name)}</th>" for name in table.column_names)
-        rows = "".join(
-            f"<tr>{''.join(f'<td>{escape(_show(cell))}</td>' for cell in row.values())}</tr>"
-            for row in table.slice(0, ROWS_SHOWN).to_pylist()
-        )
-        more = table.num_rows - ROWS_SHOWN
-        note = f"<p>… and {more} more rows</p>" if more > 0 else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}"
-
-
-def _show(cell: object) -> str:
-    if cell is None:
-        return ""
-    return f"{cell:.3g}" if isinstance(cell, float) else str(cell)
+        rows = [list(row.values()) for row in table.slice(0, ROWS_SHOWN).to_pylist()]
+        return show_cards("table", columns=table.column_names, rows=rows, more=table.num_rows - len(rows))
 
 
 def tabulate(lines: Iterable[Sequence[object]], **types: pa.DataType) -> pa.Table:

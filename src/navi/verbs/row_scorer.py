@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from navi.errors import ModelError
-from navi.files import read_json, write_json
+from navi.files import read_json
 from navi.model.runner import Floats, Ints
 from navi.verbs.row_comparison import ROW_FEATURES, Bools, ComparedRows, PairComparison, measure_leads
 
@@ -132,11 +132,6 @@ class RowScorer:
             logit = logit + known @ fit_change(known[place], logit[place], same, np.ones(len(place)))
         logit = np.where(first == second, logit + SAME_TABLE, logit).astype(np.float32)
         return logit, np.concatenate([parts, (logit - score)[:, None]], axis=1)
-
-    def save(self, file: Path) -> None:
-        """Write the weights."""
-        weights = {name: weight.astype(np.float64).round(4).tolist() for name, weight in vars(self).items()}
-        write_json(file, {name: list(features) for name, features in FEATURES.items()} | weights)
 
 
 def adapt(

@@ -370,7 +370,11 @@ def unify(frames: Any, spec: UnifySpec, config: ReadConfig | None = None) -> Uni
     """
     tables = _read(frames, config)
     sources = {name: _find_sources(name, spec) for name in tables}
-    notes = [f"{each} is in the specification, and no table is called so." for each in _list_absent(spec, tables)]
+    notes = [
+        f"The table '{each}' is in the specification, and no table is called so."
+        for each in _list_named(spec)
+        if each not in tables and not any(fnmatchcase(name, each) for name in tables)
+    ]
     columns, new = list(spec.columns), dict[str, list[str]]()
     taken = {*RESERVED, *(name for column in spec.columns for name in column.names)}
     for name, table in tables.items():
@@ -388,12 +392,10 @@ def unify(frames: Any, spec: UnifySpec, config: ReadConfig | None = None) -> Uni
         for source in column.sources:
             sources[source.table][column.name] = source
             notes.append(f"{source.table}/{header} is not in the specification, and stays as '{column.name}'.")
-    parts, unread = [], Counter[str]()
-    for name, table in tables.items():
-        parts.append(_unify_table(table, columns, sources[name], unread))
+    unread = Counter[str]()
+    parts = [_unify_table(table, columns, sources[name], unread) for name, table in tables.items()]
     for name, count in unread.items():
-        cells, them = ("cell", "it") if count == 1 else ("cells", "them")
-        are = "is" if count == 1 else "are"
+        cells, are, them = ("cell", "is", "it") if count == 1 else ("cells", "are", "them")
         notes.append(f"{count} {cells} of '{name}' {are} not of its type; {UNREAD_COLUMN} has {them}.")
     joined = pa.concat_tables(parts)
     return Unified(table=joined if unread else joined.drop([UNREAD_COLUMN]), spec=spec, notes=tuple(notes))
@@ -404,9 +406,14 @@ def _read(frames: Any, config: ReadConfig | None) -> dict[str, Table]:
     return read_tables(frames, config or ReadConfig(max_family=None), keep_empty=True)
 
 
+def _list_named(spec: UnifySpec) -> list[str]:
+    """Return the tables, or patterns of them, that a specification names."""
+    return list(dict.fromkeys(source.table for column in spec.columns for source in column.sources))
+
+
 def _find_sources(table: str, spec: UnifySpec) -> dict[str, SourceColumn]:
     """Return what of a table goes into each column: by its name or, where that is not there, by a pattern of it."""
-    named = dict.fromkeys(source.table for column in spec.columns for source in column.sources)
+    named = _list_named(spec)
     pattern = table if table in named else next((each for each in named if fnmatchcase(table, each)), None)
     if pattern is None:
         raise TableError(
@@ -424,20 +431,9 @@ def _find_sources(table: str, spec: UnifySpec) -> dict[str, SourceColumn]:
     return found
 
 
-def _list_absent(spec: UnifySpec, tables: Iterable[str]) -> list[str]:
-    named = dict.fromkeys(source.table for column in spec.columns for source in column.sources)
-    return [
-        f"The table '{each}'"
-        for each in named
-        if not any(fnmatchcase(name, each) for name in tables) and each not in tables
-    ]
-
-
-def _count_texts(table: Table, header: str) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for each in pc.value_counts(_get_column(table.text, header).drop_null()).to_pylist():
-        counts[each["values"]] += each["counts"]
-    return counts
+def _count_texts(table: Table, header: str) -> dict[str, int]:
+    counts = pc.value_counts(_get_column(table.text, header).drop_null()).to_pylist()
+    return {each["values"]: each["counts"] for each in counts}
 
 
 def _get_column(wide: pa.Table, header: str) -> pa.ChunkedArray:

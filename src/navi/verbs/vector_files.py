@@ -336,13 +336,7 @@ def check_shards(folder: Path, shards: dict[str, dict[str, Any]], remedy: str) -
 
 
 def embed_shards(
-    navi: Navi,
-    plan: ShardPlan,
-    config: EmbedConfig,
-    progress: RowsDone | None,
-    *,
-    overwrite: bool,
-    on_cluster: bool,
+    navi: Navi, plan: ShardPlan, config: EmbedConfig, progress: RowsDone | None, *, overwrite: bool, on_cluster: bool
 ) -> tuple[int, dict[str, ReadReport]]:
     """Write all shards that are not there yet; return how many vectors there are, and what reading lost."""
     if not is_remote(plan.folder):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from navi.errors import ConfigError
 from navi.files import write_file
 from navi.report import Chart, Item, place_points
-from navi.report.charts import FEWEST_NEIGHBOURS, NUM_COLOURS
+from navi.report.charts import FEWEST_NEIGHBOURS
 from navi_paper.page.tables import BERT, NAVI, PAPER, Averages, name_model
 from navi_paper.results import Record
 
@@ -24,6 +24,8 @@ from navi_paper.results import Record
 
 Arrays = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.floating[Any]]
+NUM_COLOURS = 10
+"""Colours that a page has; whatever is left when they are used up is grey."""
 MAX_SEGMENTS, MAX_COLUMNS = 800, 1500
 """Points that a map has at most: more cannot be distinguished."""
 REST = "other concepts"
@@ -161,7 +163,12 @@ def histogram(caption: str, values: Mapping[str, Sequence[float]], *, x_title: s
         for name, each in values.items()
         for low, high, count in zip(edges[:-1], edges[1:], np.histogram(each, edges)[0], strict=True)
     ]
-    return Chart(caption=caption, kind="histogram", records=records, x_title=x_title)
+    tooltips = {"series": "series", "x": x_title, "x2": "to", "y": "share"}
+    x = {"field": "x", "type": "quantitative", "title": x_title, "scale": {"zero": False, "nice": False}}
+    y = {"field": "y", "type": "quantitative", "title": "share", "axis": {"format": ".0%"}, "stack": None}
+    place = {"x": {**x, "bin": "binned"}, "x2": {"field": "x2"}, "y": y}
+    mark = {"type": "bar", "fillOpacity": 0.6, "binSpacing": 0}
+    return _make_chart("histogram", caption, records, mark, place, tooltips, height=300)
 
 
 def scatter_map(
@@ -189,7 +196,49 @@ def scatter_map(
     ]
     records.sort(key=lambda record: (record["series"] not in (OTHERS, *quiet), record[colour]))
     outline = [corner for name in kept for corner in _find_hull(records, name)] if hulls else []
-    return Chart(caption=caption, kind="map", records=records, quiet=(*quiet, OTHERS), outline=outline, note=note)
+    # Without axes, which would mean nothing.
+    free = {"type": "quantitative", "axis": None, "scale": {"zero": False, "nice": False, "padding": 12}}
+    place = {axis: {"field": axis, **free} for axis in ("x", "y")}
+    lines = {
+        "data": {"values": outline},
+        "mark": {"type": "line", "interpolate": "linear-closed", "strokeWidth": 1.2},
+        "encoding": {**place, "order": {"field": "order"}, "color": {"field": "series"}},
+    }
+    tooltips, grey = dict(zip(labels, labels, strict=True)), (*quiet, OTHERS)
+    mark, beside = {"type": "circle", "size": 30}, [lines] if outline else []
+    return _make_chart("map", caption, records, mark, place, tooltips, beside, height=480, quiet=grey, note=note)
+
+
+def _make_chart(
+    kind: str,
+    caption: str,
+    records: list[dict[str, Any]],
+    mark: dict[str, Any],
+    place: dict[str, Any],
+    tooltips: Mapping[str, str],
+    beside: Sequence[dict[str, Any]] = (),
+    *,
+    height: int,
+    quiet: Sequence[str] = (),
+    note: str = "",
+) -> Chart:
+    """Return records as marks coloured by their series, in grey what is `quiet`; a click on the legend shows one."""
+    series, colours = list(dict.fromkeys(record["series"] for record in records)), iter(range(1, NUM_COLOURS + 1))
+    scale = {"domain": series, "range": [f"var(--c{0 if name in quiet else next(colours, 0)})" for name in series]}
+    legend = {"title": None, "orient": "top"} if len(series) > 1 else None
+    kinds = {True: {"type": "quantitative", "format": ",.4~g"}, False: {"type": "nominal"}}
+    encoding = {
+        "color": {"field": "series", "type": "nominal", "scale": scale, "legend": legend},
+        "opacity": {"condition": {"param": "chosen", "value": 0.85}, "value": 0.08},
+        "tooltip": [
+            {"field": name, "title": title, **kinds[isinstance(records[0][name], float)]}
+            for name, title in tooltips.items()
+        ],
+    }
+    chosen = {"name": "chosen", "select": {"type": "point", "fields": ["series"]}, "bind": "legend"}
+    layer = {"data": {"values": records}, "params": [chosen], "mark": mark, "encoding": place | encoding}
+    spec = {"width": "container", "height": height, "layer": [layer, *beside]}
+    return Chart(caption=caption, kind=kind, series=series, spec=spec, note=note)
 
 
 def _find_hull(records: Sequence[Mapping[str, Any]], series: str) -> list[dict[str, Any]]:

@@ -31,8 +31,8 @@ def draw_blocks(num_rows, size, seed):
         yield normalize_rows(inner @ mix + 0.3 * draw.standard_normal((number, size), np.float32))
 
 
-def build(folder, num_rows, size, num_queries):
-    """Write vectors, their index, queries and the nearest of each by comparing with all."""
+def build(folder, num_rows, size):
+    """Write vectors and their index."""
     vectors = np.lib.format.open_memmap(folder / "vectors.npy", "w+", np.float16, (num_rows, size))
     start = 0
     for block in draw_blocks(num_rows, size, seed=0):
@@ -48,8 +48,13 @@ def build(folder, num_rows, size, num_queries):
     took = time.perf_counter() - begun, time.process_time() - used
     print(f"the last tenth added in {took[0]:.0f} s ({took[1]:.0f} s CPU)", flush=True)
     faiss.write_index(lists, str(folder / "lists"))
-    asked = next(draw_blocks(max(num_rows, num_queries), size, seed=5))[:num_queries]
-    np.savez(folder / "queries.npz", asked=asked, nearest=[find_nearest(vectors, query, 10) for query in asked])
+
+
+def draw_queries(folder, num_queries):
+    """Write queries and the nearest of each by comparing with all."""
+    vectors = np.load(folder / "vectors.npy", mmap_mode="r")
+    asked = next(draw_blocks(max(len(vectors), num_queries), vectors.shape[1], seed=5))[:num_queries]
+    np.savez(folder / "queries.npz", asked=asked, nearest=find_nearest(vectors, asked, 10))
 
 
 def ask(folder):
@@ -82,8 +87,10 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.folder or Path(scratch)
         folder.mkdir(exist_ok=True)
+        if not (folder / "lists").is_file():
+            build(folder, arguments.rows, arguments.size)
         if not (folder / "queries.npz").is_file():
-            build(folder, arguments.rows, arguments.size, arguments.queries)
+            draw_queries(folder, arguments.queries)
         ask(folder)
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB, mapped pages included")
 

@@ -29,7 +29,7 @@ from overlap import check_no_overlap
 from records import add_record
 
 from navi.columns import COLUMNS_FILE, Background, ColumnProfiles, PairScorer, sketch_columns
-from navi.columns.features import compare_bags
+from navi.columns.features import Cosines
 from navi.corpus import Corpus
 from navi.training.export import survey_columns
 from navi.verbs import Navi
@@ -102,7 +102,7 @@ def propose_by_words(navi: Navi, frame: list[dict[str, str]], known: ColumnProfi
     """Return for each column the attributes of the known columns whose words are most like its own (TF-IDF cosine)."""
     encoded = navi.encode(frame)
     words = sketch_columns(encoded).bags["words"]
-    score = compare_bags(words, known.bags["words"], Background([known]).weights["words"])
+    score = Cosines(words, known.bags["words"], Background([known]).weights["words"]).measure()
     candidates = KnownHeaders(known)
     best, _ = candidates.find_best(score)
     headers = [encoded.headers[int(number)].as_py() for number in encoded.arrays.column_header]

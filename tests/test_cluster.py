@@ -86,7 +86,16 @@ def test_vectors_of_a_cluster_go_to_a_folder(navi, catalogues, tmp_path):
 
 def test_a_cluster_that_is_not_there_is_one_line(toy_tables, prepare_config, tmp_path, monkeypatch):
     monkeypatch.setattr("ray.is_initialized", lambda: False)
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    with pytest.raises(StorageError, match=r"Cannot reach the cluster at RAY_ADDRESS=127\.0\.0\.1:1"):
+    monkeypatch.setattr("ray.init", lambda **_: pytest.fail("Ray waits for minutes"))
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1"):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(StorageError, match=f"Cannot reach the cluster at RAY_ADDRESS={address}: .*refused"):
+            prepare([toy_tables], tmp_path / "corpus", prepare_config, engine="ray")
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_a_node_with_another_version_is_one_line(cluster, toy_tables, prepare_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("navi.cluster.VERSION", "0.0.1")
+    with pytest.raises(ConfigError, match=r"has NAVI .*, this machine 0\.0\.1: install the same on all"):
         prepare([toy_tables], tmp_path / "corpus", prepare_config, engine="ray")
     assert not (tmp_path / "corpus").exists()

@@ -27,7 +27,7 @@ from navi.columns import (
     measure_features,
     profile_columns,
 )
-from navi.columns.features import HEADER_FEATURES, SMOOTHING, VALUE_FEATURES, TermWeights, measure_overlap
+from navi.columns.features import HEADER_FEATURES, SMOOTHING, VALUE_FEATURES, Overlaps, TermWeights
 from navi.columns.headers import split_header
 from navi.columns.profiles import bag_headers, hash_terms, make_bags, sample_cells
 from navi.columns.quantities import KINDS, NOT_A_QUANTITY, parse_quantities
@@ -179,10 +179,10 @@ def test_overlap_can_be_estimated_from_samples(seed, num_first, num_second, num_
     terms = hash_terms([f"{seed} {number}" for number in range(num_first + num_second - num_shared)])
     first, second = terms[:num_first], terms[num_first - num_shared :]
     alike = TermWeights([bag()])
-    whole = measure_overlap(bag(first), bag(second), alike, 1000)[0][0, 0]
+    whole = Overlaps(bag(first), bag(second), alike, 1000).measure()[0][0, 0]
     samples = [bag(each, limit=100, sampled=True) for each in (first, second)]
     assert whole == pytest.approx(num_shared / (min(num_first, num_second) + SMOOTHING))
-    assert measure_overlap(*samples, alike, 100)[0][0, 0] == pytest.approx(whole, abs=0.3)
+    assert Overlaps(*samples, alike, 100).measure()[0][0, 0] == pytest.approx(whole, abs=0.3)
 
 
 def test_the_order_of_rows_does_not_matter(reference_navi):

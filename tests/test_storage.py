@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
+from threading import Thread
+from wsgiref.simple_server import make_server
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -135,3 +137,30 @@ def test_what_is_not_there_or_refused_is_one_line(navi_command, tables, tmp_path
     monkeypatch.setattr("fsspec.core.url_to_fs", lambda address: importlib.import_module("no_such_package"))
     with pytest.raises(MissingExtraError, match=r"s3://films/toys needs an extra: pip install 'navi-tables\[cloud\]'"):
         find_sources([tables])
+
+
+def refuse(request, respond):
+    """Answer as S3 does where a right is missing."""
+    respond("403 Forbidden", [("Content-Type", "application/xml")])
+    body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+    return [] if request["REQUEST_METHOD"] == "HEAD" else [body]
+
+
+def test_a_bucket_that_refuses_is_one_line_and_leaves_nothing(navi, server, toy_tables, tmp_path, monkeypatch):
+    import s3fs
+
+    with make_server("127.0.0.1", 0, refuse) as refusing:
+        thread = Thread(target=refusing.serve_forever)
+        thread.start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{refusing.server_port}")
+        s3fs.S3FileSystem.clear_instance_cache()
+        try:
+            for given, out in (("s3://films/toys", tmp_path / "rows"), (toy_tables, "s3://films/refused")):
+                refused = r"Cannot reach s3://films/.*: (Access Denied|Forbidden)\. Check the address, the rights"
+                with pytest.raises(StorageError, match=refused):
+                    embed_files(navi, [given], out)
+        finally:
+            refusing.shutdown()
+            thread.join()
+            s3fs.S3FileSystem.clear_instance_cache()
+    assert not (tmp_path / "rows").exists()

@@ -26,6 +26,8 @@ MakeWork = Callable[..., Callable[[Any], Any]]
 """Makes, in a worker, what does its jobs."""
 RETRIES = 4
 """Times that a job is done again, and a worker started again, after one has died."""
+PATIENCE = 10.0
+"""Seconds that a cluster has to answer that it is there."""
 _run_job_here: Callable[[Any], Any]
 """In another process: what does its jobs."""
 
@@ -162,13 +164,14 @@ def _connect() -> Iterator[Any]:
         return
     address = os.environ.get("RAY_ADDRESS")
     try:
+        _reach(address)
         ray.init(
             address=address,
             include_dashboard=None if address else False,
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         where = f"the cluster at RAY_ADDRESS={address}" if address else "a cluster of this machine"
         raise StorageError(
             f"Cannot reach {where}: {_explain(error)} Start it (ray start --head), or unset it."
@@ -177,6 +180,13 @@ def _connect() -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _reach(address: str | None) -> None:
+    """Raise an error where nobody listens at an address, for which Ray itself waits for minutes."""
+    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():  # else a word, as `auto`
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
 
 
 def _explain(error: BaseException) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +44,7 @@ FACT_GROUPS = {
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Features = NDArray[np.float32]
 _FACT = {name: place for place, name in enumerate(FACTS)}
 
 
@@ -50,34 +53,72 @@ def have_headers(profiles: ColumnProfiles) -> Flags:
     return np.array([not is_useless(header) for header in profiles.headers], np.bool_)
 
 
-def measure_features(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> NDArray[np.float32]:
+def measure_features(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> Features:
     """Return every feature of every pair of columns, mostly between 0 and 1: (E, K, L).
 
     What is compared of headers is 0 where one says nothing, what is compared of values where one column has none.
     """
-    found = _compare_numbers(first, second, background)
-    for name in ("header", "value", "column"):
-        found[f"{name}_vector"] = first.vectors[name].astype(np.float64) @ second.vectors[name].T
-    for name in BAGS:
-        if name == "items":
-            overlap = measure_overlap(first.bags[name], second.bags[name], background.weights[name], BAGS[name])
-            found["contained"], found["shared"] = overlap
-        else:
-            found[name] = compare_bags(first.bags[name], second.bags[name], background.weights[name])
-    for name, (rate, facts) in FACT_GROUPS.items():
-        places = [_FACT[fact] for fact in facts]
-        found[name] = np.exp(-rate * cdist(first.facts[:, places], second.facts[:, places], "cityblock"))
-    named = np.outer(have_headers(first), have_headers(second))
-    filled = np.outer(first.cells > 0, second.cells > 0)
-    for name in HEADER_FEATURES:
-        found[name] = found[name] * named
-    for name in VALUE_FEATURES:
-        found[name] = found[name] * filled
-    quantities, entropy = (each.facts[:, _FACT["quantities"]] for each in (first, second)), _FACT["entropy"]
-    found["named"], found["filled"] = named.astype(np.float64), filled.astype(np.float64)
-    found["quantities"] = np.minimum.outer(*quantities) * filled
-    found["few"] = (1 - np.minimum.outer(first.facts[:, entropy], second.facts[:, entropy])) * filled
-    return np.stack([found[name].astype(np.float32) for name in FEATURES])
+    return FeatureBlocks(first, second, background).measure(slice(None))
+
+
+class FeatureBlocks:
+    """Measures the features of some pairs at a time; what takes one column alone, or all terms, is found once."""
+
+    def __init__(self, first: ColumnProfiles, second: ColumnProfiles, background: Background) -> None:
+        ours = _Side(first, background)
+        self._sides = ours, ours if second is first else _Side(second, background)
+        bags = {name: (first.bags[name], second.bags[name], background.weights[name]) for name in BAGS}
+        self._overlaps = Overlaps(*bags.pop("items"), BAGS["items"])
+        self._cosines = {name: Cosines(*each) for name, each in bags.items()}
+
+    def measure(self, rows: slice, columns: slice = slice(None)) -> Features:
+        """Return every feature of the pairs of some of the first columns and some of the second: (E, K, L)."""
+        ours, theirs = (side.cut(cut) for side, cut in zip(self._sides, (rows, columns), strict=True))
+        found = np.empty((len(FEATURES), len(ours.named), len(theirs.named)), np.float32)
+        feature = dict(zip(FEATURES, found, strict=True))
+        feature["numbers"][:], feature["scale"][:] = _compare_numbers(ours, theirs)
+        for name in ("header", "value", "column"):
+            feature[f"{name}_vector"][:] = ours.vectors[name] @ theirs.vectors[name].T
+        feature["contained"][:], feature["shared"][:] = self._overlaps.measure(rows, columns)
+        for name, cosines in self._cosines.items():
+            feature[name][:] = cosines.measure(rows, columns)
+        for name, (rate, facts) in FACT_GROUPS.items():
+            places = [_FACT[fact] for fact in facts]
+            feature[name][:] = np.exp(-rate * cdist(ours.facts[:, places], theirs.facts[:, places], "cityblock"))
+        feature["named"][:] = np.outer(ours.named, theirs.named)
+        feature["filled"][:] = np.outer(ours.filled, theirs.filled)
+        for name, state in (("quantities", "quantities"), ("few", "entropy")):
+            feature[name][:] = np.minimum.outer(ours.facts[:, _FACT[state]], theirs.facts[:, _FACT[state]])
+        np.subtract(1, feature["few"], out=feature["few"])
+        for name in HEADER_FEATURES:
+            feature[name] *= feature["named"]
+        for name in (*VALUE_FEATURES, "quantities", "few"):
+            feature[name] *= feature["filled"]
+        return found
+
+
+class _Side:
+    """What is compared of K columns, but for their bags."""
+
+    def __init__(self, profiles: ColumnProfiles, background: Background) -> None:
+        self.named, self.filled, self.facts = have_headers(profiles), profiles.cells > 0, profiles.facts
+        self.vectors = {name: vector.astype(np.float64) for name, vector in profiles.vectors.items()}
+        self.logs = np.arcsinh(np.nan_to_num(profiles.quantiles))
+        self.numbers = np.flatnonzero(~np.isnan(profiles.quantiles[:, 0]))
+        """(N,) the columns that have numbers."""
+        self.spread = _spread(profiles.quantiles[self.numbers], background.grid)
+        """(N, G) the share of their numbers up to each point."""
+
+    def cut(self, columns: slice) -> _Side:
+        """Return some columns that lie side by side, without copying what is known of them."""
+        start, stop, _ = columns.indices(len(self.named))
+        part = copy(self)
+        for name in ("named", "filled", "facts", "logs"):
+            setattr(part, name, getattr(self, name)[columns])
+        part.vectors = {name: vector[columns] for name, vector in self.vectors.items()}
+        inside = slice(*np.searchsorted(self.numbers, (start, stop)).tolist())
+        part.numbers, part.spread = self.numbers[inside] - start, self.spread[inside]
+        return part
 
 
 class Background:
@@ -106,77 +147,98 @@ class TermWeights:
         return weights
 
 
-def compare_bags(first: csr_array, second: csr_array, weights: TermWeights) -> Floats:
-    """Return the weighted cosine of every pair of bags, by the roots of shares: (K, L); 0 where one is empty."""
-    scaled = []
-    for bags in (first, second):
-        entries = np.sqrt(bags.data) * weights.find(bags.indices)
-        owner = np.repeat(np.arange(bags.shape[0]), np.diff(bags.indptr))
-        length = np.sqrt(np.bincount(owner, weights=entries**2, minlength=bags.shape[0]))
-        scaled.append(entries / np.maximum(length[owner], 1e-12))
-    return _multiply(first, scaled[0], second, scaled[1])
+class Cosines:
+    """The weighted cosines of K bags with L others, by the roots of shares; 0 where one is empty."""
+
+    def __init__(self, first: csr_array, second: csr_array, weights: TermWeights) -> None:
+        scaled = []
+        for bags in (first, second):
+            entries = np.sqrt(bags.data) * weights.find(bags.indices)
+            owner = np.repeat(np.arange(bags.shape[0]), np.diff(bags.indptr))
+            length = np.sqrt(np.bincount(owner, weights=entries**2, minlength=bags.shape[0]))
+            scaled.append(entries / np.maximum(length[owner], 1e-12))
+        self._products = _Products(first, scaled[0], second, scaled[1])
+
+    def measure(self, rows: slice = slice(None), columns: slice = slice(None)) -> Floats:
+        """Return the cosines of some of the first and some of the second: (K, L)."""
+        return self._products.measure(rows, columns)
 
 
-def _multiply(first: csr_array, ours: Floats, second: csr_array, theirs: Floats) -> Floats:
-    """Return the sum of products over the terms that two bags share, for every pair: (K, L)."""
-    terms, place = np.unique(np.concatenate([first.indices, second.indices]), return_inverse=True)
-    left = csr_array((ours, place[: first.nnz], first.indptr), shape=(first.shape[0], len(terms)))
-    right = csr_array((theirs, place[first.nnz :], second.indptr), shape=(second.shape[0], len(terms)))
-    product: Floats = (left @ right.T).toarray()
-    return product
-
-
-def measure_overlap(first: csr_array, second: csr_array, weights: TermWeights, limit: int) -> tuple[Floats, Floats]:
-    """Return how much of the smaller bag, and of both together, two columns share, for every pair: (K, L) twice.
+class Overlaps:
+    """How much of the smaller of two bags, and of both together, K bags share with L others.
 
     A sampled bag of `limit` terms holds those up to some term; a pair is compared up to the smaller of its two bounds,
     where both samples are complete.
     """
-    ours, theirs = weights.find(first.indices), weights.find(second.indices)
-    common = _multiply(first, np.sqrt(ours), second, np.sqrt(theirs))
-    bound = np.minimum(_find_bounds(first, limit)[:, None], _find_bounds(second, limit)[None, :])
-    mass_first, mass_second = _sum_below(ours, first, bound), _sum_below(theirs, second, bound.T).T
-    union = mass_first + mass_second - common
-    return common / (np.minimum(mass_first, mass_second) + SMOOTHING), common / (union + SMOOTHING)
+
+    def __init__(self, first: csr_array, second: csr_array, weights: TermWeights, limit: int) -> None:
+        ours, theirs = weights.find(first.indices), weights.find(second.indices)
+        self._products = _Products(first, np.sqrt(ours), second, np.sqrt(theirs))
+        self._samples = _Samples(first, ours, limit), _Samples(second, theirs, limit)
+
+    def measure(self, rows: slice = slice(None), columns: slice = slice(None)) -> tuple[Floats, Floats]:
+        """Return both shares of some of the first and some of the second: (K, L) twice."""
+        common, (first, second) = self._products.measure(rows, columns), self._samples
+        bound = np.minimum(first.bound[rows, None], second.bound[None, columns])
+        mass_first, mass_second = first.sum_below(rows, bound), second.sum_below(columns, bound.T).T
+        union = mass_first + mass_second - common
+        return common / (np.minimum(mass_first, mass_second) + SMOOTHING), common / (union + SMOOTHING)
 
 
-def _find_bounds(bags: csr_array, limit: int) -> NDArray[np.int64]:
-    """Return the largest term that each bag is complete up to."""
-    bounds = np.full(bags.shape[0], np.iinfo(np.int64).max)
-    full = np.flatnonzero(np.diff(bags.indptr) >= limit)
-    bounds[full] = bags.indices[bags.indptr[full + 1] - 1]
-    return bounds
+class _Products:
+    """Sums of products over the terms that two bags share."""
+
+    def __init__(self, first: csr_array, ours: Floats, second: csr_array, theirs: Floats) -> None:
+        terms, place = np.unique(np.concatenate([first.indices, second.indices]), return_inverse=True)
+        self._first = csr_array((ours, place[: first.nnz], first.indptr), shape=(first.shape[0], len(terms)))
+        right = csr_array((theirs, place[first.nnz :], second.indptr), shape=(second.shape[0], len(terms)))
+        self._second = csr_array(right.T)  # by terms: multiplying would sort it so each time
+
+    def measure(self, rows: slice, columns: slice) -> Floats:
+        """Return the sums of some of the first and some of the second: (K, L)."""
+        product: Floats = (self._first[rows] @ self._second).toarray()
+        return product[:, columns]
 
 
-def _sum_below(weight: Floats, bags: csr_array, bound: NDArray[np.int64]) -> Floats:
-    """Return the weight of each bag's terms up to each of its bounds: (K, L)."""
-    sums = np.zeros(bound.shape)
-    for number, (start, end) in enumerate(zip(bags.indptr[:-1], bags.indptr[1:], strict=True)):
-        running = np.r_[0.0, np.cumsum(weight[start:end])]
-        sums[number] = running[np.searchsorted(bags.indices[start:end], bound[number], side="right")]
-    return sums
+class _Samples:
+    """The terms of K bags in ascending order, each complete up to some term."""
+
+    def __init__(self, bags: csr_array, weight: Floats, limit: int) -> None:
+        ends = list(pairwise(bags.indptr.tolist()))
+        self._terms = [bags.indices[start:end] for start, end in ends]
+        self._running = [np.r_[0.0, np.cumsum(weight[start:end])] for start, end in ends]
+        self._largest = np.array([terms[-1] if len(terms) else -1 for terms in self._terms], np.int64)
+        self._total = np.array([running[-1] for running in self._running])
+        is_full = np.diff(bags.indptr) >= limit
+        self.bound = np.where(is_full, self._largest, np.iinfo(np.int64).max)
+        """(K,) the largest term that each bag is complete up to."""
+
+    def sum_below(self, rows: slice, bound: NDArray[np.int64]) -> Floats:
+        """Return the weight of some bags' terms up to each of their bounds: (K, L)."""
+        sums = np.repeat(self._total[rows, None], bound.shape[1], axis=1)
+        start = rows.indices(len(self._total))[0]
+        for row in np.flatnonzero((bound < self._largest[rows, None]).any(axis=1)).tolist():
+            places = np.searchsorted(self._terms[start + row], bound[row], side="right")
+            sums[row] = self._running[start + row][places]
+        return sums
 
 
-def _compare_numbers(first: ColumnProfiles, second: ColumnProfiles, background: Background) -> dict[str, Floats]:
+def _compare_numbers(ours: _Side, theirs: _Side) -> tuple[Floats, Floats]:
     """Compare how numbers are distributed (by the greatest difference of shares below a point) and their magnitude."""
     share = _FACT["quantities"]
-    weight = np.minimum(first.facts[:, share, None], second.facts[None, :, share])
+    weight = np.minimum(ours.facts[:, share, None], theirs.facts[None, :, share])
     apart = np.ones(weight.shape)
     # Columns without a number weigh nothing; comparing distributions is what takes time here.
-    some = [np.flatnonzero(~np.isnan(part.quantiles[:, 0])) for part in (first, second)]
-    ours, theirs = (_spread(part.quantiles[k], background.grid) for part, k in zip((first, second), some, strict=True))
-    if len(ours) and len(theirs):
-        apart[np.ix_(*some)] = cdist(ours, theirs, "chebyshev")
-    logs = [np.arcsinh(np.nan_to_num(part.quantiles)) for part in (first, second)]
-    steps = cdist(logs[0], logs[1], "cityblock") / len(LEVELS)
-    return {"numbers": weight * (1 - apart), "scale": weight * np.exp(-steps)}
+    if len(ours.numbers) and len(theirs.numbers):
+        apart[np.ix_(ours.numbers, theirs.numbers)] = cdist(ours.spread, theirs.spread, "chebyshev")
+    steps = cdist(ours.logs, theirs.logs, "cityblock") / len(LEVELS)
+    return weight * (1 - apart), weight * np.exp(-steps)
 
 
 def _spread(quantiles: Floats, grid: Floats) -> Floats:
-    """Return the share of each column's numbers up to each point of the grid: (K, G); 0 for columns without any."""
+    """Return the share of each column's numbers up to each point of the grid: (K, G)."""
     shares = np.zeros((len(quantiles), len(grid)))
-    for number in np.flatnonzero(~np.isnan(quantiles[:, 0])).tolist():
+    for number, levels in enumerate(quantiles):
         # Ties are spread by a hair: interpolation needs rising points.
-        points = quantiles[number] + np.arange(len(LEVELS)) * 1e-9 * (1 + np.abs(quantiles[number]))
-        shares[number] = np.interp(grid, points, LEVELS)
+        shares[number] = np.interp(grid, levels + np.arange(len(LEVELS)) * 1e-9 * (1 + np.abs(levels)), LEVELS)
     return shares

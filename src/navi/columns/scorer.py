@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.columns.features import FEATURES, HEADER_FEATURES, VALUE_FEATURES, Background, measure_features
+from navi.columns.features import FEATURES, HEADER_FEATURES, VALUE_FEATURES, Background, FeatureBlocks
 from navi.columns.profiles import ColumnProfiles
 from navi.errors import ModelError
 from navi.files import read_json, write_json
@@ -25,8 +25,8 @@ from navi.files import read_json, write_json
 
 SCORER_FILE = "scorer.json"
 PACKAGED = Path(__file__).parent / "data" / SCORER_FILE
-BLOCK = 256
-"""Columns that are compared with all others at once: features take much memory."""
+BLOCK, PAIRS = 256, 1 << 21
+"""Columns that are compared with all others at once, and pairs, at most: features take much memory."""
 CACHED_COLUMNS = 64
 """Columns that compete at once: what is made of them stays in a cache."""
 WITHOUT_HEADERS, WITHOUT_VALUES = (*HEADER_FEATURES, "named"), (*VALUE_FEATURES, "filled", "quantities", "few")
@@ -84,11 +84,15 @@ class PairScorer:
     ) -> list[Scores]:
         """Return the score of every pair of columns, once for each group of features that are left out: (K, L) each."""
         scores = [np.empty((len(first), len(second)), np.float32) for _ in absent]
-        for start in range(0, len(first), BLOCK):
-            block = slice(start, start + BLOCK)
-            features = measure_features(first.take(np.arange(len(first))[block]), second, background)
+        blocks, size = FeatureBlocks(first, second, background), max(1, min(BLOCK, PAIRS // max(1, len(second))))
+        for start in range(0, len(first), size):
+            rows, end = slice(start, start + size), start + size
+            rest = slice(start if second is first else 0, None)
+            features = blocks.measure(rows, rest)
             for names, found in zip(absent, scores, strict=True):
-                found[block] = self.weigh(leave_out(features, names) if names else features)
+                found[rows, rest] = self.weigh(leave_out(features, names) if names else features)
+                if second is first:  # a pair has the same score from either side
+                    found[end:, rows] = found[rows, end:].T
         return scores
 
     def weigh(self, features: Scores) -> Scores:

@@ -25,8 +25,8 @@ LIMIT = 10.0
 count for, unless they are members of one list, and what a decision counts for."""
 NEAR = 0.05
 """Probability from which a partner of a column that stands alone is worth a look."""
-DESCRIBED = 64
-"""Pairs of different columns that are described at once."""
+DESCRIBED = 4096
+"""Pairs that are measured at once to describe some, at most: every first column of these with every second."""
 
 Flags = NDArray[np.bool_]
 
@@ -115,8 +115,9 @@ class ColumnMatcher:
         self._background = Background([profiles])
         self._total = scorer.score_total(profiles, profiles, self._background)
         self._table = np.unique(profiles.tables, return_inverse=True)[1]
-        self._inside: Flags = self._table[:, None] == self._table[None, :]
-        self._apart = self._inside if one_to_one else self._inside & ~_are_family(profiles)
+        self._apart: Flags = self._table[:, None] == self._table[None, :]
+        if not one_to_one:
+            np.greater(self._apart, _are_family(profiles), out=self._apart)
 
     def check(self, decisions: Sequence[Decision]) -> None:
         """Raise an error where decisions contradict each other, or name columns that are not there."""
@@ -139,7 +140,7 @@ class ColumnMatcher:
             np.greater(apart, together, out=apart)
         labels = cluster_scores(score, apart, together, least=least)
         return ColumnGroups(
-            labels=labels, scored=scored, inside=self._inside, given=constraints.names, decisions=tuple(decisions)
+            labels=labels, scored=scored, table=self._table, given=constraints.names, decisions=tuple(decisions)
         )
 
 
@@ -184,8 +185,16 @@ class ScoredPairs:
 
     def describe(self, pairs: Sequence[tuple[int, int]], explain: Explain | None = None) -> list[ColumnPair]:
         """Return pairs, given the places of their columns here; what contributed is found for some at once."""
-        blocks = (pairs[start : start + DESCRIBED] for start in range(0, len(pairs), DESCRIBED))
-        return [pair for block in blocks for pair in self._describe(block, explain)]
+        found, start = [], 0
+        rows: set[int] = set()
+        columns: set[int] = set()
+        for end, (row, column) in enumerate(pairs):
+            if (len(rows) + (row not in rows)) * (len(columns) + (column not in columns)) > DESCRIBED:
+                found += self._describe(pairs[start:end], explain)
+                rows, columns, start = set(), set(), end
+            rows.add(row)
+            columns.add(column)
+        return found + (self._describe(pairs[start:], explain) if pairs else [])
 
     def _describe(self, pairs: Sequence[tuple[int, int]], explain: Explain | None) -> list[ColumnPair]:
         (rows, row_P), (columns, column_P) = (np.unique(each, return_inverse=True) for each in np.array(pairs).T)
@@ -316,7 +325,8 @@ def _are_family(profiles: ColumnProfiles) -> Flags:
     """Return which pairs are members of one list, as `cast.0` and `cast.1`, or `star1` and `star2`: (K, K)."""
     stem = np.unique([find_stem(header) for header in profiles.headers], return_inverse=True)[1]
     useful = np.array([not is_useless(header) for header in profiles.headers])
-    family: Flags = (stem[:, None] == stem[None, :]) & np.outer(useful, useful)
+    stem[~useful] = -1 - np.flatnonzero(~useful)  # of a family of its own
+    family: Flags = stem[:, None] == stem[None, :]
     return family
 
 
@@ -390,8 +400,8 @@ class ColumnGroups:
     labels: Ints
     """(K,) the cluster of each column."""
     scored: ScoredPairs
-    inside: Flags
-    """(K, K) whether two columns are of one table."""
+    table: Ints
+    """(K,) the table of each column; those of one table are no pair."""
     given: Mapping[int, str]
     """Names that some columns were given."""
     decisions: tuple[Decision, ...]
@@ -412,12 +422,12 @@ class ColumnGroups:
 
     def weigh(self, group: Sequence[int]) -> NDArray[np.float64]:
         """Return (K, K): how likely the pairs of some columns are; NaN for two of one table."""
-        inner = np.ix_(group, group)
-        return np.where(self.inside[inner], np.nan, (1 / (1 + np.exp(-self.scored.logit[inner]))).astype(np.float64))
+        probability = (1 / (1 + np.exp(-self.scored.logit[np.ix_(group, group)]))).astype(np.float64)
+        return np.where(np.equal.outer(self.table[group], self.table[group]), np.nan, probability)
 
     def find_nearest(self, column: int) -> int | None:
         """Return the likeliest partner of a column, where one is near."""
-        outside = np.where(self.inside[column], -np.inf, self.scored.logit[column])
+        outside = np.where(self.table == self.table[column], -np.inf, self.scored.logit[column])
         best = int(outside.argmax())
         return best if outside[best] > np.log(NEAR / (1 - NEAR)) else None
 
@@ -437,15 +447,16 @@ class ColumnGroups:
 
     def list_pairs(self, explain: Explain | None = None) -> tuple[tuple[ColumnPair, ...], tuple[ColumnPair, ...]]:
         """Return every pair of a cluster, and the nearest partners of columns that stand alone, the surest first."""
-        pairs = []
+        pairs: list[tuple[int, int]] = []
         near: dict[frozenset[int], tuple[int, int]] = {}
+        table = self.table.tolist()
         for group in map(sorted, self.members):
             inner = ((first, second) for place, first in enumerate(group) for second in group[place + 1 :])
-            pairs += self.scored.describe([pair for pair in inner if not self.inside[pair]], explain)
+            pairs += [(first, second) for first, second in inner if table[first] != table[second]]
             if len(group) == 1 and (best := self.find_nearest(group[0])) is not None:
                 near.setdefault(frozenset((group[0], best)), (group[0], best))
-        nearest = self.scored.describe(list(near.values()), explain)
-        return _sort_pairs(pairs), _sort_pairs(nearest)
+        found, nearest = (self.scored.describe(each, explain) for each in (pairs, list(near.values())))
+        return _sort_pairs(found), _sort_pairs(nearest)
 
 
 def _sort_pairs(pairs: Sequence[ColumnPair]) -> tuple[ColumnPair, ...]:

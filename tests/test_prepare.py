@@ -56,6 +56,13 @@ def test_corpus_is_what_the_files_hold(film_tables, prepare_config, tmp_path):
     }  # fmt: skip
 
 
+def test_one_path_stands_for_itself_and_a_corpus_says_what_it_is_in_a_line(film_tables, prepare_config, tmp_path):
+    corpus = prepare(str(film_tables), tmp_path / "corpus", prepare_config)
+    assert corpus.fingerprint == prepare([film_tables], tmp_path / "other", prepare_config).fingerprint
+    tables, rows = len(corpus.tables), corpus.arrays.num_rows
+    assert repr(corpus) == f"Corpus('{tmp_path / 'corpus'}': {tables} tables, {rows} rows)"
+
+
 @settings(max_examples=3)
 @given(TABLES.filter(lambda tables: len(tables) > 1))
 def test_neither_workers_nor_the_order_of_paths_change_a_byte(prepare_config, write_tables, tables):

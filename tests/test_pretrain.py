@@ -182,7 +182,7 @@ def test_the_losses_of_a_preset_are_what_they_always_were(toy_corpus, tiny_backb
         "sampler": {"rows_per_batch": 32, "tables_per_batch": 4},
         "views": {"rows_between": 32},
         # The sixth step is not pinned, but the schedule is that of six.
-        "training": {"max_steps": 6, "log_every": 1, "workers": 0},
+        "training": {"max_steps": 6, "log_every": 1, "workers": 0, "precision": "float32"},
     }
     base = replace(make_preset(preset), backbone=str(tiny_backbone))
     pretrain(toy_corpus, tmp_path, PretrainConfig.from_dict(fast, base))

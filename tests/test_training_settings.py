@@ -35,7 +35,7 @@ def write_toml(tmp_path: Path, tiny_backbone: Path) -> Callable[[str], Path]:
     """A writer of settings files under which a run takes a second."""
 
     def write(text: str = "") -> Path:
-        fast = "[sampler]\nrows_per_batch = 16\n[training]\nmax_steps = 2\nworkers = 0\n{}"
+        fast = '[sampler]\nrows_per_batch = 16\n[training]\nmax_steps = 2\nworkers = 0\nprecision = "float32"\n{}'
         (tmp_path / "navi.toml").write_text(fast.format(text))
         return tmp_path / "navi.toml"
 

@@ -35,6 +35,7 @@ FAST: dict[str, Any] = {
     "training": {
         **{"epochs": 2, "log_every": 2, "workers": 0, "learning_rate": 3e-3, "new_learning_rate": 3e-3},
         "validate_rows": 0,
+        "precision": "float32",
     },
 }
 EPOCHS = {"bert": 50, "tapas": 110, "haetae": 50, "cm2": 50}

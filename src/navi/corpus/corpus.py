@@ -29,7 +29,7 @@ _UNNAMED = re.compile(r"column_\d+|unnamed(?:: \d+)?", re.IGNORECASE)
 _AGAIN = "Prepare the corpus again."
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Corpus(Encoded):
     """Everything that a model is trained and measured on."""
 
@@ -43,6 +43,9 @@ class Corpus(Encoded):
     """The tokenizer its tokens come from."""
     fingerprint: str
     """Stands for the content of all files: equal exactly where these are."""
+
+    def __repr__(self) -> str:
+        return f"Corpus({str(self.path)!r}: {len(self.tables)} tables, {self.arrays.num_rows} rows)"
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> Corpus:

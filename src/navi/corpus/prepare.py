@@ -51,7 +51,17 @@ from navi.files import (
     write_json,
 )
 from navi.storage import is_remote
-from navi.tables import ReadReport, Source, find_sources, join_reasons, order_headers, read_chunks, show_path
+from navi.tables import (
+    Paths,
+    ReadReport,
+    Source,
+    find_sources,
+    join_reasons,
+    list_paths,
+    order_headers,
+    read_chunks,
+    show_path,
+)
 from navi.version import VERSION
 
 # Why a file was skipped, rows were dropped and cells left out.
@@ -119,7 +129,7 @@ class Draft:
 
 
 def prepare(
-    paths: Sequence[str | Path],
+    paths: Paths,
     out: str | Path,
     config: PrepareConfig | None = None,
     progress: Progress | None = None,
@@ -162,9 +172,7 @@ def prepare(
     return Corpus.open(target)
 
 
-def inspect_paths(
-    paths: Sequence[str | Path], config: PrepareConfig | None = None, progress: Progress | None = None
-) -> Inspection:
+def inspect_paths(paths: Paths, config: PrepareConfig | None = None, progress: Progress | None = None) -> Inspection:
     """Return what `inspect_corpus` says of the corpus that these paths would give; nothing is left on disk."""
     with scratch_folder() as folder:
         return inspect_corpus(prepare(paths, folder / "corpus", config, progress))
@@ -185,13 +193,14 @@ def _check_target(target: Path, overwrite: bool) -> None:
         )
 
 
-def _find_tables(paths: Sequence[str | Path]) -> tuple[list[Source], list[tuple[Path, str]]]:
+def _find_tables(paths: Paths) -> tuple[list[Source], list[tuple[Path, str]]]:
     """Return the tables, and the files left aside with the reason."""
     is_corpus = cache(lambda folder: is_there(folder / MANIFEST_FILE))
 
     def is_part(path: Path) -> bool:
         return bool(is_corpus(path.parent.parent if path.parent.name == ARRAYS_FOLDER else path.parent))
 
+    paths = list_paths(paths)
     found = find_sources(paths)
     parts = {source.path for source in found.sources if is_part(source.path)}
     sources = [source for source in found.sources if source.path not in parts]

@@ -2,7 +2,7 @@
 
 from navi.tables.chunk import Chunk, to_arrow
 from navi.tables.readreport import ReadConfig, ReadReport, join_reasons
-from navi.tables.sources import Source, Sources, find_sources, read_chunks, show_path
+from navi.tables.sources import Paths, Source, Sources, find_sources, list_paths, read_chunks, show_path
 from navi.tables.table import (
     TABLE,
     WRITERS,
@@ -23,6 +23,7 @@ __all__ = [
     "TABLE",
     "WRITERS",
     "Chunk",
+    "Paths",
     "ReadConfig",
     "ReadReport",
     "Source",
@@ -33,6 +34,7 @@ __all__ = [
     "find_members",
     "find_sources",
     "join_reasons",
+    "list_paths",
     "name_frames",
     "order_headers",
     "read_chunks",

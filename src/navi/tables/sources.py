@@ -82,6 +82,10 @@ class Source:
         return self.facts or find_version(self.path)
 
 
+Paths = str | Path | Sequence[str | Path]
+"""Files, folders and glob patterns: one, or several."""
+
+
 @dataclass(frozen=True)
 class Sources:
     """The sources found, and the files left aside."""
@@ -91,7 +95,7 @@ class Sources:
     """Files that are no tables, each with the reason."""
 
 
-def find_sources(paths: Sequence[str | Path]) -> Sources:
+def find_sources(paths: Paths) -> Sources:
     """Find the tables among files, folders (with all below them) and glob patterns; sorted, each file once.
 
     A file named outright must have a known suffix. In folders and patterns other files are skipped, and listed. Each
@@ -100,7 +104,7 @@ def find_sources(paths: Sequence[str | Path]) -> Sources:
     known = ", ".join(FORMATS) + ", each also with .gz or .zst"
     found: dict[tuple[Path, str | None], Source] = {}
     skipped: dict[Path, str] = {}
-    for path in paths:
+    for path in list_paths(paths):
         place, sheet = split_sheet(Path(path))
         listed = list_remote(place) if is_remote(place) else {}
         files = [(file, _reason_to_skip(file)) for file in listed] or list(_expand(place))
@@ -119,6 +123,11 @@ def find_sources(paths: Sequence[str | Path]) -> Sources:
             found.setdefault((source.path.resolve(), source.sheet), source)
         skipped |= {file: reason for file, reason in files if reason is not None}
     return Sources(tuple(_name_apart(found)), tuple(sorted(skipped.items())))
+
+
+def list_paths(paths: Paths) -> list[str | Path]:
+    """Return one path or several as a list."""
+    return [paths] if isinstance(paths, str | Path) else list(paths)
 
 
 def split_sheet(path: Path) -> tuple[Path, str | None]:

@@ -28,7 +28,7 @@ from navi.tables.arrow import NOT_COLUMNAR, Batches, read_columns
 from navi.tables.chunk import Chunk, clean_header, name_columns, to_arrow
 from navi.tables.json_rows import read_rows
 from navi.tables.readreport import DEFAULT, ReadConfig, ReadReport, join_reasons
-from navi.tables.sources import Source, find_sources, read_chunks, show_path
+from navi.tables.sources import Source, find_sources, list_paths, read_chunks, show_path
 
 TABLE = "table"
 """Name of a frame that was given none."""
@@ -182,7 +182,7 @@ def read_tables(
     says which files are left out, those that are no tables or have no rows among them.
     """
     if _are_paths(sources):
-        paths = [sources] if isinstance(sources, str | Path) else list(sources)
+        paths = list_paths(sources)
         found, listed = {}, find_sources(paths)
         for source in listed.sources:
             try:

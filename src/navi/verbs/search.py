@@ -22,7 +22,7 @@ from navi.errors import ConfigError, ModelError, TableError
 from navi.files import digest_sample, lock, read_json, remove_leftovers, sync, write_folder, write_json
 from navi.model.runner import Floats, Ints, Progress
 from navi.settings import find_misfit
-from navi.tables import Source, find_sources, join_reasons
+from navi.tables import Paths, Source, find_sources, join_reasons
 from navi.verbs.embed import EmbedConfig, embed_arrays
 from navi.verbs.result import TabularResult
 from navi.verbs.row_similarity import FIT_ROWS, Whitening, WordIndex, Words, list_words, weigh_similarity
@@ -260,7 +260,7 @@ def index_frames(navi: Navi, frames: Any, *, method: Method = "auto", progress: 
 
 def build_index(
     navi: Navi,
-    paths: Sequence[str | Path],
+    paths: Paths,
     folder: str | Path,
     *,
     method: Method = "auto",
@@ -458,7 +458,7 @@ def _read_facts(folder: Path) -> IndexFacts:
     return cast("IndexFacts", facts)
 
 
-def open_index(navi: Navi, folder: str | Path, paths: Sequence[str | Path] | None = None) -> SearchIndex:
+def open_index(navi: Navi, folder: str | Path, paths: Paths | None = None) -> SearchIndex:
     """Open an index; its vectors and rows stay on disk, memory-mapped.
 
     An index that another model made is refused and, where `paths` are given, one of other files or of what these held

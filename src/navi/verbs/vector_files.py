@@ -41,7 +41,7 @@ from navi.files import (
 )
 from navi.model.runner import Floats, Progress
 from navi.storage import connect, is_remote, show_address
-from navi.tables import Chunk, ReadReport, Source, find_sources, join_reasons, read_chunks
+from navi.tables import Chunk, Paths, ReadReport, Source, find_sources, join_reasons, list_paths, read_chunks
 from navi.verbs.embed import EmbedConfig, embed_arrays, encode_ahead, group_chunks, index_cells, take_names
 from navi.verbs.loading import PackedModel
 
@@ -84,7 +84,7 @@ class EmbeddedFiles:
 
 def embed_files(
     navi: Navi,
-    paths: Sequence[str | Path],
+    paths: Paths,
     out: str | Path,
     *,
     kind: str = "rows",
@@ -107,6 +107,7 @@ def embed_files(
     config = replace(config, output="numpy", pooling=config.pooling or navi.pooling)
     if kind not in KINDS:
         raise ConfigError(f"Cannot embed '{kind}'. Expected one of {', '.join(KINDS)}.")
+    paths = list_paths(paths)
     check_vectors(out, paths, overwrite=overwrite)
     if on_cluster and not is_folder(out):
         raise ConfigError(f"--engine ray writes a folder of shards, not {show_address(out)}: leave the suffix out.")

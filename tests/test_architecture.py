@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import navi
+import navi_paper
 
 SOURCE = Path(navi.__file__).parent
 STAGES = (
@@ -60,6 +61,13 @@ def parse(file):
     return ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
 
 
+def name_imported(node):
+    """Return the modules that a statement imports, by their full names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
 def list_imports(file):
     """Yield the full name of everything a module imports: at its top, in functions, or for type checking alone."""
     package = ("navi", *file.relative_to(SOURCE).parent.parts)
@@ -86,6 +94,19 @@ def test_a_module_imports_only_from_its_own_stage_or_an_earlier_one():
                 if RANK[other] > RANK[find_stage(file)]:
                     offences.append(f"{name_module(file)} imports {name}")
     assert offences == []
+
+
+def test_of_the_library_only_the_door_to_the_evaluation_imports_it():
+    doors = [file for file in MODULES if any(name.split(".")[0] == "navi_paper" for name in list_imports(file))]
+    assert list(map(name_module, doors)) == ["cli/evaluate.py"]
+
+
+def test_the_evaluation_asks_the_library_and_not_its_command_line_and_prints_nothing():
+    folder = Path(navi_paper.__file__).parent
+    for file in sorted(folder.rglob("*.py")):
+        names = {name for node in ast.walk(parse(file)) for name in name_imported(node)}
+        assert not {name for name in names if name.startswith(("navi.cli", "navi.server"))}, file
+        assert not any(isinstance(node, ast.Name) and node.id == "print" for node in ast.walk(parse(file))), file
 
 
 def test_tables_segments_and_simulator_do_without_torch():

@@ -44,6 +44,7 @@ MODEL_NAMES: Mapping[str, str] = {
     TABLE_VECTORIZER: "TableVectorizer",
     f"{PAPER}/navi_fe": "NAVI_FE (paper)",
     NAVI_FE: "NAVI_FE",
+    f"{NAVI}-from_base/navi_fe": "NAVI_FE from navi-base",
 }
 MODELS = {
     "whole": (

@@ -202,9 +202,26 @@ def test_a_date_that_may_be_read_in_two_ways_stays_text_and_that_is_said():
     assert unify_columns(["drama"], ["1979"])[1] == (
         "'x' stays text, its columns are of different types: t0/x text, 'drama'; t1/x integer, '1979'.",
     )
-    _, doubts = unify_columns(["1.234", "5.678"])
-    assert doubts == ("t0/x: '1.234' is read as decimals, not as thousands.",)
-    assert unify_columns(["1.234,00", "5.678,00"])[1] == ()
+
+
+def test_the_decimal_sign_that_a_column_proves_is_taken_for_the_others_of_its_table():
+    def read_table_of(*rows):
+        found, doubts = run({"t": [dict(zip(("km", "price", "power"), row, strict=False)) for row in rows]})
+        return found.table["km"].to_pylist(), doubts
+
+    german = ("35.453", "31.000,99"), ("900", "1.700,00")
+    assert read_table_of(*german) == (
+        [35453, 900],
+        ("t/km: '35.453' is read as 35453, as 'price' has ',' before decimals.",),
+    )
+    assert read_table_of(("1,234", "7.5"))[0] == [1234]
+    assert read_table_of(("1,234", "7,5"))[0] == [1.234]
+    # Where columns prove both signs, or none, each is read by itself, and how to change that is said.
+    change = """t/km: '35.453' is read as 35.453; format = "1.234,5" in the specification reads it as 35453."""
+    assert read_table_of(("35.453", "31.000,99", "1.6")) == ([35.453], (change,))
+    assert read_table_of(("35.453", "310")) == ([35.453], (change,))
+    assert read_table_of(("1.118.914",), ("35.453",)) == ([1118914, 35453], ())
+    assert read_table_of(("0,453",), ("1,600",)) == ([0.453, 1.6], ())
 
 
 def test_words_for_what_is_not_known_say_nothing_of_a_type():

@@ -21,7 +21,8 @@ Kinds = NDArray[np.int8]
 
 
 CONVENTIONS = (
-    ("", "."), (",", "."), (".", ","), ("", ","), (" ", ","), (" ", "."), ("\u00a0", ","), ("\u202f", ","), ("'", "."),
+    ("", "."), (",", "."), (".", ","), ("", ","), (" ", ","), (" ", "."), ("\u00a0", ","), ("\u00a0", "."),
+    ("\u202f", ","), ("\u202f", "."), ("'", "."), ("'", ","),
 )  # fmt: skip
 """What stands between thousands, and before decimals; of two that explain a column alike, the first is taken."""
 FACTORS = {"thousand": 1e3, "k": 1e3, "million": 1e6, "mn": 1e6, "mio": 1e6, "billion": 1e9, "bn": 1e9}

@@ -87,6 +87,8 @@ class CellFormat:
     """Whether cells name a currency, so that it has a column."""
     has_unit: bool = False
     """Whether cells name a unit, so that it has a column."""
+    decimal_sign: str = ""
+    """Sign before decimals that the numbers prove; nothing where they can be read with either."""
     doubt: str = ""
     """What the cells leave open, and what was done; nothing where they are clear."""
 
@@ -105,8 +107,10 @@ CONVENTION_NAMES = {f"1{thousands}234{point}5": (thousands, point) for thousands
 """The conventions by how they write 1234.5."""
 
 
-def learn_cell_format(counts: Mapping[str, int]) -> CellFormat:
+def learn_cell_format(counts: Mapping[str, int], decimal_sign: str = "") -> CellFormat:
     """Return what nearly all of a column's cells are, given its different texts and how many cells have each.
+
+    Numbers are read with the decimal sign, if one is given.
 
     >>> learn_cell_format({"18-May-15": 1, "2-Jun-16": 3}).format, learn_cell_format({"$1,200": 1}).format
     ('%d-%b-%y', '1,234.5')
@@ -118,7 +122,7 @@ def learn_cell_format(counts: Mapping[str, int]) -> CellFormat:
         return CellFormat()
     if folded <= BOOLEANS.keys() and (words & PLAIN_BOOLEANS or len({BOOLEANS[text] for text in words}) == 2):
         return CellFormat(type="boolean")
-    return _learn_duration(counts) or _learn_date(counts) or _learn_number(counts) or CellFormat()
+    return _learn_duration(counts) or _learn_date(counts) or _learn_number(counts, decimal_sign) or CellFormat()
 
 
 def _learn_duration(counts: Mapping[str, int]) -> CellFormat | None:
@@ -213,8 +217,33 @@ def parse_date(text: str, pattern: str) -> datetime.datetime | None:
     return None
 
 
-def _learn_number(counts: Mapping[str, int]) -> CellFormat | None:
-    name = _choose_convention(list(counts))
+def learn_cell_formats(columns: Mapping[str, Mapping[str, int]]) -> dict[str, CellFormat]:
+    """Return what `learn_cell_format` says of the columns of one table, given by their headers.
+
+    Numbers that can be read with either decimal sign are read with the one that the table's other columns prove.
+
+    >>> learn_cell_formats({"km": {"35.453": 1}, "price": {"31.000,99": 1}})["km"].type
+    'integer'
+    """
+    formats = {header: learn_cell_format(counts) for header, counts in columns.items()}
+    proofs = {each.decimal_sign: header for header, each in formats.items() if each.decimal_sign}
+    if len(proofs) != 1:
+        return formats
+    ((sign, proof),) = proofs.items()
+    for header, found in formats.items():
+        if found.type in NUMBER_TYPES and found.doubt:
+            learned = learn_cell_format(columns[header], sign)
+            reading = learned.doubt.partition(";")[0]
+            formats[header] = replace(learned, doubt=f"{reading}, as '{proof}' has '{sign}' before decimals")
+    return formats
+
+
+def _learn_number(counts: Mapping[str, int], decimal_sign: str) -> CellFormat | None:
+    fits = {name: sum(_split(text, name) is not None for text in counts) for name in CONVENTION_NAMES}
+    signs = {name: sign for name, (_, sign) in CONVENTION_NAMES.items()}
+    # Of conventions under which as many texts have one number, the first is taken.
+    name = max((each for each in signs if decimal_sign in ("", signs[each])), key=fits.__getitem__)
+    rival = max((each for each in signs if signs[each] != signs[name]), key=fits.__getitem__)
     parsed = {text: found for text in counts if (found := read_quantity(text, name)) is not None}
     units = {found.unit for found in parsed.values()} - {""}
     currencies = {found.currency for found in parsed.values()} - {""}
@@ -230,26 +259,22 @@ def _learn_number(counts: Mapping[str, int]) -> CellFormat | None:
     is_list = sum(text.startswith("(") for text in parsed) * 2 > len(parsed)
     if not _are_enough(parsed, counts) or is_name or is_code or is_version or is_list:
         return None
-    doubt = ""
-    if (
-        len(parsed) > 1
-        and CONVENTION_NAMES[name][1] == "."
-        and all(re.search(r"\d\.\d{3}(?!\d)", text) for text in parsed)
-    ):
-        doubt = f"'{next(iter(parsed))}' is read as decimals, not as thousands"
+    is_proven, doubt = fits[name] > fits[rival], ""
+    for text, found in () if is_proven else parsed.items():
+        other = read_quantity(text, rival)
+        if other is not None and other.number != found.number:
+            change = f'format = "{rival}" in the specification reads it as {other.number:.15g}'
+            doubt = f"'{text}' is read as {found.number:.15g}; {change}"
+            break
     return CellFormat(
         type="integer" if all(found.is_whole for found in parsed.values()) else "number",
         format=name,
+        decimal_sign=signs[name] if is_proven else "",
         doubt=doubt,
         currency="USD" if currencies == {"USD"} and any("$" in text for text in parsed) else "",
         has_currency=bool(currencies),
         has_unit=bool(units),
     )
-
-
-def _choose_convention(texts: Sequence[str]) -> str:
-    """Return the convention under which most texts have one number; of those under which as many have, the first."""
-    return max(CONVENTION_NAMES, key=lambda name: sum(_split(text, name) is not None for text in texts))
 
 
 def _split(text: str, name: str) -> re.Match[str] | None:
@@ -259,7 +284,9 @@ def _split(text: str, name: str) -> re.Match[str] | None:
     """
     text = re.sub(r"^\(([^-−()]+)\)$", r"-\1", text.strip())
     text = re.sub(r"^([-−])([^\d+\-−]{1,8})(?=\d)", r"\2\1", text)
-    return split_number(re.sub(r"(?<=\d)[.,][-–—](?!\d)", "", text), CONVENTION_NAMES[name])
+    found = split_number(re.sub(r"(?<=\d)[.,][-–—](?!\d)", "", text), CONVENTION_NAMES[name])
+    # No number of thousands begins with a zero: 0,453 has decimals.
+    return None if found and found["whole"][0] == "0" and not found["whole"].isdigit() else found
 
 
 def _are_enough(some: Iterable[str], counts: Mapping[str, int], share: float = ENOUGH) -> bool:

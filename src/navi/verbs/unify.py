@@ -30,7 +30,7 @@ from navi.verbs.cell_formats import (
     check_format,
     drop_missing,
     join_types,
-    learn_cell_format,
+    learn_cell_formats,
     read_cells,
     read_header,
 )
@@ -266,9 +266,13 @@ def plan_unify(
     """
     tables = _read(frames, config)
     taken, notes, columns = set(RESERVED), [], []
+    learned = {
+        name: learn_cell_formats({header: _count_texts(table, header) for header in table.headers})
+        for name, table in tables.items()
+    }
     for name, refs in _list_groups(tables, matches):
-        counts = {ref: drop_missing(_count_texts(tables[ref.table], ref.header)) for ref in refs}
-        formats = {ref: learn_cell_format(counts[ref]) for ref in refs}
+        counts = {ref: _count_texts(tables[ref.table], ref.header) for ref in refs}
+        formats = {ref: learned[ref.table][ref.header] for ref in refs}
         notes += [f"{ref}: {each.doubt}." for ref, each in formats.items() if each.doubt]
         type = join_types((formats[ref], counts[ref]) for ref in refs)
         if type == "text" and {each.type for each in formats.values()} != {"text"}:
@@ -432,8 +436,9 @@ def _find_sources(table: str, spec: UnifySpec) -> dict[str, SourceColumn]:
 
 
 def _count_texts(table: Table, header: str) -> dict[str, int]:
+    """Return the texts of a column that say something, and how many cells have each."""
     counts = pc.value_counts(_get_column(table.text, header).drop_null()).to_pylist()
-    return {each["values"]: each["counts"] for each in counts}
+    return drop_missing({each["values"]: each["counts"] for each in counts})
 
 
 def _get_column(wide: pa.Table, header: str) -> pa.ChunkedArray:

@@ -103,6 +103,8 @@ def test_names_are_given_once_and_never_those_that_say_where_rows_come_from():
         ((["$3.5 million"], ["200 USD"]), "integer", ["3500000", "200"], {"x currency": ["USD", "USD"]}),
         ((["2h 10m"], ["95 min"], ["88"]), "integer", ["130", "95", "88"], {"x unit": ["min", "min", None]}),
         ((["5 kg", "7 kg"], ["9 lb"]), "integer", ["5", "7", "9"], {"x unit": ["kg", "kg", "lb"]}),
+        ((["5 kg", "1.5 t", "7"],), "number", ["5.0", "1.5", "7.0"], {"x unit": ["kg", "t", None]}),
+        ((["1 Season", "3 Seasons"],), "integer", ["1", "3"], {"x unit": ["Season", "Seasons"]}),
         ((["12%"], ["7 %"]), "integer", ["12", "7"], {"x unit": ["%", "%"]}),
         (
             (["12 400,-", "735 000,-"], ["-$5.25"]),
@@ -173,6 +175,8 @@ def test_a_column_has_one_type_and_one_format(cells, type, values, beside):
         ["10:30:00", "11:45:10"],  # a time of the day, or a duration
         ["12 Angry Men", "7 Samurai", "300"],
         ["12 Main St", "5 Oak Rd", "6 Elm Ave", "7 Oak Ave"],
+        ["12 Main St"],
+        ["12 Hill", "14 Hill", "5 Oak"],
         ["Rocky 2", "Jaws 3"],
         ["4.5/5", "3/5"],
         ["1e5", "2e6"],
@@ -273,6 +277,10 @@ def test_the_currency_or_unit_of_a_header_is_kept_where_columns_differ_in_it():
         ("price min", ("", "")),
         ("m", ("", "")),
         ("weight pounds", ("", "")),
+        ("co2_g_km", ("", "")),
+        ("CO2 g/km", ("", "g/km")),
+        ("price_eur_kg", ("", "")),
+        ("l/100 km", ("", "")),
     ],
 )
 def test_a_header_names_a_currency_or_a_unit_at_its_end_or_in_brackets(header, named):

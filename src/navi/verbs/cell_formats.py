@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,8 +32,8 @@ ENOUGH = 0.95
 """Share of a column's cells that must be of a type for the column to have it; the others are kept beside it."""
 MAX_LEARNED = 2000
 """Different cells, the most frequent, that a type is learned from."""
-MAX_UNITS, MAX_DIGITS = 12, 15
-"""Different units that a column of numbers has at most, and digits of a number: more of either is no number."""
+MAX_DIGITS = 15
+"""Digits that a number has at most; more of them are a code."""
 MAX_INTEGER = 1 << 53
 """Integers beyond it are codes: a float does not keep their digits."""
 DURATION, MINUTES = "duration", "min"
@@ -49,6 +50,8 @@ UNITS = frozenset(WORDS["units"])
 """Units that a header may end in, as in `loa_m`."""
 BRACKETED_UNITS = UNITS.union(WORDS["bracketed_units"])
 """Units that a header may have in brackets, as in `runtime (min)`: elsewhere, these may be other words."""
+COMPOUNDS = UNITS.union(CURRENCIES, WORDS["before_halves"])
+"""Words behind which a unit is half of another, as `km` is in `co2_g_km`."""
 ISO = "%Y-%m-%dT%H:%M:%S"
 """Stands for any date or time of ISO, so that cells of one column may differ in length; offsets are taken off."""
 DATES = (
@@ -61,6 +64,7 @@ DATES = (
 """Dates that are told apart, in the letters of `strftime`; of two that explain a column alike, the first is taken."""
 PARTS_OF_DATES = {"%Y": "%Y", "%Y-%m": "%Y-%m", "%m/%Y": "%Y-%m", "%b %Y": "%Y-%m", "%B %Y": "%Y-%m", "%b-%y": "%Y-%m"}
 """How a year alone, and a year with its month, may be written, and how ISO writes them."""
+_KNOWN_UNITS = frozenset(unit.rstrip("s") for unit in BRACKETED_UNITS.union(WORDS["cell_units"]))
 ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _DURATION_KIND = KINDS.index("duration")
 _PADDED = re.compile(r"[-+]?0\d")
@@ -246,8 +250,8 @@ def _learn_number(counts: Mapping[str, int], decimal_sign: str) -> CellFormat | 
     rival = max((each for each in signs if signs[each] != signs[name]), key=fits.__getitem__)
     parsed = {text: found for text in counts if (found := read_quantity(text, name)) is not None}
     units = {found.unit for found in parsed.values()} - {""}
+    is_measure = {_singular(unit) for unit in units} <= _KNOWN_UNITS or _have_one_unit(parsed, counts)
     currencies = {found.currency for found in parsed.values()} - {""}
-    is_name = len(units) > max(1, min(MAX_UNITS, len(parsed) // 2))
     # Leading zeros, and more digits than a number keeps, mean a code.
     is_code = any(_PADDED.match(text) or sum(map(str.isdigit, text)) > MAX_DIGITS for text in parsed)
     # So do 1.1 and 1.10 in one column: they would become one number.
@@ -257,7 +261,7 @@ def _learn_number(counts: Mapping[str, int], decimal_sign: str) -> CellFormat | 
     )
     # (1), (2) and so on count something; among other numbers, brackets are a minus.
     is_list = sum(text.startswith("(") for text in parsed) * 2 > len(parsed)
-    if not _are_enough(parsed, counts) or is_name or is_code or is_version or is_list:
+    if not _are_enough(parsed, counts) or not is_measure or is_code or is_version or is_list:
         return None
     is_proven, doubt = fits[name] > fits[rival], ""
     for text, found in () if is_proven else parsed.items():
@@ -275,6 +279,19 @@ def _learn_number(counts: Mapping[str, int], decimal_sign: str) -> CellFormat | 
         has_currency=bool(currencies),
         has_unit=bool(units),
     )
+
+
+def _have_one_unit(parsed: Mapping[str, Quantity], counts: Mapping[str, int]) -> bool:
+    """Return whether nearly all cells have the same word behind their number: a unit that is not known."""
+    cells = Counter[str]()
+    for text, found in parsed.items():
+        cells[_singular(found.unit)] += counts[text]
+    ((word, count),) = cells.most_common(1)
+    return len(word.split()) == 1 and count >= ENOUGH * sum(counts.values())
+
+
+def _singular(unit: str) -> str:
+    return unit.lower().rstrip("s")
 
 
 def _split(text: str, name: str) -> re.Match[str] | None:
@@ -331,7 +348,9 @@ def read_header(header: str) -> tuple[str, str]:
     last = words[-1].lower() if len(words) > 1 or len(words[-1]) > 2 else ""
     # A header in pounds may be of weights.
     currency = next((CURRENCIES[each] for each in (*bracketed, last) if each in CURRENCIES and len(each) <= 3), "")
-    return currency, next((each for each in bracketed if each in BRACKETED_UNITS), last if last in UNITS else "")
+    before = words[-2].lower() if len(words) > 1 else ""
+    is_whole = last in UNITS and before not in COMPOUNDS and "/" not in before
+    return currency, next((each for each in bracketed if each in BRACKETED_UNITS), last if is_whole else "")
 
 
 def drop_missing(counts: Mapping[str, int]) -> dict[str, int]:

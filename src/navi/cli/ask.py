@@ -228,7 +228,11 @@ def unify(
         None, metavar="A,B", help="Tables whose values go before others in a merged row.", show_default="as read"
     ),
 ) -> None:
-    """Write all rows of many tables as one table, each column of one type, losing nothing."""
+    """Write all rows of many tables as one table, each column of one type, with every cell that was read.
+
+    What reading could not place, such as cells beyond the header and broken lines, is counted and listed with file and
+    line: the first three places of each reason, and more by `navi inspect --json`.
+    """
     screen = run.screen
     run.check_outputs([out], [*paths, spec, decisions], [write_spec])
     if spec is not None and (decisions is not None or originals or source_headers or merge_duplicates):

@@ -274,11 +274,11 @@ class Navi:
     ) -> Unified:
         """Return the rows of several tables as one, with a column for each cluster of `match`, and its specification.
 
-        Nothing is lost: a second column of a table in a cluster stays beside it. Each column has one type, dates,
-        numbers and booleans as such, currencies and units in columns of their own. With `originals` the texts come
-        along, with `source_headers` the header that each cell stood under. With `duplicates`, rows that `link` finds to
-        be about the same thing become one. A `spec` says all of that itself; `navi.verbs.unify.unify` runs one that
-        merges nothing without any model.
+        Every cell that was read is kept (each table's `report` has what reading lost): a second column of a table in a
+        cluster stays beside it. Each column has one type, dates, numbers and booleans as such, currencies and units in
+        columns of their own. With `originals` the texts come along, with `source_headers` the header that each cell
+        stood under. With `duplicates`, rows that `link` finds to be about the same thing become one. A `spec` says all
+        of that itself; `navi.verbs.unify.unify` runs one that merges nothing without any model.
         """
         from navi.verbs.unify import leave_out_members, merge_rows, plan_unify, unify
 

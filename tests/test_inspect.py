@@ -144,6 +144,18 @@ def test_columns_stand_in_the_order_of_the_file_and_those_without_a_name_are_fla
     assert found[0].notes == ["columns without a name: column_2", "columns without any cell: plot"]
 
 
+def test_rows_that_look_like_a_header_or_like_sums_are_noted_and_kept(prepare_config, tmp_path):
+    (tmp_path / "a.csv").write_text(
+        "title;year;vhs;price\nHeat;1995;a;5\ntitle;year;vhs;price\nRan;1985;b;7\nSumme:;;;12\n\n"
+    )
+    (found,) = inspect_paths([tmp_path], prepare_config).tables
+    assert found.rows == 4
+    assert [note.replace(str(tmp_path / "a.csv"), "a.csv") for note in found.notes if note.startswith("row ")] == [
+        "row 3 of a.csv looks like a repeated header",
+        "row 5 of a.csv, the last, looks like sums of the others",
+    ]
+
+
 def test_one_sheet_of_a_workbook_may_be_chosen(prepare_config, tmp_path, navi_command):
     book = openpyxl.Workbook()
     for name in ("Films", "Prices"):

@@ -16,6 +16,8 @@ from navi.tables.textreader import HEAD_SIZE, TextReader
 _DELIMITERS = (",", ";", "\t", "|")
 _LONG_ROW = 1 << 17
 """Characters after which a row that a quote keeps open is looked at: it may be several rows."""
+_TOTALS = frozenset(("total", "sum", "summe", "gesamt"))
+"""What the first cell of a row of sums says."""
 # The limit is the whole process's; a cell of the standard 131,072 characters is nothing unusual.
 csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
 
@@ -24,7 +26,8 @@ def read_delimited(reader: TextReader, usual: str, config: ReadConfig, report: R
     """Read cells between delimiters under a header; `usual` is the delimiter the suffix promises.
 
     The header is the first row, or the one behind titles and remarks. Cells beyond it are lost and counted, cells
-    missing at the end are absent and counted.
+    missing at the end are absent and counted. Rows that look like the header again, and a last one that looks like
+    sums, are read like others and noted.
     """
     delimiter = config.delimiter or detect_delimiter(reader.head(), usual)
     if delimiter != usual:
@@ -42,7 +45,10 @@ def read_delimited(reader: TextReader, usual: str, config: ReadConfig, report: R
     widths: list[int] = []
     cells: list[str | None] = []
     size = 0
+    title, row = first[place][1], list[str]()
     for line, row, length in chain(first[place + 1 :], records):
+        if row == title:
+            report.note(f"row {line} of {report.source} looks like a repeated header")
         if len(row) != width:
             row = _trim_row(row, width, line, report)
         lines.append(line)
@@ -52,6 +58,8 @@ def read_delimited(reader: TextReader, usual: str, config: ReadConfig, report: R
         if len(lines) >= config.chunk_rows or size > MAX_CHARACTERS:
             yield from _make_chunks(headers, lines, widths, cells, report)
             lines, widths, cells, size = [], [], [], 0
+    if row and row[0].strip().rstrip(":").lower() in _TOTALS and sum(map(bool, row[1:])) < (width - 1) / 2:
+        report.note(f"row {line} of {report.source}, the last, looks like sums of the others")
     yield from _make_chunks(headers, lines, widths, cells, report)
 
 

@@ -102,7 +102,7 @@ SETS = {
 }
 """What docs/benchmarks.md calls the tables that were measured, and what records call them."""
 MATCHED = {
-    **{"films, 10 unseen tables": "movie, ten other tables", "products, 10 unseen tables": "product, ten other tables"},
+    **{"films, 10 unseen tables": "movie_old unseen", "products, 10 unseen tables": "product_old unseen"},
     **{"shops, 121 clean pairs": "wdc_product_sites", "DBpedia, all 178": "t2d_sm_wh.tar.gz"},
 }
 """The same where methods of matching are compared."""
@@ -112,6 +112,13 @@ OF_MATCHING = {
     "right at 0.95 or more": "right at 0.95",
 }
 """What a line there says of NAVI, and what records call it."""
+NAMED = {"films": "movie_old unseen", "products": "product_old unseen"}
+"""The same where columns are named."""
+NAMERS = {
+    **{evidence: f"navi {evidence}" for evidence in ("both", "model", "profiles")},
+    **{"nearest by words": "nearest by words", "most frequent": "most frequent header"},
+}
+"""The methods of naming, and what records call them."""
 COLUMNS = {
     **{"error": ("", "ece"), "right": ("", "right at 0.8"), "calibration error": ("link", "error")},
     **{"`navi link`, threshold 0.5": ("link", "F1"), "no labels": ("link", "F1"), "right at ≥ 0.95": ("link", "sure")},
@@ -143,6 +150,8 @@ def name_records(section, row, column, number):
     if column in MATCHED:
         spoken = ("own precision", "own recall")[number] if "precision and recall" in row else OF_MATCHING.get(row)
         yield f"{MATCHED[column]}: navi both", spoken
+    if section == "Naming" and column in NAMERS:
+        yield f"{NAMED[row]} {NAMERS[column]}", ("top 1", "top 5")[number]
     if row == "NAVI":
         yield "gdc: navi both", column
     elif what in SETS and evidence in ("model", "profiles", "both"):

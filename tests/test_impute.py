@@ -314,11 +314,14 @@ def test_the_command_accounts_for_every_empty_cell_by_its_line(impute_file, film
     assert all(cell["value"] == "" and cell["reason"] for cell in asked)
 
 
-def test_the_command_leaves_a_table_without_empty_cells_as_it_is(impute_file, tmp_path):
-    (tmp_path / "whole.csv").write_text("title,year\nAlien,1979\n")
+def test_the_command_leaves_the_values_of_a_table_without_empty_cells_as_they_are(impute_file, tmp_path):
+    (tmp_path / "whole.csv").write_text("title;year\nAliën;1979\n", encoding="cp1252")
     shown = impute_file(tmp_path / "whole.csv", "-o", tmp_path / "x.csv").stdout
-    assert shown.split("\n")[0] == f"{tmp_path / 'x.csv'}: the table as it was, no cell is empty"
-    assert (tmp_path / "x.csv").read_text() == (tmp_path / "whole.csv").read_text()
+    assert shown.split("\n")[:2] == [
+        f"{tmp_path / 'x.csv'}: the values as they were, no cell is empty",
+        "Written with commas, in UTF-8.",
+    ]
+    assert (tmp_path / "x.csv").read_text("utf-8") == "title,year\nAliën,1979\n"
 
 
 def test_the_command_names_rows_that_cannot_be_read(impute_file, tmp_path):

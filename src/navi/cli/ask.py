@@ -500,7 +500,8 @@ def impute(
     facts: dict[str, Any] = {"path": out, "account": account, "empty": empty, "filled": filled, "reasons": reasons}
     screen.answer_json(facts | {"cells": result.cells.to_pylist()})
     if not empty:
-        screen.summarise(make_heading(f"{out}: the table as it was, no cell is empty"))
+        form = ["Written with commas, in UTF-8."] if out.suffix.lower() == ".csv" else []
+        screen.summarise(make_heading(f"{out}: the values as they were, no cell is empty"), *form)
     else:
         left = {reason: count for reason, count in reasons.items() if reason != "filled"}
         screen.summarise(

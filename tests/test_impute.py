@@ -360,3 +360,10 @@ def test_a_few_cells_that_agree_do_not_make_a_column_constant(navi):
         [{**row, "glass": None if n < 4 else "gorilla"} for n, row in enumerate(rows)], columns=["glass"]
     )
     assert min(cell["probability"] for cell in whole.cells.to_pylist()) > 0.9
+
+
+def test_cells_beyond_what_the_model_reads_at_once_are_filled_too(navi):
+    rows = [{f"field {place:03}": f"{place} {row % 2}" for place in range(300)} for row in range(12)]
+    rows[5]["field 298"] = None
+    found = navi.impute(rows, columns=["field 298"])
+    assert found.filled[5]["field 298"] == "298 1"

@@ -15,7 +15,7 @@ from navi.batches import SpecialTokens
 from navi.corpus import Encoded, PrepareConfig, RowEncoder
 from navi.model import Runner
 from navi.model.runner import Progress
-from navi.settings import MATCH_THRESHOLD
+from navi.settings import IMPUTE_CONFIDENCE, MATCH_THRESHOLD
 from navi.tables import ReadConfig, Table, read_tables
 from navi.verbs.embed import EmbedConfig, Vectors, embed_arrays, embed_frames, index_cells, progress_bar
 from navi.verbs.loading import Devices, find_prepare_config, fingerprint_model, open_model, parse_devices
@@ -348,7 +348,7 @@ class Navi:
         self,
         frame: Frame,
         *,
-        confidence: float = 0.0,
+        confidence: float = IMPUTE_CONFIDENCE,
         columns: Sequence[str] | None = None,
         progress: Progress | None = None,
     ) -> Fills[Frame]:

@@ -15,6 +15,7 @@ import pytest
 from navi.errors import TableError
 from navi.verbs import Navi
 from navi.verbs.name import (
+    LIKELIHOOD_WEIGHT,
     ColumnNames,
     NameCandidate,
     apply_names,
@@ -91,7 +92,9 @@ def test_a_model_that_knows_no_columns_has_free_names_alone(reference_dir, tmp_p
     opened = Navi.from_pretrained(folder, device="cpu")
     free, none = (opened.name_columns([{"col_1": "Alien", "year": "1979"}], free=free)[0] for free in (True, False))
     assert {each.source for each in free.candidates} == {"free"}
-    assert sum(each.probability for each in free.candidates) == pytest.approx(1)
+    for each in free.candidates:
+        assert each.probability == pytest.approx(np.exp(each.evidence["model"] / LIKELIHOOD_WEIGHT))
+    assert max(each.probability for each in free.candidates) < 1
     assert none == ColumnNames(column="col_1", candidates=())
 
 

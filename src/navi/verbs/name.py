@@ -227,7 +227,12 @@ class _Namer:
         return taken
 
     def _rank(self, score: Floats, spelled: Sequence[tuple[str, float]], top: int) -> list[tuple[int, float]]:
-        """Return places and probabilities of the best of the known headers and, behind them, the free ones."""
+        """Return places and probabilities of the best of the known headers and, behind them, the free ones.
+
+        Where none is known there is nothing to weigh the free ones against: each is as likely as its words.
+        """
+        if len(score) == 0:
+            return [(place, float(np.exp(likelihood))) for place, (_, likelihood) in enumerate(spelled[:top])]
         chance = np.log(FREE_SHARE * max(len(score), 1))
         free = [chance + LIKELIHOOD_WEIGHT * likelihood for _, likelihood in spelled]
         logits = np.concatenate([score, free]) * STEEPNESS

@@ -129,7 +129,7 @@ def main(options: argparse.Namespace) -> None:
     outcomes = {kind: Outcome() for kind in KINDS}
     for table in tables.values():
         drawn = np.sort(rng.permutation(table.num_rows)[: options.rows])
-        encoded = navi.encode(table.text.take(drawn))
+        encoded = navi.encode_whole(table.text.take(drawn))
         for kind, outcome in outcomes.items():
             for hidden, gaps in draw_gaps(encoded.arrays, kind, np.random.default_rng(options.seed)):
                 for found in CandidateFinder(encoded, navi.trained_values, hidden=hidden).find(gaps):

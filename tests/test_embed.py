@@ -212,6 +212,10 @@ def test_each_cell_has_a_vector_with_its_place_header_and_role(navi, kind):
     assert embed(ROWS, columns=["title"], dtype="float16", normalize=True).shape == (4, navi.hidden_size)
 
 
+def test_attributes_beyond_what_the_model_reads_at_once_have_vectors_too(navi):
+    assert len(navi.embed_attributes({f"field {number:03}": "night" for number in range(300)})) == 300
+
+
 def test_attributes_come_once_each_in_order_of_first_appearance(navi):
     vectors, index = navi.embed_attributes([{"releaseYear": 1, "title": "a"}, {"release_year": 2}], return_index=True)
     assert index.to_pydict()["attribute"] == ["release year", "title"]

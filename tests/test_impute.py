@@ -8,6 +8,8 @@ import datetime
 import decimal
 import json
 from collections import Counter
+from inspect import signature
+from pathlib import Path
 
 import pandas as pd
 import polars as pl
@@ -15,6 +17,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from navi import server
+from navi.cli import ask
+from navi.settings import IMPUTE_CONFIDENCE
 
 GENRES, COLORS = ("drama", "comedy", "horror"), ("red", "green", "blue")
 HEADERS = ("title", "genre", "color", "runtime")
@@ -32,6 +38,11 @@ def make_rows(count=60):
     return rows
 
 
+def fill(navi, rows, **settings):
+    """Return the fills of all cells that have a guess, unless the settings have another confidence."""
+    return navi.impute(rows, **{"confidence": 0.0} | settings)
+
+
 def read_cell(imputed, row, column):
     [cell] = [cell for cell in imputed.cells.to_pylist() if cell["row"] == row + 1 and cell["column"] == column]
     return cell
@@ -39,7 +50,7 @@ def read_cell(imputed, row, column):
 
 @pytest.fixture(scope="module")
 def imputed(navi):
-    return navi.impute(make_rows())
+    return fill(navi, make_rows())
 
 
 def test_a_cell_is_filled_by_what_goes_with_the_rest_of_its_row_in_the_form_of_its_column(imputed):
@@ -63,7 +74,7 @@ def test_every_empty_cell_is_accounted_for(imputed):
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.Table.from_pylist])
 def test_frames_come_back_as_they_were_given_with_the_same_values(navi, imputed, make):
     frame = make([{**dict.fromkeys(HEADERS), **row} for row in make_rows()])
-    found = navi.impute(frame)
+    found = fill(navi, frame)
     assert type(found.filled) is type(found.confidences) is type(frame)
     assert found.cells.equals(imputed.cells)
     assert str(list(found.filled["genre"])[3]) == "drama"
@@ -75,13 +86,13 @@ def test_frames_come_back_as_they_were_given_with_the_same_values(navi, imputed,
 def test_streams_lazy_frames_batches_and_one_row_are_read_whole(navi, imputed):
     table = pa.Table.from_pylist([{**dict.fromkeys(HEADERS), **row} for row in make_rows()])
     for frame in (table.to_reader(), pl.from_arrow(table).lazy(), table.combine_chunks().to_batches()[0]):
-        assert navi.impute(frame).cells.equals(imputed.cells)
-    assert navi.impute({"title": "Alien"}).filled == [{"title": "Alien"}]
+        assert fill(navi, frame).cells.equals(imputed.cells)
+    assert fill(navi, {"title": "Alien"}).filled == [{"title": "Alien"}]
 
 
 def test_the_index_and_odd_names_of_a_pandas_frame_stay(navi):
     frame = pd.DataFrame([["a", "b", None], ["a", "b", "c"]] * 3, columns=["x", "x", 7], index=range(9, 15))
-    found = navi.impute(frame)
+    found = fill(navi, frame)
     assert found.filled.columns.tolist() == found.confidences.columns.tolist() == ["x", "x", 7]
     assert found.filled.index.tolist() == found.confidences.index.tolist() == list(range(9, 15))
     assert found.filled.iloc[0, 2] == "c"
@@ -103,7 +114,7 @@ TYPED = {
 @pytest.mark.parametrize("kind", TYPED)
 def test_a_value_has_the_type_of_its_column(navi, kind):
     column = TYPED[kind].extend_constant(TYPED[kind][0], 4).extend_constant(None, 1)
-    found = navi.impute(pl.DataFrame({"x": column, "name": ["night"] * 6}))
+    found = fill(navi, pl.DataFrame({"x": column, "name": ["night"] * 6}))
     assert found.filled["x"].to_list() == [column[0]] * 6
     assert found.filled["x"].dtype == column.dtype
 
@@ -111,12 +122,12 @@ def test_a_value_has_the_type_of_its_column(navi, kind):
 def test_categories_of_pandas_dictionaries_of_arrow_and_objects_are_filled(navi):
     values = ["red"] * 4 + [None]
     kept = pd.DataFrame({"x": pd.Categorical(values, categories=["red", "green"]), "y": "night"})
-    assert navi.impute(kept).filled["x"].dtype == kept["x"].dtype
+    assert fill(navi, kept).filled["x"].dtype == kept["x"].dtype
     coded = pa.table({"x": pa.array(values).dictionary_encode(), "y": ["night"] * 5})
-    assert pa.types.is_dictionary(navi.impute(coded).filled["x"].type)
-    assert navi.impute(coded).filled["x"].to_pylist() == ["red"] * 5
+    assert pa.types.is_dictionary(fill(navi, coded).filled["x"].type)
+    assert fill(navi, coded).filled["x"].to_pylist() == ["red"] * 5
     whole = pd.DataFrame({"x": pd.Series([7, 7, 7, 7, None], dtype=object), "y": "night"})
-    assert navi.impute(whole).filled["x"].tolist() == [7] * 5
+    assert fill(navi, whole).filled["x"].tolist() == [7] * 5
 
 
 @pytest.mark.parametrize(
@@ -129,12 +140,12 @@ def test_categories_of_pandas_dictionaries_of_arrow_and_objects_are_filled(navi)
     ],
 )
 def test_nested_and_binary_cells_are_not_filled(navi, frame):
-    assert navi.impute(frame, columns=["cast"]).cells["reason"].to_pylist() == ["column holds nested or binary cells"]
+    assert fill(navi, frame, columns=["cast"]).cells["reason"].to_pylist() == ["column holds nested or binary cells"]
 
 
 def test_below_the_confidence_asked_for_a_cell_stays_empty_and_says_so(navi):
     rows = make_rows()
-    found = navi.impute(rows, confidence=0.999)
+    found = fill(navi, rows, confidence=0.999)
     cell = read_cell(found, 3, "genre")
     assert (cell["value"], cell["guess"], cell["reason"]) == (
         *(None, "drama"),
@@ -143,10 +154,20 @@ def test_below_the_confidence_asked_for_a_cell_stays_empty_and_says_so(navi):
     assert found.filled == rows
 
 
+def test_python_and_the_command_and_the_service_ask_for_the_same_confidence(navi):
+    found = navi.impute(make_rows())
+    assert found.cells["reason"][2].as_py().startswith(f"below confidence {IMPUTE_CONFIDENCE}: ")
+    assert found.cells.equals(fill(navi, make_rows(), confidence=IMPUTE_CONFIDENCE).cells)
+    service = json.loads((Path(server.__file__).parent / "openapi.json").read_text(encoding="utf-8"))
+    (asked,) = [each for each in service["paths"]["/v1/impute"]["post"]["parameters"] if each["name"] == "confidence"]
+    assert asked["schema"]["default"] == signature(ask.impute).parameters["confidence"].default.default
+    assert asked["schema"]["default"] == IMPUTE_CONFIDENCE
+
+
 def test_cells_out_of_reach_say_why(navi):
     rows = [*make_rows(), {"title": None}, {"title": "the end", "cast": ["Ann", "Bob"]}]
     rows[0]["serial"] = None
-    found = navi.impute(rows, columns=["genre", "cast", "serial"])
+    found = fill(navi, rows, columns=["genre", "cast", "serial"])
     assert read_cell(found, 60, "genre")["reason"] == "row has no other cell"
     assert read_cell(found, 0, "serial")["reason"] == "column never filled"
     assert read_cell(found, 0, "cast")["reason"] == "column holds nested or binary cells"
@@ -156,7 +177,7 @@ def test_cells_out_of_reach_say_why(navi):
 
 def test_a_nested_column_is_present_where_any_part_of_it_is(navi):
     rows = [{"cast": [{"name": "Ann"}], "title": "a"}, {"cast": [], "title": "b"}, {"cast": None, "title": "Jaws"}]
-    assert navi.impute(rows).cells["row"].to_pylist() == [2, 3]
+    assert fill(navi, rows).cells["row"].to_pylist() == [2, 3]
 
 
 def test_a_column_never_filled_takes_values_that_training_knew(navi):
@@ -164,7 +185,7 @@ def test_a_column_never_filled_takes_values_that_training_knew(navi):
     attribute = known["attribute"][0].as_py()
     values = {line["value"] for line in navi.trained_values.to_pylist() if line["attribute"] == attribute}
     rows = [{**row, attribute: None} for row in make_rows(20)]
-    found = navi.impute(rows, columns=[attribute])
+    found = fill(navi, rows, columns=[attribute])
     assert found.filled[5][attribute] in values
     assert read_cell(found, 5, attribute)["kind"] == "training"
 
@@ -174,7 +195,7 @@ def test_a_value_that_the_type_cannot_hold_is_left_out(navi):
     known = navi.trained_values.to_pylist()
     attribute = next(line["attribute"] for line in known if not line["value"].isdigit())
     frame = pl.DataFrame(make_rows(20)).with_columns(pl.lit(None, dtype=pl.Int8).alias(attribute))
-    found = navi.impute(frame, columns=[attribute])
+    found = fill(navi, frame, columns=[attribute])
     reasons = {cell["reason"] for cell in found.cells.to_pylist() if cell["column"] == attribute}
     assert {reason.partition(": ")[0] for reason in reasons} >= {"value does not fit the column's type"}
 
@@ -188,7 +209,7 @@ def test_cells_that_were_not_empty_never_change(navi, rows):
     before = copy.deepcopy(rows)
     if not any(cell for row in rows for cell in row.values()):
         return
-    found = navi.impute(rows)
+    found = fill(navi, rows)
     assert rows == before
     for old, new in zip(rows, found.filled, strict=True):
         for column, cell in old.items():
@@ -207,7 +228,7 @@ def test_the_account_becomes_a_frame_and_shows_itself(imputed):
 
 
 def test_the_order_of_the_rows_does_not_matter(navi, imputed):
-    found = navi.impute(make_rows()[::-1])
+    found = fill(navi, make_rows()[::-1])
     assert found.filled[::-1] == imputed.filled
 
 
@@ -226,7 +247,7 @@ def make_cars(num_makers=30, num_models=2, num_offers=3, without=()):
 
 def read_years(navi, rows, confidence):
     """Return the years that were filled, beside the right ones, and the reasons of all."""
-    found = navi.impute(rows, columns=["year"])
+    found = fill(navi, rows, columns=["year"])
     cells = found.cells.to_pylist()
     truth = [row["year"] for row in make_cars()]
     sure = [cell for cell in cells if cell["probability"] >= confidence]
@@ -259,7 +280,7 @@ def test_more_is_right_than_the_most_frequent_value_in_simulated_catalogues(navi
         columns = sorted({header for _, header in gaps} & {key for row in rows for key in row})
         if not columns:
             continue
-        found = navi.impute(rows, columns=columns)
+        found = fill(navi, rows, columns=columns)
         frequent = {c: Counter(row[c] for row in rows if c in row).most_common(1)[0][0] for c in columns}
         for (row, header), text in gaps.items():
             if header in columns:
@@ -349,7 +370,7 @@ def test_the_command_refuses_what_it_cannot_do(impute_file, films, tmp_path, mon
 def test_members_of_a_list_in_a_file_are_no_gaps(navi, tmp_path):
     rows = [{"title": f"film {n}", "cast": ["Ann", "Bob"][: n % 3], "genre": "drama" if n else None} for n in range(12)]
     (tmp_path / "films.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    found = navi.impute(str(tmp_path / "films.jsonl"))
+    found = fill(navi, str(tmp_path / "films.jsonl"))
     reasons = {cell["column"]: cell["reason"] for cell in found.cells.to_pylist()}
     assert reasons["cast.0"] == reasons["cast.1"] == "column holds nested or binary cells"
     assert reasons["genre"].startswith("filled")
@@ -357,9 +378,16 @@ def test_members_of_a_list_in_a_file_are_no_gaps(navi, tmp_path):
 
 def test_a_few_cells_that_agree_do_not_make_a_column_constant(navi):
     rows = [{"title": f"film {n}", "glass": "gorilla" if n in (3, 9) else None, "wlan": "yes"} for n in range(40)]
-    found = navi.impute(rows, columns=["glass"])
+    found = fill(navi, rows, columns=["glass"])
     assert max(cell["probability"] for cell in found.cells.to_pylist()) < 0.7
-    whole = navi.impute(
-        [{**row, "glass": None if n < 4 else "gorilla"} for n, row in enumerate(rows)], columns=["glass"]
+    whole = fill(
+        navi, [{**row, "glass": None if n < 4 else "gorilla"} for n, row in enumerate(rows)], columns=["glass"]
     )
     assert min(cell["probability"] for cell in whole.cells.to_pylist()) > 0.9
+
+
+def test_cells_beyond_what_the_model_reads_at_once_are_filled_too(navi):
+    rows = [{f"field {place:03}": f"{place} {row % 2}" for place in range(300)} for row in range(12)]
+    rows[5]["field 298"] = None
+    found = fill(navi, rows, columns=["field 298"])
+    assert found.filled[5]["field 298"] == "298 1"

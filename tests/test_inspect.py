@@ -203,3 +203,15 @@ def test_table_too_small_for_roles_says_so(prepare_config, tmp_path, navi_comman
     assert printed.count(" undecided ") == 2
     assert "0.000" not in printed
     assert "undecided: fewer than two cells to train on; add rows to tell entropy and role" in printed
+
+
+def test_columns_beyond_max_tokens_are_counted_and_named(prepare_config, tmp_path, navi_command):
+    headers = [f"field {number:03}" for number in range(300)]
+    (tmp_path / "wide.csv").write_text("\n".join([",".join(headers), *[",".join(["night"] * 300)] * 9]) + "\n")
+    report = inspect_paths([tmp_path], prepare_config).tables[0]
+    assert [column.header for column in report.columns] + report.beyond == headers
+    printed = " ".join(navi_command("inspect", tmp_path, "--backbone", prepare_config.backbone).stdout.split())
+    assert "wide: 9 rows, 300 columns" in printed
+    beyond = f"{len(report.beyond)} columns"
+    assert f"{beyond} beyond max_tokens in every row: {report.beyond[0]}, {report.beyond[1]}," in printed
+    assert f"{beyond} more beyond max_tokens." in printed

@@ -15,6 +15,7 @@ import pytest
 from navi.errors import TableError
 from navi.verbs import Navi
 from navi.verbs.name import (
+    LIKELIHOOD_WEIGHT,
     ColumnNames,
     NameCandidate,
     apply_names,
@@ -91,7 +92,9 @@ def test_a_model_that_knows_no_columns_has_free_names_alone(reference_dir, tmp_p
     opened = Navi.from_pretrained(folder, device="cpu")
     free, none = (opened.name_columns([{"col_1": "Alien", "year": "1979"}], free=free)[0] for free in (True, False))
     assert {each.source for each in free.candidates} == {"free"}
-    assert sum(each.probability for each in free.candidates) == pytest.approx(1)
+    for each in free.candidates:
+        assert each.probability == pytest.approx(np.exp(each.evidence["model"] / LIKELIHOOD_WEIGHT))
+    assert max(each.probability for each in free.candidates) < 1
     assert none == ColumnNames(column="col_1", candidates=())
 
 
@@ -224,3 +227,20 @@ def test_rows_that_cannot_be_read_are_reported(name, tmp_path):
 def test_a_column_that_is_not_there_is_explained(name, export):
     result = name(export, "--columns", "titel", code=2)
     assert "The table 'export' has no column 'titel'. Did you mean 'title'?" in result.stderr
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Rows of 300 columns, more than the model reads at once."""
+    return [{f"field {place:03}": f"night {row + place % 7}" for place in range(300)} for row in range(6)]
+
+
+def test_columns_beyond_what_the_model_reads_at_once_are_named_too(reference_navi, wide):
+    (found,) = reference_navi.name_columns(wide, ["field 299"], rows=2)
+    assert found.column == "field 299"
+    assert 0 < found.candidates[0].probability <= 1
+
+
+def test_the_error_about_a_missing_column_of_a_wide_table_is_short(reference_navi, wide):
+    with pytest.raises(TableError, match=r"has no column 'city'\. It has field 000, .*, field 007, … \(300 in all\)"):
+        reference_navi.name_columns(wide, ["city"])

@@ -61,7 +61,7 @@ def list_names(navi: Navi) -> Any:
 
 
 def list_fills(navi: Navi) -> Any:
-    return navi.impute(FILMS).cells.to_pylist()
+    return navi.impute(FILMS, confidence=0.0).cells.to_pylist()
 
 
 def list_matches(navi: Navi) -> Any:

@@ -18,6 +18,8 @@ from navi.errors import ConfigError
 Config = TypeVar("Config")
 MATCH_THRESHOLD = 0.35
 """Probability from which columns match, of 0.2 to 0.5, by tables of films and products and by kept-out schemas."""
+IMPUTE_CONFIDENCE = 0.6
+"""Probability from which an empty cell is filled."""
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", types.NoneType: "none"}
 
 

@@ -36,7 +36,7 @@ from navi.cli.console import (
     shorten,
 )
 from navi.errors import ConfigError, TableError
-from navi.settings import MATCH_THRESHOLD
+from navi.settings import IMPUTE_CONFIDENCE, MATCH_THRESHOLD
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -471,7 +471,7 @@ def impute(
     out: Path = Option(
         ..., "--out", "-o", metavar="OUT", help="File to write: .csv, .tsv, .jsonl, .parquet, .feather."
     ),
-    confidence: float = Option(0.6, help="Leave a cell empty if less sure than this."),
+    confidence: float = Option(IMPUTE_CONFIDENCE, help="Leave a cell empty if less sure than this."),
     columns: str | None = Option(
         None, metavar="A,B", help="Only these columns, separated by commas.", show_default="all"
     ),

@@ -30,6 +30,7 @@ from navi.cli.console import (
 )
 from navi.cli.learn import describe_corpus, describe_training
 from navi.errors import ConfigError
+from navi.settings import IMPUTE_CONFIDENCE
 
 if TYPE_CHECKING:
     from rich.table import Table as Shown
@@ -44,8 +45,6 @@ TRUTH_FILE = "truth.json"
 """Marks a folder as the demo's own, and holds what the simulator knows."""
 WORLD: dict[str, Any] = {"width": 0.5}
 """Catalogues of half the usual columns: a row costs half as much, and a few minutes teach twice as many."""
-CONFIDENCE = 0.6
-"""How probable a fill must be."""
 ROWS_FILLED, ROWS_PAIRED = 150, 500
 """Rows of a table that are filled, and that a table to be paired may have, to keep the demo short."""
 ROWS_SHOWN, LINES_SHOWN = 200, 10
@@ -286,7 +285,7 @@ def fill_gaps(run: Demo) -> None:
     frame, first = run.tables[name].text.slice(0, ROWS_FILLED), run.truth.first_place[name]
     with run.screen.follow() as meter:
         report = meter.count_share(f"Filling {name}", "cells")
-        result = run.model.impute(frame, confidence=CONFIDENCE, progress=report)
+        result = run.model.impute(frame, progress=report)
     counted = {header: Counter(frame[header].drop_null().to_pylist()) for header in frame.column_names}
     usual = {header: max(counts, key=counts.__getitem__, default="") for header, counts in counted.items()}
     records, guesses = [], []
@@ -299,7 +298,7 @@ def fill_gaps(run: Demo) -> None:
             guesses.append(is_same(usual[cell["column"]], held))
     run.screen.summarise(
         f"{name}, {count_things(frame.num_rows, 'row')}: {count_things(result.cells.num_rows, 'empty cell')}, "
-        f"{format_count(result.num_filled)} filled with a probability of {CONFIDENCE} or more."
+        f"{format_count(result.num_filled)} filled with a probability of {IMPUTE_CONFIDENCE} or more."
     )
     run.show(
         "Cells that the simulator left empty. It knows what they would have held.",

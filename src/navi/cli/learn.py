@@ -43,6 +43,8 @@ SMALL, SMALL_COLUMNS = 130, ("header", "fill", "distinct", "entropy", "role", "e
 """What a terminal has room for that is narrower than so many characters."""
 UNDECIDED = "undecided"
 """Role of a column that has too few cells to tell one by."""
+NUM_BEYOND = 8
+"""Headers of columns beyond `max_tokens` that are named."""
 _RIGHT = ("fill", "distinct", "entropy", "tokens", "rows", "columns", "dropped")
 Start = Annotated[
     str | None,
@@ -95,8 +97,10 @@ def inspect(
             screen.answer(*describe_table(each, screen.results.width), "")
     counted = ("table", "row", "cell", "column", "header", "attribute", "segment", "token")
     totals = ", ".join(count_things(found.totals[f"{thing}s"], thing) for thing in counted)
+    beyond = sum(len(each.beyond) for each in found.tables)
+    more = f"; {count_things(beyond, 'column')} more beyond max_tokens" if beyond else ""
     screen.answer(
-        f"In all {totals}.",
+        f"In all {totals}{more}.",
         *(f"Left out: {each.name} ({_join(each.dropped) or 'no rows'})" for each in found.left_out),
         *(f"Skipped: {entry['path']} ({entry['reason']})" for entry in found.skipped),
     )
@@ -104,7 +108,8 @@ def inspect(
 
 def describe_table(table: InspectedTable, width: int) -> list[RenderableType]:
     """Return a table of the columns of one table, each on one line, and what else is to be said of it."""
-    title = f"{table.name}: {count_things(table.rows, 'row')}, {count_things(len(table.columns), 'column')}"
+    num_columns = len(table.columns) + len(table.beyond)
+    title = f"{table.name}: {count_things(table.rows, 'row')}, {count_things(num_columns, 'column')}"
     names, rows, trouble = COLUMNS if width >= SMALL else SMALL_COLUMNS, [], defaultdict[str, list[str]](list)
     for column in table.columns:
         cells = {
@@ -128,6 +133,11 @@ def describe_table(table: InspectedTable, width: int) -> list[RenderableType]:
     if "trouble" not in names:
         for each, headers in trouble.items():
             lines += wrap(f"{each}: {', '.join(headers)}", width, initial_indent="  ", subsequent_indent="    ")
+    if table.beyond:
+        shown = [*map(shorten, table.beyond[:NUM_BEYOND]), *(["…"] if len(table.beyond) > NUM_BEYOND else [])]
+        lines.append(
+            f"  {count_things(len(table.beyond), 'column')} beyond max_tokens in every row: {', '.join(shown)}"
+        )
     if any(column.entropy is None for column in table.columns):
         lines.append(f"  {UNDECIDED}: fewer than two cells to train on; add rows to tell entropy and role")
     lines += [f"  {note}" for note in table.notes]
@@ -138,7 +148,7 @@ def list_tables(found: Inspection, width: int) -> Table:
     """Return one line for each table."""
     rows = []
     for table in found.tables:
-        counts = (table.rows, len(table.columns), sum(table.dropped.values()))
+        counts = (table.rows, len(table.columns) + len(table.beyond), sum(table.dropped.values()))
         headers = ", ".join(column.header for column in table.columns)
         rows.append((table.name, *map(format_count, counts), headers))
     return make_table(("table", "rows", "columns", "dropped", "headers"), rows, right=_RIGHT, width=width)

@@ -120,12 +120,27 @@ class SegmentArrays:
 
     def count_row_tokens(self) -> NDArray[np.int64]:
         """Tokens of each row as the encoder sees it: [CLS], then header, colon, value and [SEP] of each segment."""
+        running = self._sum_tokens()
+        tokens: NDArray[np.int64] = 1 + running[self.row_offsets[1:]] - running[self.row_offsets[:-1]]
+        return tokens
+
+    def cut_rows(self, max_tokens: int) -> SegmentArrays:
+        """Return the rows with those of more than `max_tokens` in parts, each a row of about that length or less."""
+        running = self._sum_tokens()
+        cell_part = (running[1:] - running[self.row_offsets[self.cell_row]]) // max_tokens
+        is_first = np.append(True, (np.diff(self.cell_row) > 0) | (np.diff(cell_part) > 0))[: len(cell_part)]
+        return replace(
+            self,
+            row_offsets=np.append(np.flatnonzero(is_first), len(cell_part)),
+            row_table=self.row_table[self.cell_row[is_first]],
+        )
+
+    def _sum_tokens(self) -> NDArray[np.int64]:
+        """Return the tokens of all cells before each, and behind the last of all: (C + 1,)."""
         lengths_S = (
             np.diff(self.header_offsets)[self.segment_header] + np.diff(self.value_offsets)[self.segment_value] + 2
         )
-        running = np.concatenate([[0], np.cumsum(lengths_S[self.row_segments], dtype=np.int64)])
-        tokens: NDArray[np.int64] = 1 + running[self.row_offsets[1:]] - running[self.row_offsets[:-1]]
-        return tokens
+        return np.concatenate([[0], np.cumsum(lengths_S[self.row_segments], dtype=np.int64)])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,6 +148,8 @@ class InspectedTable:
     dropped: dict[str, int]
     cells: dict[str, int]
     """Cells lost or changed."""
+    beyond: list[str]
+    """Headers of the source that the corpus lacks: every row is cut at `max_tokens` before them."""
     splits: dict[str, int]
     places: dict[str, list[str]]
     """Where rows and cells were lost, as `file:line: detail`."""
@@ -182,6 +184,7 @@ def inspect_corpus(corpus: Corpus) -> Inspection:
         described = [_inspect_column(corpus, column) for column in columns]
         inspected = InspectedTable(
             rows=entry["kept"],
+            beyond=entry.get("beyond", []),  # corpora of before say nothing of it
             columns=sorted(described, key=lambda column: place.get(column.header, len(place))),
             **{name: entry[name] for name in ("name", "read", "dropped", "cells", "splits", "places", "notes")},
         )

@@ -104,6 +104,8 @@ class Draft:
     """What reading it lost."""
     headers: dict[str, None] = field(default_factory=dict)
     """Headers found, in order of appearance."""
+    encoded_headers: set[str] = field(default_factory=set)
+    """Those among them that some encoded row has, which is not so where all their cells are beyond `max_tokens`."""
     num_rows: int = 0
     """Rows encoded."""
     num_text: int = 0
@@ -289,6 +291,7 @@ def draft_source(source: Source, chunks: Path, encoder: RowEncoder, config: Prep
                 (encoded,) = encoder.encode_chunks([chunk], config.max_unknown_share)
                 pickle.dump(encoded, file, protocol=pickle.HIGHEST_PROTOCOL)
                 draft.headers |= dict.fromkeys(chunk.headers)
+                draft.encoded_headers |= {chunk.headers[place] for place in np.unique(encoded.segment_header)}
                 draft.num_rows += encoded.num_rows
                 draft.num_text += encoded.num_text
                 draft.num_bad += encoded.num_bad
@@ -445,6 +448,7 @@ def _describe_table(draft: Draft, splits: Sequence[int], num_tokens: int) -> dic
         "cells": dict(sorted(report.cells.items())),
         "fields": {"text": draft.num_text, "bad": draft.num_bad},
         "headers": headers,
+        "beyond": [header for header in headers if header in draft.headers and header not in draft.encoded_headers],
         "notes": report.notes + notes + ([draft.trouble] if draft.trouble else []),
         "places": dict(sorted(report.places.items())),
     }

@@ -339,7 +339,9 @@ class Review:
 
     def start_filling(self, name: str) -> Fills[Table] | str | None:
         """Return the fills of a table's empty cells; None while they are being found, and a text if that failed."""
-        return self.tasks.start(("fill", name), lambda tell: self.navi.impute(self.tables[name], progress=tell))
+        # All are found: the page shows those that are as sure as its reader wants.
+        table = self.tables[name]
+        return self.tasks.start(("fill", name), lambda tell: self.navi.impute(table, confidence=0.0, progress=tell))
 
     def start_linking(self, left: str, right: str) -> tuple[RowPair, ...] | str | None:
         """Return the pairs of rows of two tables, None while they are sought, and a text if that failed."""

@@ -27,13 +27,14 @@ from navi.server.bodies import JSON, write_json
 from navi.server.decisions import ANSWERS, LABEL_FIELDS, make_key
 from navi.server.facts import COLOURS, LIMITS, PointMap
 from navi.server.review import Card, Review
+from navi.settings import IMPUTE_CONFIDENCE
 from navi.tables import write_table
 from navi.verbs.impute import Fills
 from navi.verbs.link import RowPair
 
 CARDS_PER_PAGE, MEMBERS_SHOWN, MAX_FORM = 20, 8, 1 << 20
 VIEWS = {f"/{title.lower()}": title for title in ("Tables", "Columns", "Rows", "Gaps", "Map", "Out")}
-CONFIDENCE, FILLS_SHOWN = 0.6, 5
+FILLS_SHOWN = 5
 FILES = {
     "all.parquet": "the unified table",
     "all.csv": "the same as text",
@@ -363,7 +364,7 @@ def read_share(text: str) -> float:
     try:
         return min(1.0, max(0.0, float(text)))
     except ValueError:
-        return CONFIDENCE
+        return IMPUTE_CONFIDENCE
 
 
 def make_studio(review: Review, access: Access) -> Starlette:

@@ -32,6 +32,8 @@ from navi.tables.sources import Source, find_sources, list_paths, read_chunks, s
 
 TABLE = "table"
 """Name of a frame that was given none."""
+HEADERS_SHOWN = 8
+"""Headers of a table that an error names."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _SIGNED_NUMBER = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?%?")
 _MEMBER = re.compile(r"\.(\d+)(?=\.|$)")
@@ -142,7 +144,8 @@ def find_headers(known: Sequence[str], columns: Iterable[str], table: str) -> fr
         here = {header for header in known if header == column or header.startswith(f"{column}.")}
         if not here:
             near = get_close_matches(column, known, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else f"It has {', '.join(known) or 'no cells at all'}."
+            shown = [*known[:HEADERS_SHOWN], f"… ({len(known)} in all)"] if len(known) > HEADERS_SHOWN else known
+            hint = f"Did you mean '{near[0]}'?" if near else f"It has {', '.join(shown) or 'no cells at all'}."
             raise TableError(f"The table '{table}' has no column '{column}'. {hint}")
         found |= here
     return frozenset(found)

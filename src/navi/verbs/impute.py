@@ -104,7 +104,7 @@ def impute_table(
         raise ConfigError(f"confidence must lie between 0 and 1, got {confidence}.")
     table = read_table(frame, navi.read_config, whole=True)
     empty = EmptyCells(navi, table, columns)
-    encoded = navi.encode({table.name: table, **empty.name_new_columns()})
+    encoded = navi.encode_whole({table.name: table, **empty.name_new_columns()})
     gaps = empty.find_gaps(encoded)
     finder = CandidateFinder(encoded, navi.trained_values, np.flatnonzero(encoded.arrays.row_table == 0))
     for found in finder.find(gaps):

@@ -49,6 +49,8 @@ FREE_SHARE = 0.03
 """Probability that a column is none of the known ones, before anything is known of it."""
 MAX_FREE_WORDS = 3
 """Tokens of the longest header that a model puts together."""
+WIDE_ROWS = 3
+"""Rows that are read of a table most of whose rows are longer than the model reads at once."""
 FREE_TOKENS = 3
 """Single tokens proposed, the likeliest."""
 LEAST_LIKELY = -2.0
@@ -119,7 +121,7 @@ def name_columns(
     navi: Navi, frame: Any, columns: Sequence[str] | None = None, *, top: int = 5, rows: int = 40, free: bool = True
 ) -> Names:
     """Return the `top` likeliest headers of each column asked for; see `Navi.name_columns`."""
-    encoded = navi.encode(frame)
+    encoded = navi.encode_whole(frame)
     if len(encoded.tables) != 1:
         raise TableError(f"Naming takes one table at a time, got {len(encoded.tables)}.")
     headers = [encoded.headers[int(number)].as_py() for number in encoded.arrays.column_header]
@@ -159,7 +161,11 @@ class _Namer:
         self._background = Background([self._profiles if known is None else known])
         self._headers = KnownHeaders(self._known)
         self._words = list_words(navi.tokenizer)
-        self._sample = encoded.arrays.take_rows(choose_rows(encoded, np.arange(encoded.arrays.num_rows), rows))
+        limit = navi.prepare_config.max_tokens
+        if np.median(encoded.arrays.count_row_tokens()) > limit:
+            rows = min(rows, WIDE_ROWS)
+        chosen = choose_rows(encoded, np.arange(encoded.arrays.num_rows), rows)
+        self._sample = encoded.arrays.take_rows(chosen).cut_rows(limit)
 
     def name(self, hidden_K: Flags, asked_K: Flags, top: int, *, free: bool) -> dict[int, ColumnNames]:
         """Return the names of the columns that are hidden and asked for, by number."""
@@ -204,8 +210,11 @@ class _Namer:
     def _read(self, hidden_K: Flags, place: Ints) -> Tokens:
         """Return what the model expects in the place of some hidden headers, by number of masks."""
         tokens: Tokens = {}
+        # Parts of long rows that hold none of the columns asked for are not read.
+        wanted_C = np.isin(self._sample.cell_column, np.flatnonzero(hidden_K)[place])
+        sample = self._sample.take_rows(np.unique(self._sample.cell_row[wanted_C]))
         for length in range(1, MAX_FREE_WORDS + 1):
-            found = average_columns(self._runner, self._sample, hidden_K, num_masks=length)
+            found = average_columns(self._runner, sample, hidden_K, num_masks=length)
             tokens[length] = found[place].reshape(len(place), length, -1)
         return tokens
 
@@ -218,7 +227,12 @@ class _Namer:
         return taken
 
     def _rank(self, score: Floats, spelled: Sequence[tuple[str, float]], top: int) -> list[tuple[int, float]]:
-        """Return places and probabilities of the best of the known headers and, behind them, the free ones."""
+        """Return places and probabilities of the best of the known headers and, behind them, the free ones.
+
+        Where none is known there is nothing to weigh the free ones against: each is as likely as its words.
+        """
+        if len(score) == 0:
+            return [(place, float(np.exp(likelihood))) for place, (_, likelihood) in enumerate(spelled[:top])]
         chance = np.log(FREE_SHARE * max(len(score), 1))
         free = [chance + LIKELIHOOD_WEIGHT * likelihood for _, likelihood in spelled]
         logits = np.concatenate([score, free]) * STEEPNESS

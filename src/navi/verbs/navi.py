@@ -15,7 +15,7 @@ from navi.batches import SpecialTokens
 from navi.corpus import Encoded, PrepareConfig, RowEncoder
 from navi.model import Runner
 from navi.model.runner import Progress
-from navi.settings import MATCH_THRESHOLD
+from navi.settings import IMPUTE_CONFIDENCE, MATCH_THRESHOLD
 from navi.tables import ReadConfig, Table, read_tables
 from navi.verbs.embed import EmbedConfig, Vectors, embed_arrays, embed_frames, index_cells, progress_bar
 from navi.verbs.loading import Devices, find_prepare_config, fingerprint_model, open_model, parse_devices
@@ -113,6 +113,13 @@ class Navi:
         """Return frames as the model sees them: segments, tokens, roles. Rows without any cell are not among them."""
         return self.make_encoder().encode({name: table.chunks for name, table in self.read(frames).items()})
 
+    def encode_whole(self, frames: Any) -> Encoded:
+        """Return frames with every cell, however long a row is: for what counts cells instead of reading rows."""
+        from navi.verbs.match import NO_LIMIT
+
+        encoder = RowEncoder(self.tokenizer, replace(self.prepare_config, max_tokens=NO_LIMIT))
+        return encoder.encode({name: table.chunks for name, table in self.read(frames).items()})
+
     def make_encoder(self) -> RowEncoder:
         """Return what makes rows into what the model sees, for one thread; it remembers words from call to call."""
         return RowEncoder(self.tokenizer, self.prepare_config)
@@ -196,7 +203,7 @@ class Navi:
         `return_index=True` adds an Arrow table with their texts.
         """
         config = EmbedConfig(normalize=normalize, dtype=dtype, output=output)
-        encoded = self.encode(frame)
+        encoded = self.encode_whole(frame)
         vectors = config.finish(self.runner.embed_attributes(encoded.arrays))
         return (vectors, pa.table({"attribute": encoded.attributes})) if return_index else vectors
 
@@ -341,7 +348,7 @@ class Navi:
         self,
         frame: Frame,
         *,
-        confidence: float = 0.0,
+        confidence: float = IMPUTE_CONFIDENCE,
         columns: Sequence[str] | None = None,
         progress: Progress | None = None,
     ) -> Fills[Frame]:

@@ -344,6 +344,16 @@ def test_a_pair_says_in_words_what_spoke_for_and_against_it(match):
     assert all(pair.reasons for pair in (*found.pairs, *found.nearest))
 
 
+def test_values_that_mean_the_same_are_not_said_to_be_absent(match):
+    left = [{"colour": ("yes", "no")[k % 2], "price": f"{k}.50"} for k in range(40)]
+    right = [{"colour": ("y", "n")[k % 2], "price": f"{k},50"} for k in range(40)]
+    same = [decide("colour", "colour", same=True), decide("price", "price", same=True)]
+    found = match(left, right, decisions=same, explain=True)
+    texts = [reason.text for pair in found.pairs for reason in pair.reasons]
+    assert len(found.pairs) == 2
+    assert not any("hardly any value" in text for text in texts)
+
+
 def test_a_higher_threshold_matches_less(match, matches):
     assert find_pairs(match(draw(1, SAME), draw(2, OTHER), threshold=0.9999)) < find_pairs(matches)
 

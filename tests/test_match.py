@@ -226,6 +226,27 @@ def test_decisions_that_cannot_be_taken_are_errors(match, decisions, message):
         match(draw(1, SAME, 9), draw(2, OTHER, 9), decisions=decisions)
 
 
+def are_in_one_cluster(reference_navi, first, second):
+    """Return whether two columns of one table with the same values come to lie in one cluster."""
+    names = [f"{one} {other}" for one in ("Ann", "Bob", "Cleo", "Dan") for other in ("Bell", "Cole", "Dean", "East")]
+    rows = [{first: name, second: other} for name, other in zip(names, reversed(names), strict=True)]
+    other = [{first: name} for name in names]
+    found = reference_navi.match({"a": rows, "b": other}, threshold=0.01)
+    return any({(c.table, c.header) for c in each.columns} >= {("a", first), ("a", second)} for each in found.clusters)
+
+
+@pytest.mark.parametrize(("first", "second"), [("actor_1", "actor_2"), ("cast.0.name", "cast.1.name")])
+def test_members_of_a_list_may_share_a_cluster(reference_navi, first, second):
+    assert are_in_one_cluster(reference_navi, first, second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("year", "Year"), ("revenue 2021", "revenue 2022"), ("actor", "actor_2")]
+)
+def test_columns_that_differ_in_case_or_in_a_year_are_no_list(reference_navi, first, second):
+    assert not are_in_one_cluster(reference_navi, first, second)
+
+
 def test_decisions_about_other_tables_are_left_aside_and_kept(match, matches):
     other = Decision(first=ColumnRef("c", "x"), second=ColumnRef("a", "title"), same=True)
     found = match(draw(1, SAME), draw(2, OTHER), decisions=[other])

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.columns import Background, ColumnProfiles, PairScorer, find_stem, is_useless
+from navi.columns import Background, ColumnProfiles, PairScorer, have_headers, is_useless, split_place
 from navi.corpus import canonicalise
 from navi.errors import ConfigError, TableError
 from navi.model.runner import Floats, Ints
@@ -345,10 +345,13 @@ class Constraints:
 
 def _are_family(profiles: ColumnProfiles) -> Flags:
     """Return which pairs are members of one list, as `cast.0` and `cast.1`, or `star1` and `star2`: (K, K)."""
-    stem = np.unique([find_stem(header) for header in profiles.headers], return_inverse=True)[1]
-    useful = np.array([not is_useless(header) for header in profiles.headers])
-    stem[~useful] = -1 - np.flatnonzero(~useful)  # of a family of its own
-    family: Flags = stem[:, None] == stem[None, :]
+    parts = [split_place(header) for header in profiles.headers]
+    stem = np.unique([each for each, _ in parts], return_inverse=True)[1]
+    place = np.unique([str(each) for _, each in parts], return_inverse=True)[1]
+    is_member = np.array([bool(each) for _, each in parts]) & have_headers(profiles)
+    stem[~is_member] = -1 - np.flatnonzero(~is_member)  # of a family of its own
+    family: Flags = (stem[:, None] == stem[None, :]) & (place[:, None] != place[None, :])
+    np.fill_diagonal(family, True)
     return family
 
 

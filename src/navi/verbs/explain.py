@@ -28,7 +28,7 @@ STATEMENTS = {
     ("kind", "grams", "shape", "length", "lists"): ("values are written alike", "values are written differently"),
 }
 """What is said where features speak for two columns together, and where they speak against them."""
-REWRITTEN = "the same values are written differently"
+REWRITTEN = "the same values are spelled differently"
 """What is said where no text is in both, and the same numbers, dates, yes or no are."""
 HEADERS, VALUES, _, NUMBERS, _ = STATEMENTS
 LEAST, STRONG = 0.5, 2.0

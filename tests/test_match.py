@@ -219,12 +219,39 @@ def test_columns_that_were_decided_to_be_the_same_speak_as_one(reference_navi):
     [
         ([decide("title", "Film", same=True), decide("title", "Film", same=False)], "contradict each other: a/title"),
         ([decide("titel", "Film", same=True)], "no column 'titel'. Did you mean 'title'"),
-        ([Decision(first=ColumnRef("c", "x"), second=ColumnRef("a", "title"), same=True)], "the table 'c'"),
     ],
 )
 def test_decisions_that_cannot_be_taken_are_errors(match, decisions, message):
     with pytest.raises((ConfigError, TableError), match=message):
         match(draw(1, SAME, 9), draw(2, OTHER, 9), decisions=decisions)
+
+
+def are_in_one_cluster(reference_navi, first, second):
+    """Return whether two columns of one table with the same values come to lie in one cluster."""
+    names = [f"{one} {other}" for one in ("Ann", "Bob", "Cleo", "Dan") for other in ("Bell", "Cole", "Dean", "East")]
+    rows = [{first: name, second: other} for name, other in zip(names, reversed(names), strict=True)]
+    other = [{first: name} for name in names]
+    found = reference_navi.match({"a": rows, "b": other}, threshold=0.01)
+    return any({(c.table, c.header) for c in each.columns} >= {("a", first), ("a", second)} for each in found.clusters)
+
+
+@pytest.mark.parametrize(("first", "second"), [("actor_1", "actor_2"), ("cast.0.name", "cast.1.name")])
+def test_members_of_a_list_may_share_a_cluster(reference_navi, first, second):
+    assert are_in_one_cluster(reference_navi, first, second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("year", "Year"), ("revenue 2021", "revenue 2022"), ("actor", "actor_2")]
+)
+def test_columns_that_differ_in_case_or_in_a_year_are_no_list(reference_navi, first, second):
+    assert not are_in_one_cluster(reference_navi, first, second)
+
+
+def test_decisions_about_other_tables_are_left_aside_and_kept(match, matches):
+    other = Decision(first=ColumnRef("c", "x"), second=ColumnRef("a", "title"), same=True)
+    found = match(draw(1, SAME), draw(2, OTHER), decisions=[other])
+    assert found.clusters == matches.clusters
+    assert found.decisions == (other,)
 
 
 def test_decisions_are_written_for_a_person_and_read_back(match, matches, tmp_path):
@@ -254,8 +281,17 @@ def test_decisions_that_cannot_be_read_are_errors(tmp_path, text, message):
     with pytest.raises(TableError, match=message):
         read_decisions(file)
     (tmp_path / "more.csv").write_text(text)
-    with pytest.raises(TableError, match="holds 2 tables, decisions, more"):
+    with pytest.raises(TableError, match=r"Cannot read the decisions file .*: it is a folder"):
         read_decisions(tmp_path)
+    with pytest.raises(TableError, match=r"Cannot read the decisions file .*none.csv: no such file"):
+        read_decisions(tmp_path / "none.csv")
+
+
+def test_a_column_that_is_not_there_is_named_with_the_line_of_its_decision(match, tmp_path):
+    file = tmp_path / "decisions.csv"
+    file.write_text("table,column,other_table,other_column,same\nc,x,d,y,yes\na,titel,b,Film,yes\n")
+    with pytest.raises(TableError, match=r"decisions.csv:3: The table 'a' has no column 'titel'. Did you mean 'title'"):
+        match(draw(1, SAME, 9), draw(2, OTHER, 9), decisions=read_decisions(file))
 
 
 def rank(found):
@@ -290,6 +326,29 @@ def test_a_target_schema_may_be_names_with_descriptions_and_no_values(reference_
     assert plain != described
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("names.txt", "title\ndirector\twho made it\n\ngenre: what kind\n"),
+        ("names.json", '["title", "director", "genre"]'),
+        ("names.jsonl", '{"name": "title"}\n{"name": "director"}\n{"name": "genre", "description": "what kind"}\n'),
+    ],
+)
+def test_a_target_schema_may_be_a_file_with_a_list_of_names(reference_navi, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    found = reference_navi.match({"a": draw(1, SAME)}, to=tmp_path / name, top=1)
+    assert {pair.second for each in found.columns for pair in each.candidates} <= {
+        ColumnRef("names", each) for each in ("title", "director", "genre")
+    }
+    assert rank(found)["title"] == ["title"]
+
+
+def test_a_list_of_names_without_any_is_an_error(reference_navi, tmp_path):
+    (tmp_path / "names.txt").write_text("\n")
+    with pytest.raises(TableError, match=r"There is no name in .*names.txt"):
+        reference_navi.match({"a": draw(1, SAME, 9)}, to=tmp_path / "names.txt")
+
+
 def test_a_decision_holds_for_a_target_schema_too(reference_navi):
     decision = Decision(first=ColumnRef("a", "Maker"), second=ColumnRef("schema", "title"), same=True)
     found = reference_navi.match({"a": draw(1, OTHER)}, to=list(SAME), decisions=[decision])
@@ -304,6 +363,16 @@ def test_a_pair_says_in_words_what_spoke_for_and_against_it(match):
     assert any(speaks == "for" and "values are in both: 'the " in text for speaks, text in reasons["title"])
     assert ("against", "the header 'col_4' says nothing") in reasons["director"]
     assert all(pair.reasons for pair in (*found.pairs, *found.nearest))
+
+
+def test_values_that_mean_the_same_are_not_said_to_be_absent(match):
+    left = [{"colour": ("yes", "no")[k % 2], "price": f"{k}.50"} for k in range(40)]
+    right = [{"colour": ("y", "n")[k % 2], "price": f"{k},50"} for k in range(40)]
+    same = [decide("colour", "colour", same=True), decide("price", "price", same=True)]
+    found = match(left, right, decisions=same, explain=True)
+    texts = [reason.text for pair in found.pairs for reason in pair.reasons]
+    assert len(found.pairs) == 2
+    assert not any("hardly any value" in text for text in texts)
 
 
 def test_a_higher_threshold_matches_less(match, matches):
@@ -431,6 +500,10 @@ def test_the_command_explains_ranks_and_takes_decisions(reference_dir, files, tm
     told = navi_command(*run, "--decisions", decisions, "--write-decisions", decisions).stdout
     assert "title (left, right)" not in told
     assert "left,title,right,title,no" in decisions.read_text()
+    with decisions.open("a") as file:
+        file.write("other,title,right,title,yes,\n")
+    told = navi_command(*run, "--decisions", decisions).output
+    assert "1 decision left aside: about tables that are not among these." in told
     schema = tmp_path / "schema.csv"
     schema.write_text("name\ntitle\nyear\n")
     lines = navi_command(*run, "--to", schema, "--top", 1).stdout.strip().splitlines()

@@ -215,7 +215,7 @@ def test_corpus_among_the_paths_is_not_read_as_tables(film_tables, prepare_confi
     again = prepare([film_tables], film_tables / "corpus", prepare_config, overwrite=True)
     assert again.tables == ("amber", "birch", "cedar")
     assert {entry["reason"] for entry in again.manifest["skipped"]} == {"part of a corpus"}
-    with pytest.raises(CorpusError, match=r"No tables in .*corpus: all files are part of a corpus"):
+    with pytest.raises(TableError, match=r"No tables in .*corpus: all files are part of a corpus"):
         prepare([film_tables / "corpus"], tmp_path / "out", prepare_config)
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.errors import ConfigError, MissingExtraError, ModelError, TableError
+from navi.tables import find_sources
 from navi.verbs import Navi, build_index, embed_files, index_frames, index_vectors, open_index, parse_like
 from navi.verbs.embed import normalize_rows
 from navi.verbs.vector_lists import build_lists, find_nearest, read_lists, rerank
@@ -203,6 +204,18 @@ def test_an_index_is_not_built_over_another_or_where_there_is_no_folder(navi, fi
         build_index(navi, [files], tmp_path / "index")
     with pytest.raises(ConfigError, match=r"there is no folder .*nowhere. Make it first"):
         build_index(navi, [files], tmp_path / "nowhere" / "index")
+
+
+def test_an_index_goes_nowhere_among_its_tables_and_one_that_is_there_is_none_of_them(navi, files, tmp_path):
+    with pytest.raises(ConfigError, match=r"index: it would lie among the tables of .*in. Write it elsewhere"):
+        build_index(navi, [files], files / "index")
+    build_index(navi, [files], tmp_path / "index").folder.rename(files / "index")
+    assert open_index(navi, files / "index", [files]).search("title=king", k=1)
+    found = find_sources(files)
+    assert {source.path.parent for source in found.sources} == {files}
+    assert set(dict(found.skipped).values()) == {"part of an index"}
+    with pytest.raises(TableError, match=r"No tables in .*index: all files are part of an index"):
+        find_sources(files / "index")
 
 
 def test_what_is_no_index_is_refused(navi, files, tmp_path):

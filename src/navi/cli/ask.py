@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rich.table import Table as Shown
 
     from navi.tables import Source, Table
-    from navi.verbs.column_groups import ColumnCluster, ColumnPair
+    from navi.verbs.column_groups import ColumnCluster, ColumnPair, Decision
     from navi.verbs.link import RowPair, RowRef
     from navi.verbs.match import Matches, SchemaMatches
     from navi.verbs.name import ColumnNames
@@ -84,7 +84,9 @@ CELLS_SHOWN = 6
 def match(
     run: Run,
     paths: Paths,
-    to: Path | None = Option(None, metavar="SCHEMA", help="Rank candidates in this table, or list of names."),
+    to: Path | None = Option(
+        None, metavar="SCHEMA", help="Rank candidates in this table, or list of names (.txt: one a line)."
+    ),
     top: int = Option(5, min=1, metavar="N", help="Candidates for each column, with --to."),
     threshold: Threshold = MATCH_THRESHOLD,
     one_to_one: bool = Option(False, help="Members of a list do not share a match."),
@@ -126,8 +128,13 @@ def match(
     if mapping is not None:
         write_json(mapping, found.as_mapping())
     screen.answer_json(found.as_dict())
-    show_clusters(screen, found, explain) if isinstance(found, Matches) else show_candidates(screen, found, explain)
-    run.finish()
+    tables = set(run.tables)
+    if isinstance(found, Matches):
+        show_clusters(screen, found, explain)
+    else:
+        show_candidates(screen, found, explain)
+        tables |= {pair.second.table for each in found.columns for pair in each.candidates}
+    run.finish(*note_other_decisions(decided, tables))
     shown, taken = run.show_inputs(), f" --decisions {quote(decisions)}" if decisions else ""
     if write_decisions is not None:
         target = "" if to is None else f" --to {quote(to)}"
@@ -142,6 +149,12 @@ def match(
         screen.suggest("write all rows as one table", f"navi unify {shown}{taken} -o {quote(find_free('all.parquet'))}")
     elif not explain:
         screen.suggest("see what speaks for the candidates", repeat_command("--explain"))
+
+
+def note_other_decisions(decisions: Iterable[Decision], tables: Collection[str]) -> list[str]:
+    """Return a note on decisions that were left aside because they are about other tables, if there are any."""
+    left = sum(not each.is_about(tables) for each in decisions)
+    return [f"{count_things(left, 'decision')} left aside: about tables that are not among these."] if left else []
 
 
 def show_clusters(screen: Screen, found: Matches, explain: bool) -> None:
@@ -247,10 +260,10 @@ def unify(
         from navi.verbs.unify import unify as unify_tables
 
         given = None if spec is None else UnifySpec.load(spec)
+        decided = () if decisions is None else read_decisions(decisions)
         if given is not None and given.duplicates is None:
             found = unify_tables(run.tables, given)
         else:
-            decided = () if decisions is None else read_decisions(decisions)
             opened = run.open_model(meter)
             meter.wait(f"Comparing {count_things(len(run.tables), 'table')}")
             found = opened.unify(
@@ -279,7 +292,7 @@ def unify(
         f"Besides, {count_things(alone, 'column')} of one table alone." if alone else "",
         make_heading(f"{counted} in {count_things(found.table.num_columns, 'column')}."),
     )
-    run.finish(*found.notes)
+    run.finish(*found.notes, *note_other_decisions(decided, run.tables))
     if write_spec is not None:
         # Only merging asks the model again.
         read = run.show_inputs(asks=merge_duplicates)

@@ -1,7 +1,7 @@
 """Columns: what is known of each one, and how much two of them speak for the same meaning."""
 
 from navi.columns.features import FEATURES, Background, have_headers, measure_features
-from navi.columns.headers import find_stem, is_useless
+from navi.columns.headers import is_useless, split_place
 from navi.columns.perturb import perturb_header, perturb_values
 from navi.columns.profiles import COLUMNS_FILE, ColumnProfiles, join_profiles, sketch_columns
 from navi.columns.scorer import PairScorer, PairScores, load_packaged, measure_competition
@@ -17,7 +17,6 @@ __all__ = [
     "PairScores",
     "average_columns",
     "choose_rows",
-    "find_stem",
     "have_headers",
     "is_useless",
     "join_profiles",
@@ -28,4 +27,5 @@ __all__ = [
     "perturb_values",
     "profile_columns",
     "sketch_columns",
+    "split_place",
 ]

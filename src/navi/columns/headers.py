@@ -16,6 +16,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _SHEET_LETTERS = re.compile(r"A?[A-Z]")
 _FOOTNOTES = re.compile(r"\[\d*\]?|\(e?s\)")
 _WORDS = re.compile(r"[^\W_]+")
+_PLACE = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _ES = ("ses", "xes", "zes", "ches", "shes")
 
 
@@ -57,10 +58,10 @@ def make_singular(word: str) -> str:
     return word
 
 
-def find_stem(header: str) -> str:
-    """Return a header made canonical and without numbers: the same for all members of a list.
+def split_place(header: str) -> tuple[str, tuple[int, ...]]:
+    """Return what the headers of all members of a list share, and the place of this one in it; years are no place.
 
-    >>> find_stem("actor_1_name"), find_stem("cast.0"), find_stem("star2")
-    ('actor name', 'cast', 'star')
+    >>> split_place("actor_1_name"), split_place("cast.0.name"), split_place("Revenue 2021")
+    (('actor name', (1,)), ('cast name', (0,)), ('revenue 2021', ()))
     """
-    return " ".join(re.sub(r"\d+", " ", canonicalise(header)).split())
+    return canonicalise(_PLACE.sub(" ", header)), tuple(map(int, _PLACE.findall(header)))

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +56,13 @@ from navi.tables import (
     Source,
     find_sources,
     join_reasons,
-    list_paths,
     order_headers,
     read_chunks,
     show_path,
 )
 from navi.version import VERSION
 
-# Why a file was skipped, rows were dropped and cells left out.
-PART_OF_CORPUS = "part of a corpus"
+# Why rows were dropped and cells left out.
 VOCABULARY = "table not in the tokenizer's vocabulary"  # too many of its text fields are mostly [UNK]
 NOT_LARGEST = "table not among the largest"
 SAMPLED = "sampled down"  # `total_rows` leaves no place for them
@@ -149,14 +146,15 @@ def prepare(
     config, target, report = config or PrepareConfig(), Path(out), progress or (lambda event: None)
     remove_leftovers(target.parent)
     _check_target(target, overwrite)
-    sources, skipped = _find_tables(paths)
+    found = find_sources(paths)
+    skipped = list(found.skipped)
     tokenizer = load_tokenizer(config.backbone)
     try:
         if not is_remote(target):
             target.parent.mkdir(parents=True, exist_ok=True)
         with lock(target), write_folder(target, overwrite=overwrite, last=MANIFEST_FILE) as folder:
             (folder / TOKENIZER_FILE).write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
-            drafts = _draft_sources(sources, folder, config, report, on_cluster=on_cluster)
+            drafts = _draft_sources(found.sources, folder, config, report, on_cluster=on_cluster)
             select_tables(drafts, config)
             tables = [draft for draft in drafts if draft.report.read or not draft.trouble]
             skipped += [
@@ -193,23 +191,6 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise CorpusError(
             f"{show_path(target)} exists and is not a corpus; it will not be replaced. Choose another place."
         )
-
-
-def _find_tables(paths: Paths) -> tuple[list[Source], list[tuple[Path, str]]]:
-    """Return the tables, and the files left aside with the reason."""
-    is_corpus = cache(lambda folder: is_there(folder / MANIFEST_FILE))
-
-    def is_part(path: Path) -> bool:
-        return bool(is_corpus(path.parent.parent if path.parent.name == ARRAYS_FOLDER else path.parent))
-
-    paths = list_paths(paths)
-    found = find_sources(paths)
-    parts = {source.path for source in found.sources if is_part(source.path)}
-    sources = [source for source in found.sources if source.path not in parts]
-    if not sources:
-        raise CorpusError(f"No tables in {', '.join(map(str, paths))}: all files are {PART_OF_CORPUS}.")
-    skipped = [(path, PART_OF_CORPUS if is_part(path) else reason) for path, reason in found.skipped]
-    return sources, skipped + [(path, PART_OF_CORPUS) for path in parts]
 
 
 # Reading and encoding, here or in other processes

@@ -7,10 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from navi.errors import TableError
-from navi.files import expand_pattern, find_version, local_file
+from navi.files import expand_pattern, find_version, is_there, local_file
 from navi.storage import is_remote, list_remote, show_address
 from navi.tables.arrow import Batches, read_arrow, read_parquet
 from navi.tables.chunk import Chunk
@@ -43,6 +44,13 @@ FORMATS = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in su
 """Format of each known suffix."""
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 """Compression of each known second suffix."""
+OWN_FOLDERS = {
+    "part of a corpus": ("corpus.json", "tokenizer.json"),
+    "part of an index": ("index.json", "vectors.f16"),
+}
+"""Why files of a folder that NAVI wrote are no tables, and the files by which it is known."""
+OWN_SUBFOLDER = "arrays"
+"""The folder that a corpus has in it."""
 SHEET_SIGN = "#"
 """What stands between a path and the sheet of its workbooks that is wanted: `prices.xlsx#2024`."""
 _BINARY = ((b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff", "arrow"), (b"PK\x03\x04", "excel"))
@@ -98,16 +106,23 @@ class Sources:
 def find_sources(paths: Paths) -> Sources:
     """Find the tables among files, folders (with all below them) and glob patterns; sorted, each file once.
 
-    A file named outright must have a known suffix. In folders and patterns other files are skipped, and listed. Each
-    sheet of a workbook is a table; `prices.xlsx#2024` is one sheet, `folder#2024` that sheet of all workbooks in it.
+    A file named outright must have a known suffix. In folders and patterns other files are skipped, and listed; so is,
+    wherever it is named, what is part of a corpus or an index. Each sheet of a workbook is a table; `prices.xlsx#2024`
+    is one sheet, `folder#2024` that sheet of all workbooks in it.
     """
     known = ", ".join(FORMATS) + ", each also with .gz or .zst"
     found: dict[tuple[Path, str | None], Source] = {}
     skipped: dict[Path, str] = {}
+    find_owner = cache(_find_owner)
     for path in list_paths(paths):
         place, sheet = split_sheet(Path(path))
         listed = list_remote(place) if is_remote(place) else {}
         files = [(file, _reason_to_skip(file)) for file in listed] or list(_expand(place))
+        owned = {file: reason for file, _ in files if (reason := find_owner(file.parent)) is not None}
+        skipped |= owned
+        files = [(file, reason) for file, reason in files if file not in owned]
+        if owned and not files:
+            continue
         is_file = place in listed or place.is_file()
         if is_file and files[0][1] is not None:
             raise TableError(f"Cannot read {show_address(place)}: {files[0][1]}. Expected one of {known}.")
@@ -122,6 +137,9 @@ def find_sources(paths: Paths) -> Sources:
         for source in sources:
             found.setdefault((source.path.resolve(), source.sheet), source)
         skipped |= {file: reason for file, reason in files if reason is not None}
+    if skipped and not found:
+        places = ", ".join(show_address(Path(path)) for path in list_paths(paths))
+        raise TableError(f"No tables in {places}: all files are {' or '.join(sorted(set(skipped.values())))}.")
     return Sources(tuple(_name_apart(found)), tuple(sorted(skipped.items())))
 
 
@@ -185,6 +203,14 @@ def _walk(folder: Path) -> Iterator[tuple[Path, str | None]]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             yield Path(parent, name), _reason_to_skip(Path(parent, name))
+
+
+def _find_owner(folder: Path) -> str | None:
+    """Return why the files of a folder are no tables, where NAVI wrote it."""
+    folder = folder.parent if folder.name == OWN_SUBFOLDER else folder
+    return next(
+        (reason for reason, files in OWN_FOLDERS.items() if all(is_there(folder / each) for each in files)), None
+    )
 
 
 def _reason_to_skip(file: Path) -> str | None:

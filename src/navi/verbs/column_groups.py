@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from navi.columns import Background, ColumnProfiles, PairScorer, find_stem, is_useless
+from navi.columns import Background, ColumnProfiles, PairScorer, have_headers, is_useless, split_place
 from navi.corpus import canonicalise
 from navi.errors import ConfigError, TableError
 from navi.model.runner import Floats, Ints
@@ -53,6 +53,8 @@ class Decision:
     first: ColumnRef
     second: ColumnRef
     same: bool
+    place: str = field(default="", compare=False)
+    """The file and the line that it was read from."""
 
     def __post_init__(self) -> None:
         if not self.second.table and bool(self.second.header) != self.same:
@@ -60,6 +62,15 @@ class Decision:
                 f"A decision on {self.first} names no other table: it gives it a unified name and says yes, "
                 "or none and says no."
             )
+
+    @property
+    def columns(self) -> tuple[ColumnRef, ...]:
+        """The columns that it is about."""
+        return (self.first, self.second) if self.second.table else (self.first,)
+
+    def is_about(self, tables: Collection[str]) -> bool:
+        """Return whether all its columns are of these tables."""
+        return all(column.table in tables for column in self.columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +131,7 @@ class ColumnMatcher:
             np.greater(self._apart, _are_family(profiles), out=self._apart)
 
     def check(self, decisions: Sequence[Decision]) -> None:
-        """Raise an error where decisions contradict each other, or name columns that are not there."""
+        """Raise an error where decisions contradict each other, or name columns that their tables do not have."""
         Constraints(decisions, self.profiles)
 
     def group(self, decisions: Sequence[Decision] = ()) -> ColumnGroups:
@@ -240,11 +251,23 @@ def refer_to(profiles: ColumnProfiles, column: int) -> ColumnRef:
     return ColumnRef(profiles.tables[column], profiles.headers[column])
 
 
+def _refuse_column(column: ColumnRef, known: Sequence[str], place: str) -> None:
+    """Raise an error about a column that its table does not have; the members of a list do not stand for it."""
+    known = [header for header in known if not header.startswith(f"{column.header}.")]
+    try:
+        find_headers(known, [column.header], column.table)
+    except TableError as error:
+        raise TableError(f"{place}: {error}" if place else str(error)) from error
+
+
 class Constraints:
     """What was decided of K columns, and what follows from it."""
 
     def __init__(self, decisions: Sequence[Decision], profiles: ColumnProfiles) -> None:
-        """Read decisions; a column that is not there, and a contradiction, are errors."""
+        """Read decisions; those about other tables are left aside, a contradiction is an error.
+
+        So is a column that its table does not have.
+        """
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import connected_components
 
@@ -253,13 +276,12 @@ class Constraints:
         links: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
         names: dict[int, str] = {}
         alone: list[int] = []
-        for each in decisions:
-            for column in (each.first, each.second) if each.second.table else (each.first,):
+        tables = set(profiles.tables)
+        for each in (decision for decision in decisions if decision.is_about(tables)):
+            for column in each.columns:
                 if (column.table, column.header) not in place:
                     known = [header for table, header in columns if table == column.table]
-                    if not known:
-                        raise TableError(f"A decision names the table '{column.table}', which is not matched here.")
-                    find_headers(known, [column.header], column.table)
+                    _refuse_column(column, known, each.place)
             ours = place[each.first.table, each.first.header]
             if each.second.table:
                 links[each.same].append((ours, place[each.second.table, each.second.header]))
@@ -323,10 +345,13 @@ class Constraints:
 
 def _are_family(profiles: ColumnProfiles) -> Flags:
     """Return which pairs are members of one list, as `cast.0` and `cast.1`, or `star1` and `star2`: (K, K)."""
-    stem = np.unique([find_stem(header) for header in profiles.headers], return_inverse=True)[1]
-    useful = np.array([not is_useless(header) for header in profiles.headers])
-    stem[~useful] = -1 - np.flatnonzero(~useful)  # of a family of its own
-    family: Flags = stem[:, None] == stem[None, :]
+    parts = [split_place(header) for header in profiles.headers]
+    stem = np.unique([each for each, _ in parts], return_inverse=True)[1]
+    place = np.unique([str(each) for _, each in parts], return_inverse=True)[1]
+    is_member = np.array([bool(each) for _, each in parts]) & have_headers(profiles)
+    stem[~is_member] = -1 - np.flatnonzero(~is_member)  # of a family of its own
+    family: Flags = (stem[:, None] == stem[None, :]) & (place[:, None] != place[None, :])
+    np.fill_diagonal(family, True)
     return family
 
 

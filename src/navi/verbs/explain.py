@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -13,6 +15,7 @@ from navi.columns import FEATURES, Background, ColumnProfiles, PairScorer, have_
 from navi.columns.headers import split_header
 from navi.columns.profiles import FACTS
 from navi.tables import Table
+from navi.verbs.cell_formats import learn_cell_format, read_cells
 from navi.verbs.column_groups import Reason
 
 # Shape suffixes: E features.
@@ -25,6 +28,8 @@ STATEMENTS = {
     ("kind", "grams", "shape", "length", "lists"): ("values are written alike", "values are written differently"),
 }
 """What is said where features speak for two columns together, and where they speak against them."""
+REWRITTEN = "the same values are spelled differently"
+"""What is said where no text is in both, and the same numbers, dates, yes or no are."""
 HEADERS, VALUES, _, NUMBERS, _ = STATEMENTS
 LEAST, STRONG = 0.5, 2.0
 """Points of the score from which a statement is made, and from which it is called strong."""
@@ -42,7 +47,7 @@ class Explainer:
         self._scorer, self._profiles, self._tables = scorer, profiles, tables
         self._background = Background([profiles])
         self._named = have_headers(profiles)
-        self._list_values = cache(self._read_values)
+        self._list_values, self._list_meanings = cache(self._read_values), cache(self._read_meanings)
 
     def explain(self, first: int, second: int) -> tuple[Reason, ...]:
         """Return what spoke for and against two columns, what counts most first.
@@ -109,8 +114,11 @@ class Explainer:
         common = [value for value in ours if value in known]
         if speaks_for:
             return f"{text}: {', '.join(map(_shorten, common[:NUM_EXAMPLES]))}" if common else ""
-        few = len(common) < HIGH * min(len(ours), len(theirs))
-        return f"{text}: {self._show(first)} and {self._show(second)}" if few else ""
+        if len(common) >= HIGH * min(len(ours), len(theirs)):
+            return ""
+        one, other = (self._list_meanings(k) for k in (first, second))
+        text = REWRITTEN if len(one & other) >= HIGH * min(len(one), len(other)) else text
+        return f"{text}: {self._show(first)} and {self._show(second)}"
 
     def _show(self, column: int) -> str:
         return ", ".join(map(_shorten, self._list_values(column)[:NUM_EXAMPLES]))
@@ -121,6 +129,16 @@ class Explainer:
         cells = table.text[self._profiles.headers[column]].drop_null().slice(0, MAX_CELLS)
         counts = pc.value_counts(pc.utf8_lower(pc.utf8_trim_whitespace(cells))).to_pylist()
         return [each["values"] for each in sorted(counts, key=lambda each: -each["counts"]) if each["values"]]
+
+    def _read_meanings(self, column: int) -> frozenset[Any]:
+        """Return the different values of a column as the numbers, dates, yes or no that they are, else as texts."""
+        values = self._list_values(column)
+        read = read_cells(
+            pa.chunked_array([pa.array(values, pa.string())]), learn_cell_format(dict.fromkeys(values, 1))
+        )
+        return frozenset(
+            text if value is None else value for text, value in zip(values, read.values.to_pylist(), strict=True)
+        )
 
 
 def _shorten(value: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -16,6 +18,7 @@ from navi.columns.texts import embed_texts, normalise
 from navi.corpus import RowEncoder
 from navi.corpus.tokens import TextTokenizer
 from navi.errors import ConfigError, TableError
+from navi.files import is_there, open_binary
 from navi.model.runner import Ints
 from navi.report.cards import show_cards
 from navi.tables import Table, read_table, read_tables
@@ -45,6 +48,8 @@ SCHEMA = "schema"
 """What a target schema is called that has no name."""
 SCHEMA_NAMES, SCHEMA_DESCRIPTIONS = ("name", "column", "header", "attribute", "field"), ("description", "definition")
 """Headers of a table that lists the names of a schema, and what they mean, instead of being one."""
+LIST_SUFFIXES = (".txt", ".json")
+"""Files that may be a list of names and no table."""
 DECISION_COLUMNS = ("table", "column", "other_table", "other_column", "same")
 ANSWERS = {
     **dict.fromkeys(("yes", "y", "true", "1", "same"), True),
@@ -172,10 +177,17 @@ def _make_mapping(names: Mapping[ColumnRef, str]) -> dict[str, dict[str, dict[st
 
 def read_decisions(file: str | Path) -> tuple[Decision, ...]:
     """Return what a table says of pairs of columns; a line without an answer says nothing."""
-    table = read_table(file, keep_empty=True)
+    if not is_there(Path(file)) or Path(file).is_dir():
+        found = "it is a folder" if Path(file).is_dir() else "no such file"
+        raise TableError(f"Cannot read the decisions file {file}: {found}. `navi match --write-decisions` writes one.")
+    try:
+        table = read_table(file, keep_empty=True)
+    except TableError as error:
+        raise TableError(f"Cannot take {file} for the decisions file: {error}") from error
     missing = [name for name in DECISION_COLUMNS if name not in table.headers]
     if missing:
-        raise TableError(f"{file} has no column '{missing[0]}'. Decisions have {', '.join(DECISION_COLUMNS)}.")
+        needed = ", ".join(DECISION_COLUMNS)
+        raise TableError(f"The decisions file {file} has no column '{missing[0]}'. Decisions have {needed}.")
     decisions = []
     lines = zip(table.row_number.tolist(), table.text.select(DECISION_COLUMNS).to_pylist(), strict=True)
     for number, (first_table, first, second_table, second, same) in ((n, line.values()) for n, line in lines):
@@ -188,6 +200,7 @@ def read_decisions(file: str | Path) -> tuple[Decision, ...]:
                 first=ColumnRef(first_table, first),
                 second=ColumnRef(second_table or "", second or ""),
                 same=ANSWERS[same.strip().lower()],
+                place=f"{file}:{number}",
             )
         )
     return tuple(decisions)
@@ -245,10 +258,14 @@ def match_columns(
 def _read_schema(navi: Navi, to: Any, taken: Mapping[str, object]) -> tuple[Table, dict[str, str]]:
     """Return a target schema as a table, and what its names mean; a list of names is a table without rows.
 
-    A list of names is one of texts, a mapping of names to descriptions, or a table with a column of names and, at most,
-    one of descriptions.
+    A list of names is one of texts, a mapping of names to descriptions, a file with one of these (see `_read_list`), or
+    a table with a column of names and, at most, one of descriptions.
     """
-    if isinstance(to, list | tuple) and to and all(isinstance(each, str) for each in to):
+    file = Path(to) if isinstance(to, str | Path) else None
+    listed = None if file is None else _read_list(file)
+    if file is not None and listed is not None:
+        name, names = file.stem, listed
+    elif isinstance(to, list | tuple) and to and all(isinstance(each, str) for each in to):
         name, names = SCHEMA, dict.fromkeys(to, "")
     elif isinstance(to, Mapping) and to and all(isinstance(each, str | None) for each in to.values()):
         name, names = SCHEMA, {str(key): text or "" for key, text in to.items()}
@@ -264,6 +281,30 @@ def _read_schema(navi: Navi, to: Any, taken: Mapping[str, object]) -> tuple[Tabl
     frame = pa.table({header: pa.array([], pa.string()) for header in names})
     table = read_tables({chosen: frame}, navi.read_config, keep_empty=True)[chosen]
     return table, {header: text for header, text in names.items() if text}
+
+
+def _read_list(file: Path) -> dict[str, str] | None:
+    """Return the names that a file lists, with their descriptions; None where it is no list, but may be a table.
+
+    A .txt file has one name a line, a description behind a tab or `: `; a .json file may be an array of texts.
+    """
+    if file.suffix.lower() not in LIST_SUFFIXES or not is_there(file) or file.is_dir():
+        return None
+    try:
+        with open_binary(file) as opened:
+            text = opened.read().decode("utf-8-sig")
+        if file.suffix.lower() == ".json":
+            listed = json.loads(text)
+            is_list = isinstance(listed, list) and bool(listed) and all(isinstance(each, str) for each in listed)
+            return dict.fromkeys(listed, "") if is_list else None
+    except (ValueError, RecursionError) as error:
+        if file.suffix.lower() == ".json":
+            return None  # what is wrong with it, reading it as a table says
+        raise TableError(f"Cannot read the list of names {file}: it is not UTF-8 text.") from error
+    parts = [re.split(r"\t|: ", line.strip(), maxsplit=1) for line in text.splitlines() if line.strip()]
+    if not parts:
+        raise TableError(f"There is no name in {file}. Write one a line, a description behind a tab or `: `.")
+    return {name.strip(): "".join(description).strip() for name, *description in parts}
 
 
 def _choose_name(name: str, taken: Mapping[str, object]) -> str:

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from navi.corpus import Encoded
 from navi.errors import ConfigError, ModelError, TableError
-from navi.files import digest_sample, lock, read_json, remove_leftovers, sync, write_folder, write_json
+from navi.files import check_target, digest_sample, lock, read_json, remove_leftovers, sync, write_folder, write_json
 from navi.model.runner import Floats, Ints, Progress
 from navi.settings import find_misfit
-from navi.tables import Paths, Source, find_sources, join_reasons
+from navi.tables import Paths, Source, find_sources, join_reasons, list_paths
 from navi.verbs.embed import EmbedConfig, embed_arrays
 from navi.verbs.result import TabularResult
 from navi.verbs.row_similarity import FIT_ROWS, Whitening, WordIndex, Words, list_words, weigh_similarity
@@ -272,7 +272,7 @@ def build_index(
     file that cannot be read is left out, and an error if all are.
     """
     sources, left_out, make_rows = find_sources(paths).sources, list[str](), RowMaker(navi)
-    with _write_index(folder, method) as aside:
+    with _write_index(folder, method, paths) as aside:
         measured = _describe_sources(sources)
         blocks = encode_files(navi, sources, FILE_ROWS["rows"], unreadable=left_out)
         if not write_vectors(aside / SCRATCH_FILE, blocks, make_rows, progress):
@@ -285,7 +285,7 @@ def build_index(
 
 def index_vectors(navi: Navi, path: str | Path, folder: str | Path, *, method: Method = "auto") -> SearchIndex:
     """Index the vectors of rows in a Parquet file, a folder of shards or a Lance dataset, and open it."""
-    with _write_index(folder, method) as aside:
+    with _write_index(folder, method, path) as aside:
         described, dataset = open_vectors(Path(path))
         if described["model"] != navi.fingerprint:
             raise ModelError(f"The vectors in {path} were made with another model than {navi.folder}.")
@@ -334,14 +334,13 @@ def _write_cells(encoded: Encoded) -> Iterator[str]:
 
 
 @contextmanager
-def _write_index(folder: str | Path, method: Method) -> Iterator[Path]:
+def _write_index(folder: str | Path, method: Method, inputs: Paths) -> Iterator[Path]:
     """Give a new folder for an index; of several that make the same one at once the first one's stays."""
     folder = Path(folder)
     _check_method(method)
     if folder.exists():
         raise ConfigError(f"{folder} exists. Remove it to build the index again, or search it as it is.")
-    if not folder.parent.is_dir():
-        raise ConfigError(f"Cannot write {folder}: there is no folder {folder.parent}. Make it first.")
+    check_target(folder, map(Path, list_paths(inputs)), overwrite=True)
     with suppress(FileExistsError), write_folder(folder, overwrite=False) as aside:
         yield aside
 

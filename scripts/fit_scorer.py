@@ -279,6 +279,7 @@ def main(options: argparse.Namespace) -> None:
         scorer = replace(scorer, competition=fit_competition(scorer, lots[0], options.seed))
         print(f"without {' '.join(ablated) or 'nothing'}: {judge(scorer, lots[1])}", flush=True)
         if ablated == options.without and options.out:
+            Path(options.out).mkdir(parents=True, exist_ok=True)
             scorer.save(options.out)
 
 

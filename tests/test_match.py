@@ -235,14 +235,14 @@ def are_in_one_cluster(reference_navi, first, second):
     return any({(c.table, c.header) for c in each.columns} >= {("a", first), ("a", second)} for each in found.clusters)
 
 
-@pytest.mark.parametrize(("first", "second"), [("actor_1", "actor_2"), ("cast.0.name", "cast.1.name")])
+@pytest.mark.parametrize(
+    ("first", "second"), [("actor_1", "actor_2"), ("actor", "actor 2"), ("cast.0.name", "cast.1.name")]
+)
 def test_members_of_a_list_may_share_a_cluster(reference_navi, first, second):
     assert are_in_one_cluster(reference_navi, first, second)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [("year", "Year"), ("revenue 2021", "revenue 2022"), ("actor", "actor_2")]
-)
+@pytest.mark.parametrize(("first", "second"), [("year", "Year"), ("revenue 2021", "revenue 2022")])
 def test_columns_that_differ_in_case_or_in_a_year_are_no_list(reference_navi, first, second):
     assert not are_in_one_cluster(reference_navi, first, second)
 
@@ -360,7 +360,7 @@ def test_a_pair_says_in_words_what_spoke_for_and_against_it(match):
     found = match(draw(1, SAME), draw(2, {**OTHER, "genre": "genre", "director": "col_4"}), explain=True)
     reasons = {pair.first.header: {(each.speaks, each.text) for each in pair.reasons} for pair in found.pairs}
     assert any(speaks == "for" and text.startswith("the headers are the same") for speaks, text in reasons["genre"])
-    assert any(speaks == "for" and "values are in both: 'the " in text for speaks, text in reasons["title"])
+    assert any(speaks == "for" and ": 'the " in text for speaks, text in reasons["title"])
     assert ("against", "the header 'col_4' says nothing") in reasons["director"]
     assert all(pair.reasons for pair in (*found.pairs, *found.nearest))
 

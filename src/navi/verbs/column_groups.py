@@ -344,12 +344,12 @@ class Constraints:
 
 
 def _are_family(profiles: ColumnProfiles) -> Flags:
-    """Return which pairs are members of one list, as `cast.0` and `cast.1`, or `star1` and `star2`: (K, K)."""
+    """Return which pairs are members of one list, as `cast.0` and `cast.1`, or `star` and `star 2`: (K, K)."""
     parts = [split_place(header) for header in profiles.headers]
     stem = np.unique([each for each, _ in parts], return_inverse=True)[1]
     place = np.unique([str(each) for _, each in parts], return_inverse=True)[1]
-    is_member = np.array([bool(each) for _, each in parts]) & have_headers(profiles)
-    stem[~is_member] = -1 - np.flatnonzero(~is_member)  # of a family of its own
+    is_nameless = ~have_headers(profiles)
+    stem[is_nameless] = -1 - np.flatnonzero(is_nameless)  # of a family of its own
     family: Flags = (stem[:, None] == stem[None, :]) & (place[:, None] != place[None, :])
     np.fill_diagonal(family, True)
     return family

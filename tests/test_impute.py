@@ -272,6 +272,16 @@ def test_a_year_that_another_offer_of_the_same_model_has_is_copied_and_says_so(n
     assert reasons[0] == "filled: 2 of 2 rows with the same model have it, first row 2"
 
 
+def test_single_gaps_are_filled_beside_models_that_lack_every_year(navi):
+    rows = make_cars(without=[f"model {n}-0" for n in range(0, 30, 3)])
+    single = [place for place, row in enumerate(rows) if row["model"].endswith("-1")][::3]
+    for place in single:
+        rows[place]["year"] = None
+    years, _ = read_years(navi, rows, 0.8)
+    assert len(years) > 0.9 * len(single)
+    assert all(guess == truth for guess, truth in years)
+
+
 def test_more_is_right_than_the_most_frequent_value_in_simulated_catalogues(navi, world):
     hits: Counter[str] = Counter()
     for catalogue in world.catalogues:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from navi.corpus import Encoded
-from navi.corpus.arrays import gather_ranges
+from navi.corpus.arrays import SegmentArrays, gather_ranges
 from navi.verbs.cell_formats import fits_format, learn_cell_format
 
 # Shape suffixes: M empty cells of a column, N values of it, C cells of it, P pairs of such a cell and another of its
@@ -107,7 +107,7 @@ class CandidateFinder:
             values = self._gather_values(column)
             if values.texts:
                 inside = np.flatnonzero(gaps.column == column)
-                yield self._choose(inside, gaps.row[inside], int(self._arrays.column_header[column]), values)
+                yield from self._judge(inside, gaps.row[inside], int(self._arrays.column_header[column]), values)
 
     def _gather_values(self, column: int) -> ColumnValues:
         cells = self._cells[self._starts[column] : self._starts[column + 1]]
@@ -144,13 +144,26 @@ class CandidateFinder:
         listed = listed.filter(pa.array(fits_format(listed["text"], learn_cell_format(counts))))
         return listed.add_column(1, "count", pa.array(np.zeros(len(listed), np.int64)))
 
-    def _choose(self, gaps: Ints, rows: Ints, header: int, values: ColumnValues) -> Candidates:
-        """Return the likeliest value of each gap beside the other cell by which its likeliest value is likeliest."""
+    def _judge(self, gaps: Ints, rows: Ints, header: int, values: ColumnValues) -> Iterator[Candidates]:
+        """Yield the candidates of the gaps of a column: of those in groups that lack its values, and of the others."""
         cell, segment = self._list_others(values.row, header)
-        segments, place = np.unique(segment, return_inverse=True)
         gap, other = self._list_others(rows, header)
+        whole = find_group_header(segment, other, self._arrays.segment_header)
+        is_known = np.zeros(len(rows), np.bool_)
+        is_known[gap[np.isin(other, segment) & (self._arrays.segment_header[other] == whole)]] = True
+        for is_meant, group in ((is_known, cell), (~is_known, group_cells(cell, segment, whole, self._arrays))):
+            if is_meant.any():
+                place = np.cumsum(is_meant) - 1
+                others = place[gap[is_meant[gap]]], other[is_meant[gap]]
+                yield self._choose(gaps[is_meant], (cell, segment, group), others, values)
+
+    def _choose(
+        self, gaps: Ints, known: tuple[Ints, Ints, Ints], others: tuple[Ints, Ints], values: ColumnValues
+    ) -> Candidates:
+        """Return the likeliest value of each gap beside the other cell by which its likeliest value is likeliest."""
+        (cell, segment, group), (gap, other) = known, others
+        segments, place = np.unique(segment, return_inverse=True)
         headers = self._arrays.segment_header[segments].astype(np.int64)
-        group = find_groups(cell, segment, other, self._arrays.segment_header)
         prior = np.append(fit_priors(place, values.cell_value[cell], group, headers, values.share), 1.0)
         # Beside each cell, and in the last place beside none, the column's commonest value may be the likeliest.
         num_values, common = len(values.texts), int(values.share.argmax())
@@ -165,7 +178,7 @@ class CandidateFinder:
         met = np.isin(other, segments)
         gap, other = gap[met], np.searchsorted(segments, other[met])
         order = np.lexsort((-value[likeliest[other]], share[likeliest[other]]))
-        beside = np.full(len(rows), len(segments))
+        beside = np.full(len(gaps), len(segments))
         beside[gap[order]] = other[order]
         chosen = likeliest[beside]
         return Candidates(
@@ -187,12 +200,11 @@ class CandidateFinder:
         return np.repeat(np.arange(len(rows)), lengths)[others], segment[others]
 
 
-def find_groups(cell: Ints, segment: Ints, missing: Ints, header_of: NDArray[np.int32]) -> Ints:
-    """Return what a known value is left out together with, to see what it would be guessed as, for each pair: (P,).
+def find_group_header(segment: Ints, missing: Ints, header_of: NDArray[np.int32]) -> int:
+    """Return the header of which whole groups of rows lack their values, as of a maker or an entity; -1 for none.
 
-    `cell` and `segment` are those of each pair, `missing` the other cells of the gaps. Where gaps mostly have no row
-    that is the same in another column and whose value is known, though known rows mostly have one, whole groups lack
-    their values, of a maker or of an entity, and such a group is left out at once. Else each cell is its own group.
+    It is one where gaps mostly have no row that is the same there and whose value is known, though known rows mostly
+    have one. `segment` are the other cells of known rows, `missing` those of the gaps.
     """
     known, counts = np.unique(segment, return_counts=True)
     size = int(header_of.max(initial=0)) + 1
@@ -202,10 +214,17 @@ def find_groups(cell: Ints, segment: Ints, missing: Ints, header_of: NDArray[np.
 
     excess = share_alone(header_of[missing], ~np.isin(missing, known))
     excess -= share_alone(header_of[segment], counts[np.searchsorted(known, segment)] == 1)
+    return int(excess.argmax()) if excess.max() > LEAST_EXCESS else -1
+
+
+def group_cells(cell: Ints, segment: Ints, header: int, arrays: SegmentArrays) -> Ints:
+    """Return what a known value is left out together with, to see what it would be guessed as, for each pair: (P,).
+
+    These are the rows that are the same under the header; where there is none, each cell is its own group.
+    """
     group = np.arange(int(cell.max(initial=-1)) + 1)
-    if excess.max() > LEAST_EXCESS:
-        same = header_of[segment] == excess.argmax()
-        group[cell[same]] = len(group) + segment[same]
+    same = arrays.segment_header[segment] == header
+    group[cell[same]] = len(group) + segment[same]
     return group[cell]
 
 

@@ -37,7 +37,7 @@ from schema_tasks import read_corpus_task
 from navi.columns import Background, PairScorer, is_useless, profile_columns, texts
 from navi.corpus import Corpus, canonicalise
 from navi.corpus.tokens import TextTokenizer
-from navi.training.export import survey_domain
+from navi.training.export import survey_values
 from navi.verbs import Navi, link, name, row_similarity
 from navi.verbs.candidate_values import CandidateFinder
 from navi.verbs.column_groups import ColumnMatcher
@@ -161,7 +161,7 @@ def prepare_cells(navi: Navi, folders: list[Path], options: argparse.Namespace) 
     """Return what measures imputation: of cells, of groups, and in short tables with the values of training tables."""
     drawn = []
     for corpus in map(Corpus.open, folders):
-        domain = survey_domain(corpus)
+        domain = survey_values(corpus)
         for _, rows in list_frames(corpus, "validation_tables", options.rows, options.num):
             for kind, part in (*((kind, rows) for kind in KINDS), ("trained", rows[:SHORT])):
                 encoded, how = navi.encode(part), "groups" if kind == "groups" else "cells"
@@ -181,7 +181,7 @@ def prepare_cells(navi: Navi, folders: list[Path], options: argparse.Namespace) 
     return measure
 
 
-class Rows:
+class LinkedRows:
     """Pairs of tables whose rows are linked; the columns are aligned once, and with `within` rows of one table too."""
 
     def __init__(self, navi: Navi, sets: list[linked_pairs.Set], *, within: bool = False) -> None:
@@ -339,7 +339,7 @@ def main(options: argparse.Namespace) -> None:
     columns = cache(lambda: [Columns(navi, each, options) for each in folders])
     sets = cache(lambda: draw_sets(options))
     some = cache(lambda: [each for each in sets() if each.gold and "all shared" not in each.name])
-    rows, within = cache(lambda: Rows(navi, sets())), cache(lambda: Rows(navi, some(), within=True))
+    rows, within = cache(lambda: LinkedRows(navi, sets())), cache(lambda: LinkedRows(navi, some(), within=True))
     cells, search = cache(lambda: prepare_cells(navi, folders, options)), cache(lambda: prepare_search(navi, some()))
     verbs: dict[str, Measured] = {
         "match": lambda: merge(each.match() for each in columns()),

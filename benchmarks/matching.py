@@ -39,7 +39,15 @@ from matchers import Matcher, Scores, list_headers, make_sentences, make_valenti
 from numpy.typing import NDArray
 from overlap import check_no_overlap, find_overlaps
 from records import add_record
-from schema_tasks import TablePair, Task, draw_pairs, read_corpus_task, read_gdc_task, read_t2d_task, read_wdc_task
+from schema_tasks import (
+    MatchingTask,
+    TablePair,
+    draw_pairs,
+    read_corpus_task,
+    read_gdc_task,
+    read_t2d_task,
+    read_wdc_task,
+)
 from sklearn.preprocessing import normalize
 
 from navi.columns import Background, ColumnProfiles, PairScorer
@@ -198,7 +206,7 @@ class NaviScores:
         return self._profiles.take(np.flatnonzero(np.isin(self._profiles.tables, list(names))))
 
 
-def measure_navi(task: Task, navi: NaviScores, measure: Measure | Ranking) -> None:
+def measure_navi(task: MatchingTask, navi: NaviScores, measure: Measure | Ranking) -> None:
     """Measure NAVI: pairs of tables by themselves, and clusters over all tables of a group; cosines as the others."""
     if navi.evidence == "model":
         for pair in task.pairs:
@@ -215,7 +223,7 @@ def measure_navi(task: Task, navi: NaviScores, measure: Measure | Ranking) -> No
         measure.add(pair, scores, own={each for each, score in scores.items() if score >= least}, clusters=together)
 
 
-def measure_other(task: Task, matcher: Matcher, measure: Measure | Ranking) -> None:
+def measure_other(task: MatchingTask, matcher: Matcher, measure: Measure | Ranking) -> None:
     """Measure another matcher on the pairs of tables."""
     for pair in task.pairs:
         measure.add(pair, matcher(task.tables[pair.first], task.tables[pair.second]))
@@ -231,7 +239,7 @@ def time_studies(navi: Navi, folder: Path) -> dict[str, float]:
     return {"seconds of the slowest study": max(seconds), "seconds of a study": float(np.mean(seconds))}
 
 
-def read_task(arguments: argparse.Namespace) -> Task:
+def read_task(arguments: argparse.Namespace) -> MatchingTask:
     """Return the task asked for, without anything that the model was trained on."""
     if arguments.task in ("unseen", "test"):
         from navi.corpus import Corpus
@@ -243,7 +251,9 @@ def read_task(arguments: argparse.Namespace) -> Task:
     if arguments.task == "wdc" and arguments.training:
         overlaps = find_overlaps(arguments.training, task.tables)
         known, num_pairs = {each.benchmark for each in overlaps if each.kind == "same rows"}, len(task.pairs)
-        task = Task(tables=task.tables, pairs=[pair for pair in task.pairs if not {pair.first, pair.second} & known])
+        task = MatchingTask(
+            tables=task.tables, pairs=[pair for pair in task.pairs if not {pair.first, pair.second} & known]
+        )
         print(f"{len(known)} tables are in --training; {num_pairs - len(task.pairs)} of {num_pairs} pairs left out")
     elif arguments.training:
         check_no_overlap(arguments.training, task.tables, without=arguments.without)

@@ -39,7 +39,7 @@ from navi.verbs.name import KnownHeaders, name_columns
 TOP = 5
 
 
-class Gold:
+class NamingGold:
     """Which concept each column has, and which concepts the training tables call by a header."""
 
     def __init__(self, file: Path, known: ColumnProfiles) -> None:
@@ -67,7 +67,7 @@ class Tally:
         self.among += any(right[:TOP])
 
 
-class Results:
+class NamingResults:
     """What came of naming."""
 
     def __init__(self) -> None:
@@ -120,9 +120,11 @@ def hide(frame: list[dict[str, str]], how: str) -> tuple[list[dict[str, str]], d
     return renamed, {name: header for header, name in shown.items()}
 
 
-def measure(navi: Navi, corpus: Corpus, known: ColumnProfiles, gold: Gold, arguments: argparse.Namespace) -> Results:
+def measure(
+    navi: Navi, corpus: Corpus, known: ColumnProfiles, gold: NamingGold, arguments: argparse.Namespace
+) -> NamingResults:
     """Name the columns of a split's tables."""
-    results = Results()
+    results = NamingResults()
     frequent = propose_frequent(known)
     attribute_of = dict(zip(known.headers, known.attributes, strict=True))
     column_of = {
@@ -188,7 +190,7 @@ def main(arguments: argparse.Namespace) -> None:
     known = show_columns(navi, corpus, arguments.known)
     limit_evidence(arguments.evidence)
     begun = time.perf_counter()
-    results = measure(navi, corpus, known, Gold(arguments.concepts, known), arguments)
+    results = measure(navi, corpus, known, NamingGold(arguments.concepts, known), arguments)
     print(
         f"naming split={arguments.split} hide={arguments.hide} rows={arguments.rows} free={arguments.free} "
         f"evidence={arguments.evidence} unnameable={results.unnameable} seconds={time.perf_counter() - begun:.0f}"

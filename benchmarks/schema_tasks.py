@@ -35,14 +35,14 @@ class TablePair:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class MatchingTask:
     """Tables by name, and the pairs of them."""
 
     tables: dict[str, Rows]
     pairs: list[TablePair]
 
 
-def read_corpus_task(corpus: Corpus, concepts: Path, split: str, num_rows: int, num_tables: int | None) -> Task:
+def read_corpus_task(corpus: Corpus, concepts: Path, split: str, num_rows: int, num_tables: int | None) -> MatchingTask:
     """Return all pairs of a split's tables, or of so many drawn; columns without a gold concept are left out."""
     concept = read_concepts(concepts)
     tables = {
@@ -65,17 +65,17 @@ def read_corpus_task(corpus: Corpus, concepts: Path, split: str, num_rows: int, 
         )
         for first, second in combinations(sorted(tables), 2)
     ]
-    return Task(tables=tables, pairs=pairs)
+    return MatchingTask(tables=tables, pairs=pairs)
 
 
-def draw_pairs(task: Task, num_pairs: int | None) -> Task:
+def draw_pairs(task: MatchingTask, num_pairs: int | None) -> MatchingTask:
     """Return so many of a task's pairs, by a draw that their names alone decide, and the tables that they need."""
     pairs = sorted(task.pairs, key=lambda pair: int(hash_text(f"{pair.first} {pair.second}")))[:num_pairs]
     needed = {name for pair in pairs for name in (pair.first, pair.second)}
-    return Task(tables={name: rows for name, rows in task.tables.items() if name in needed}, pairs=pairs)
+    return MatchingTask(tables={name: rows for name, rows in task.tables.items() if name in needed}, pairs=pairs)
 
 
-def read_wdc_task(folder: Path) -> Task:
+def read_wdc_task(folder: Path) -> MatchingTask:
     """Return the pairs of web shops: `match_result.json`, and `;`-separated tables whose first column is an index."""
     tables: dict[str, Rows] = {}
     pairs = []
@@ -92,10 +92,10 @@ def read_wdc_task(folder: Path) -> Task:
             pairs.append(
                 TablePair(group=group, first=f"{group}/{first}", second=f"{group}/{second}", right=right, judged=None)
             )
-    return Task(tables=tables, pairs=pairs)
+    return MatchingTask(tables=tables, pairs=pairs)
 
 
-def read_t2d_task(archive: Path) -> Task:
+def read_t2d_task(archive: Path) -> MatchingTask:
     """Return the web tables beside DBpedia tables of an archive; only the pairs of columns it lists are judged."""
     with tarfile.open(archive) as files:
         texts = {
@@ -125,10 +125,10 @@ def read_t2d_task(archive: Path) -> Task:
                     group=table, first=f"{table} web", second=f"{table} dbpedia", right=right, judged=frozenset(judged)
                 )
             )
-    return Task(tables=tables, pairs=pairs)
+    return MatchingTask(tables=tables, pairs=pairs)
 
 
-def read_gdc_task(folder: Path) -> Task:
+def read_gdc_task(folder: Path) -> MatchingTask:
     """Return the studies beside one target schema; all columns count, those without a value too."""
     tables: dict[str, Rows] = {}
     _read_table(tables, "target", _read_gzip(folder / "target.csv.gz"), ",", keep_empty=True)
@@ -138,7 +138,7 @@ def read_gdc_task(folder: Path) -> Task:
         with (study / "groundtruth.csv").open(encoding="utf-8", newline="") as lines:
             right = frozenset((line["source"].strip(), line["target"].strip()) for line in csv.DictReader(lines))
         pairs.append(TablePair(group=study.name, first=study.name, second="target", right=right, judged=None))
-    return Task(tables=tables, pairs=pairs)
+    return MatchingTask(tables=tables, pairs=pairs)
 
 
 def _read_gzip(file: Path) -> str:

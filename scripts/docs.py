@@ -104,7 +104,7 @@ def find_headings(shown: list[str]) -> list[str]:
     return [line for line, below in pairwise(shown) if line.strip() and below.strip() and not below.strip("─ ")]
 
 
-class Page:
+class DocsPage:
     """Runs the blocks of one page, one after another; those of Python share their names."""
 
     def __init__(self, run: Callable[[str], str]) -> None:
@@ -151,7 +151,7 @@ def write_outputs(page: Path, world: Path) -> None:
     written: list[tuple[Block, list[str]]] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         shutil.copytree(world, folder, dirs_exist_ok=True)
-        runner = Page(run_in_shell)
+        runner = DocsPage(run_in_shell)
         for block, after in zip(blocks, [*blocks[1:], None], strict=True):
             if block.language not in RUNNABLE or block.reason:
                 continue

@@ -31,7 +31,7 @@ Rows = list[dict[str, str]]
 
 
 @dataclass(frozen=True)
-class SourceColumn:
+class SchemaColumn:
     """A column of one source: what it means, what it is called, and some of its values."""
 
     concept: str
@@ -39,9 +39,9 @@ class SourceColumn:
     values: tuple[str, ...]
 
 
-def read_domain(file: Path) -> dict[str, list[SourceColumn]]:
+def read_domain(file: Path) -> dict[str, list[SchemaColumn]]:
     """Return the columns of each source of a domain."""
-    sources: dict[str, list[SourceColumn]] = {source: [] for source in SOURCES}
+    sources: dict[str, list[SchemaColumn]] = {source: [] for source in SOURCES}
     for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith("#") or not line.strip():
             continue
@@ -50,11 +50,11 @@ def read_domain(file: Path) -> dict[str, list[SourceColumn]]:
             header, divider, values = cell.partition("=")
             if divider:
                 listed = tuple(value.strip() for value in values.split("|") if value.strip())
-                sources[source].append(SourceColumn(concept, header.strip(), listed))
+                sources[source].append(SchemaColumn(concept, header.strip(), listed))
     return sources
 
 
-def list_domains(folder: Path, which: str = "all") -> dict[str, dict[str, list[SourceColumn]]]:
+def list_domains(folder: Path, which: str = "all") -> dict[str, dict[str, list[SchemaColumn]]]:
     """Return the sources of each domain that is for training, kept out, or of all."""
     files = sorted(folder.glob("*.txt"))
     if which != "all":
@@ -67,7 +67,7 @@ def is_kept_out(domain: str) -> bool:
     return int(hash_text(domain)) % KEPT_OUT == 0
 
 
-def make_rows(columns: list[SourceColumn]) -> Rows:
+def make_rows(columns: list[SchemaColumn]) -> Rows:
     """Return a table of the columns; what stands in one row has nothing to do with each other."""
     lists = [[(column.header, value) for value in column.values] for column in columns]
     return [dict(cell for cell in cells if cell) for cells in zip_longest(*lists)]

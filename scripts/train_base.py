@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import save_file
-from schema_tables import SourceColumn, list_domains
+from schema_tables import SchemaColumn, list_domains
 
 from navi.batches import BatchBuilder, SpecialTokens, pack_texts, plan_epoch
 from navi.columns.texts import FIRST_VIEW, embed_texts, make_views, write_column
@@ -105,9 +105,9 @@ class SchemaViews:
         found = measure_domains(runner, self.tokenizer, self.folder, every)
         return {f"mrr_{kind}": mrr for kind, mrr in found.items()}
 
-    def _draw_pairs(self, random: Random) -> list[tuple[SourceColumn, SourceColumn]]:
+    def _draw_pairs(self, random: Random) -> list[tuple[SchemaColumn, SchemaColumn]]:
         """Return columns of two sources of some domains; one that the other source lacks is beside itself."""
-        pairs: list[tuple[SourceColumn, SourceColumn]] = []
+        pairs: list[tuple[SchemaColumn, SchemaColumn]] = []
         for domain in random.sample(self.domains, len(self.domains)):
             one, other = ({column.concept: column for column in domain[name]} for name in random.sample("abc", 2))
             pairs += [
@@ -118,7 +118,7 @@ class SchemaViews:
         return pairs[: self.num_pairs]
 
 
-def view_column(column: SourceColumn, random: Random) -> str:
+def view_column(column: SchemaColumn, random: Random) -> str:
     """Return a column as one reads it: some of its values in any order, its header alone, or its values alone."""
     draw = random.random()
     values = random.sample(column.values, random.randint(1, len(column.values))) if column.values else []
@@ -146,7 +146,7 @@ def measure_domains(runner: Runner, tokenizer: TextTokenizer, folder: Path, ever
     return {kind: float(np.mean(each)) for kind, each in ranks.items()}
 
 
-def show(column: SourceColumn, kind: str) -> tuple[str, tuple[str, ...]]:
+def show(column: SchemaColumn, kind: str) -> tuple[str, tuple[str, ...]]:
     """Return the header and the values of a column, one of them taken away unless `kind` is both."""
     return column.header if kind != "values" else "", column.values if kind != "header" else ()
 

@@ -22,7 +22,7 @@ WIDTH = 6
 EXACT = {"atol": 1e-11, "rtol": 1e-9}
 
 
-class World:
+class SmallWorld:
     """Rows of a few tables with random embeddings: σ and e^(v) of each cell, e_a of each attribute."""
 
     def __init__(self, arrays, special, rows, seed=0):
@@ -167,7 +167,7 @@ def expect_gradients(terms, targets, temperature, sigma):
 
 @pytest.fixture(scope="module")
 def world(make_arrays, special):
-    return World(make_arrays(seed=21, num_values=5, cells=(3, 6)), special, np.arange(12))
+    return SmallWorld(make_arrays(seed=21, num_values=5, cells=(3, 6)), special, np.arange(12))
 
 
 SEEDS = st.integers(0, 2**16)
@@ -192,7 +192,7 @@ SHAPES = st.fixed_dictionaries(
 def test_losses_and_gradients_are_the_papers_formulas_and_theorems_cell_by_cell(
     make_arrays, special, seed, shape, config, length
 ):
-    world = World(make_arrays(seed=seed, **shape), special, np.arange(shape["num_rows"]), seed)
+    world = SmallWorld(make_arrays(seed=seed, **shape), special, np.arange(shape["num_rows"]), seed)
     sigma = length * F.normalize(world.sigma, dim=1)
     for align, terms, targets, temperature in (
         (world.align_low, world.low_terms, world.attributes, config.temperature_low),

@@ -6,6 +6,7 @@ import ast
 import importlib
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,15 @@ def test_the_evaluation_asks_the_library_and_not_its_command_line_and_prints_not
         names = {name for node in ast.walk(parse(file)) for name in name_imported(node)}
         assert not {name for name in names if name.startswith(("navi.cli", "navi.server"))}, file
         assert not any(isinstance(node, ast.Name) and node.id == "print" for node in ast.walk(parse(file))), file
+
+
+def test_no_class_and_no_module_of_the_project_has_the_name_of_another():
+    root, classes, modules = Path(__file__).parents[1], Counter(), Counter()
+    for top in ("src", "tests", "benchmarks", "scripts", "examples"):
+        for file in (root / top).rglob("*.py"):
+            modules[file.name] += file.name not in ("__init__.py", "conftest.py")
+            classes.update(node.name for node in ast.walk(parse(file)) if isinstance(node, ast.ClassDef))
+    assert [name for names in (classes, modules) for name, count in names.items() if count > 1] == []
 
 
 def test_tables_segments_and_simulator_do_without_torch():

@@ -97,7 +97,7 @@ def test_a_search_without_a_body_goes_through_the_index(navi):
     assert [row["table"] for row in found] == ["films", "films"]
 
 
-class Recorder:
+class WaitingRun:
     """A run that notes its batches, and waits in the first one until it may go on."""
 
     def __init__(self):
@@ -112,7 +112,7 @@ class Recorder:
 
 
 def test_requests_that_wait_together_run_at_once_and_a_bad_one_fails_alone():
-    queue, run = JobQueue(places=9, batch_rows=4), Recorder()
+    queue, run = JobQueue(places=9, batch_rows=4), WaitingRun()
     futures = [queue.submit(Job(run=run, payload="first", size=1, kind="embed"))]
     while not run.batches:
         time.sleep(0.001)

@@ -23,7 +23,7 @@ FIXED = ("differences.md", "performance.md")
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in FIXED])
 def test_every_block_of_a_page_runs_and_its_outputs_have_the_tables_it_shows(name, docs, reader, type_command):
-    page = docs.Page(type_command)
+    page = docs.DocsPage(type_command)
     for block in docs.find_blocks(DOCS / name):
         if block.language not in docs.RUNNABLE or block.reason:
             continue
@@ -138,4 +138,4 @@ def test_a_session_whose_answer_is_wrong_is_an_error(docs, tmp_path):
     file = tmp_path / "page.md"
     file.write_text("```pycon\n>>> 1 + 1\n3\n```\n", encoding="utf-8")
     with pytest.raises(AssertionError, match=r"Expected:\s+3\s+Got:\s+2"):
-        docs.Page(lambda command: command).run(docs.find_blocks(file)[0])
+        docs.DocsPage(lambda command: command).run(docs.find_blocks(file)[0])

@@ -34,7 +34,7 @@ def tree(docs) -> list[str]:
 
 
 def test_every_block_of_the_readme_runs_but_for_the_two_commands(docs, type_command, own_folder):
-    page = docs.Page(type_command)
+    page = docs.DocsPage(type_command)
     blocks = [block for block in docs.find_blocks(README) if block.language in docs.RUNNABLE]
     assert [block.lines for block in blocks if block.reason] == [["make demo", "make test"]]
     ran = [block for block in blocks if not block.reason]

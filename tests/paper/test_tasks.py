@@ -46,14 +46,14 @@ def test_who_knows_everything_gets_everything(data, encoders):
 def test_every_encoder_is_asked_for_the_same_cells(data, encoders):
     asked = []
 
-    class Recorder(encoders.Oracle):
+    class AskedOracle(encoders.Oracle):
         def predict(self, arrays, rows, hidden):
             asked.append((hidden.part, hidden.blind, hidden.cells.tobytes(), arrays.row_segments.tobytes()))
             return super().predict(arrays, rows, hidden)
 
-    TASK["generative"](Recorder(), data)
+    TASK["generative"](AskedOracle(), data)
     first, asked = asked, []
-    TASK["generative"](Recorder(), data)
+    TASK["generative"](AskedOracle(), data)
     assert first == asked
     assert {(part, blind) for part, blind, *_ in first} == {("value", False), ("header", False), ("header", True)}
 
@@ -83,13 +83,13 @@ def test_quartiles_are_those_of_the_cosines_of_texts(data, encoders):
 def test_what_is_to_be_guessed_is_the_header_as_it_was(data, encoders):
     asked = []
 
-    class Recorder(encoders.Oracle):
+    class AnsweredOracle(encoders.Oracle):
         def predict(self, arrays, rows, hidden):
             true = super().predict(arrays, rows, hidden)
             asked.append(true.tolist())
             return true
 
-    TASK["robustness"](Recorder(), data)
+    TASK["robustness"](AnsweredOracle(), data)
     default, permuted, *renamed = asked[:6]
     assert all(each == default for each in renamed)
     assert sorted(permuted) == sorted(default)

@@ -1,7 +1,7 @@
 """How fast, and in how much memory, tables become a corpus.
 
-    python benchmarks/prepare.py FOLDER...            each folder by itself
-    python benchmarks/prepare.py --grow 10000 1000000 simulated tables of growing size; 20,000 rows without arguments
+    python benchmarks/preparing.py FOLDER...            each folder by itself
+    python benchmarks/preparing.py --grow 10000 1000000 simulated tables of growing size; 20,000 rows without arguments
 
 Each run is a process of its own, so that its peak memory is its own too. One line a run.
 """

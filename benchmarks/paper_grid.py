@@ -1,7 +1,7 @@
 """Train and measure the whole grid on one GPU, several processes side by side, within a number of seconds.
 
-    python benchmarks/grid.py movie=CORPUS product=CORPUS --gold GOLD -o RESULTS --pack OUT [--seconds 540]
-    python benchmarks/grid.py movie=- product=- --done paper/results.jsonl --list
+    python benchmarks/paper_grid.py movie=CORPUS product=CORPUS --gold GOLD -o RESULTS --pack OUT [--seconds 540]
+    python benchmarks/paper_grid.py movie=- product=- --done paper/results.jsonl --list
 
 Learning rates of the baselines are measured (`RESULTS/rates.json`), then models are trained and measured in the order
 of `list_jobs`: what matters most comes first, and what does not fit is left out. The same command again goes on, and
@@ -75,7 +75,7 @@ FILE_BYTES, MAX_FILES, PACK_BYTES = 15 << 20, 4, 56 << 20
 
 
 @dataclass(frozen=True)
-class Job:
+class GridJob:
     """A model to train with one seed, or the learning rates of a baseline to measure."""
 
     corpus: str
@@ -87,7 +87,7 @@ class Job:
         return f"{self.corpus} {self.model} {'rates' if self.seed is None else self.seed}"
 
 
-def list_jobs(corpora: Sequence[str], seeds: Sequence[int]) -> Iterator[Job]:
+def list_jobs(corpora: Sequence[str], seeds: Sequence[int]) -> Iterator[GridJob]:
     """Yield all jobs, the most important first; the paper's own schedule takes longest and is begun at once."""
     navi = ("navi-paper", "navi", "navi-from_base")
     ablations = (*(f"navi-paper-{each}" for each in ABLATED), "navi-without_alignment", "navi-without_views")
@@ -104,10 +104,10 @@ def list_jobs(corpora: Sequence[str], seeds: Sequence[int]) -> Iterator[Job]:
         (ablations, [*second, *later]),
     ]
     for models, own_seeds in stages:
-        yield from (Job(corpus, model, seed) for seed in own_seeds for model in models for corpus in corpora)
+        yield from (GridJob(corpus, model, seed) for seed in own_seeds for model in models for corpus in corpora)
 
 
-def list_left(arguments: argparse.Namespace, done: set[str]) -> list[Job]:
+def list_left(arguments: argparse.Namespace, done: set[str]) -> list[GridJob]:
     """Return the jobs that are asked for and not done."""
     corpora = [each.split("=")[0] for each in arguments.corpora]
     jobs = [job for job in list_jobs(corpora, arguments.seeds) if str(job) not in done]
@@ -119,9 +119,9 @@ def find_done(results: Path | None, rates: Path | None) -> set[str]:
     records = map(json.loads, results.read_text("utf-8").splitlines()) if results else ()
     measured = (each for each in records if each["task"] == MARK and each["error"] is None)
     known = json.loads(rates.read_text("utf-8")) if rates else {}
-    jobs = [Job(each["corpus"], each["model"], each["seed"]) for each in measured]
+    jobs = [GridJob(each["corpus"], each["model"], each["seed"]) for each in measured]
     jobs += [
-        Job(corpus, model, None)
+        GridJob(corpus, model, None)
         for corpus, models in known.items()
         for model, losses in models.items()
         if losses.keys() >= {f"{rate:g}" for rate in RATES}
@@ -149,7 +149,7 @@ class Worker:
             self.data[corpus] = EvaluationData(corpus=Corpus.open(self.paths[corpus]), gold=gold, config=self.amounts)
         return self.data[corpus]
 
-    def run(self, job: Job) -> Any:
+    def run(self, job: GridJob) -> Any:
         """Return the rates' losses, or how many cells failed."""
         corpus = Corpus.open(self.paths[job.corpus])
         if job.seed is None:
@@ -221,7 +221,7 @@ def prepare_corpora(arguments: argparse.Namespace) -> None:
             print(f"{time.time() - arguments.begun:6.1f} {name} is prepared: {prepared.fingerprint}", flush=True)
 
 
-def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[Job]:
+def run_jobs(arguments: argparse.Namespace, deadline: float) -> list[GridJob]:
     """Do as many jobs as there is time for, and return those that were left."""
     done_file, rates_file = arguments.out / "done.json", arguments.out / "rates.json"
     if not rates_file.is_file():

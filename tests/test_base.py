@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from navi import Navi
-from navi.backbones import BASE_FOLDER, find_licence, load_tokenizer
+from navi.backbones import BASE_FOLDER, MANIFEST_FILE, find_licence, load_tokenizer
 from navi.corpus import PrepareConfig, prepare
 from navi.errors import ModelError
+from navi.files import digest_file, write_json
 from navi.model import is_new, load_backbone
 from navi.model.backbone import unpack_weights
 from navi.training import PretrainConfig, TrainingResult, make_preset
+from navi.verbs.loading import fingerprint_model
 
 ROWS = [{"title": "Alien", "year": "1979"}, {"title": "Heat", "year": "1995"}, {"title": "Alien", "year": None}]
 
@@ -97,3 +99,13 @@ def test_pretraining_starts_from_it_and_then_from_what_was_written(navi_command,
     assert not load_backbone(tmp_path / "first").config.cold_head
     navi_command("pretrain", tmp_path / "corpus", "-o", tmp_path / "second", "--from", tmp_path / "first", *flags)
     assert TrainingResult.load(tmp_path / "second").config["backbone"] == str(tmp_path / "first")
+
+
+def test_the_card_of_the_base_model_is_no_part_of_what_stands_for_it(copied):
+    (copied / "README.md").write_text("another card")
+    write_json(copied / MANIFEST_FILE, {"sha256": {f.name: digest_file(f) for f in listed(copied)}})
+    assert fingerprint_model(copied) == fingerprint_model(BASE_FOLDER)
+
+
+def listed(folder):
+    return [file for file in sorted(folder.iterdir()) if file.name != MANIFEST_FILE]

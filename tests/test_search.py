@@ -227,6 +227,7 @@ def test_what_is_no_index_is_refused(navi, files, tmp_path):
     for changes, message in (
         ({"format_version": 9}, "has format version 9"),
         ({"method": []}, "method must be one of"),
+        ({"num_rows": -(1 << 50)}, "Cannot read the index"),
     ):
         (tmp_path / "index" / "index.json").write_text(json.dumps(facts | changes))
         with pytest.raises(ConfigError, match=message):

@@ -67,17 +67,18 @@ def check_folder(folder: Path) -> None:
 
 
 def list_model_files(folder: Path) -> tuple[str, ...]:
-    """Return the files that decide what a model answers."""
+    """Return the files that a model is opened from."""
     if (folder / MANIFEST_FILE).is_file():
         return (MANIFEST_FILE, *list_files(folder))
     return (CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
 
 
 def fingerprint_model(folder: Path) -> str:
-    """Return a digest of everything that decides what a model answers."""
+    """Return a digest of everything that decides what a model answers; its card and its record do not."""
     digest = hashlib.sha256()
     for name in list_model_files(folder):
-        digest.update(bytes.fromhex(digest_file(folder / name)))
+        if name in (CONFIG_FILE, TOKENIZER_FILE) or name.endswith(".safetensors"):
+            digest.update(bytes.fromhex(digest_file(folder / name)))
     return digest.hexdigest()
 
 

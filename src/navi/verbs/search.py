@@ -500,7 +500,7 @@ def open_index(navi: Navi, folder: str | Path, paths: Paths | None = None) -> Se
             lists=read_lists(lists) if lists.name in facts["files"] else None,
             folder=folder,
         )
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError, pa.ArrowException) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, TypeError, OverflowError, pa.ArrowException) as error:
         raise ConfigError(f"Cannot read the index in {folder}: {error}. {REMEDY}") from error
 
 

@@ -105,6 +105,7 @@ def test_names_are_given_once_and_never_those_that_say_where_rows_come_from():
         ((["5 kg", "7 kg"], ["9 lb"]), "integer", ["5", "7", "9"], {"x unit": ["kg", "kg", "lb"]}),
         ((["5 kg", "1.5 t", "7"],), "number", ["5.0", "1.5", "7.0"], {"x unit": ["kg", "t", None]}),
         ((["1 Season", "3 Seasons"],), "integer", ["1", "3"], {"x unit": ["Season", "Seasons"]}),
+        ((["90 min", "3 Seasons"],), "integer", ["90", "3"], {"x unit": ["min", "Seasons"]}),
         ((["12%"], ["7 %"]), "integer", ["12", "7"], {"x unit": ["%", "%"]}),
         (
             (["12 400,-", "735 000,-"], ["-$5.25"]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,8 +31,8 @@ ENOUGH = 0.95
 """Share of a column's cells that must be of a type for the column to have it; the others are kept beside it."""
 MAX_LEARNED = 2000
 """Different cells, the most frequent, that a type is learned from."""
-MAX_DIGITS = 15
-"""Digits that a number has at most; more of them are a code."""
+MAX_UNITS, MAX_DIGITS = 12, 15
+"""Different words behind numbers that are no known units, and digits, at most: more of either is no number."""
 MAX_INTEGER = 1 << 53
 """Integers beyond it are codes: a float does not keep their digits."""
 DURATION, MINUTES = "duration", "min"
@@ -250,7 +249,9 @@ def _learn_number(counts: Mapping[str, int], decimal_sign: str) -> CellFormat | 
     rival = max((each for each in signs if signs[each] != signs[name]), key=fits.__getitem__)
     parsed = {text: found for text in counts if (found := read_quantity(text, name)) is not None}
     units = {found.unit for found in parsed.values()} - {""}
-    is_measure = {_singular(unit) for unit in units} <= _KNOWN_UNITS or _have_one_unit(parsed, counts)
+    # Words that are no known units may be some if they are few, and single: 2 Seasons, but not 12 Main St.
+    unknown = {_singular(unit) for unit in units} - _KNOWN_UNITS
+    is_measure = len(unknown) <= max(1, min(MAX_UNITS, len(parsed) // 2)) and not any(" " in each for each in unknown)
     currencies = {found.currency for found in parsed.values()} - {""}
     # Leading zeros, and more digits than a number keeps, mean a code.
     is_code = any(_PADDED.match(text) or sum(map(str.isdigit, text)) > MAX_DIGITS for text in parsed)
@@ -279,15 +280,6 @@ def _learn_number(counts: Mapping[str, int], decimal_sign: str) -> CellFormat | 
         has_currency=bool(currencies),
         has_unit=bool(units),
     )
-
-
-def _have_one_unit(parsed: Mapping[str, Quantity], counts: Mapping[str, int]) -> bool:
-    """Return whether nearly all cells have the same word behind their number: a unit that is not known."""
-    cells = Counter[str]()
-    for text, found in parsed.items():
-        cells[_singular(found.unit)] += counts[text]
-    ((word, count),) = cells.most_common(1)
-    return len(word.split()) == 1 and count >= ENOUGH * sum(counts.values())
 
 
 def _singular(unit: str) -> str:

@@ -54,8 +54,9 @@ from navi.training.step import (
 
 logger = logging.getLogger(__name__)
 Progress = Callable[[StepReport], None]
-MEASURED_SHARE = 0.05
-"""Share of a run's minutes after which it is measured, each time again, how many steps these allow."""
+MEASURED_SHARE, MEASURED_SECONDS = 0.05, 10.0
+"""Share of a run's minutes after which it is measured, each time again, how many steps these allow; and the seconds that
+the first time takes at most."""
 MAX_NAMED = 20
 """Rows of a table that a message names, at most."""
 
@@ -297,7 +298,10 @@ class Trainer:
             return
         seconds, step_seconds = self.log.seconds, self.log.estimate(1)
         self._measured_at = self._measured_at or seconds
-        if step_seconds is None or seconds < self._measured_at + MEASURED_SHARE * 60 * minutes:
+        wait = MEASURED_SHARE * 60 * minutes
+        if self.state.num_steps is None:
+            wait = min(wait, MEASURED_SECONDS)
+        if step_seconds is None or seconds < self._measured_at + wait:
             return
         left = max(0, int((60 * minutes - seconds) / step_seconds))
         self.plan.num_steps = min(self.plan.most_steps, self.state.step + left)

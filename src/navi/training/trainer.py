@@ -55,8 +55,8 @@ from navi.training.step import (
 logger = logging.getLogger(__name__)
 Progress = Callable[[StepReport], None]
 MEASURED_SHARE, MEASURED_SECONDS = 0.05, 10.0
-"""Share of a run's minutes after which it is measured, each time again, how many steps these allow; and the seconds that
-the first time takes at most."""
+"""Share of a run's minutes after which it is measured, each time again, how many steps these allow; and seconds until
+the first time, at most."""
 MAX_NAMED = 20
 """Rows of a table that a message names, at most."""
 

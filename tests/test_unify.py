@@ -535,3 +535,10 @@ def test_a_mistake_is_one_line_and_nothing_is_written(feeds, tmp_path, monkeypat
     assert message in " ".join(navi_command("unify", "feeds", *arguments, code=2).stderr.split())
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["north.csv", "south.csv", "there.csv"]
     assert (tmp_path / "there.csv").read_text() == "a\n1\n"
+
+
+def test_the_command_says_why_there_is_only_one_table(navi_command, tmp_path):
+    (tmp_path / "a.csv").write_text("title\nAlien\n")
+    (tmp_path / "b.json").write_text('{"title": ')
+    result = navi_command("unify", tmp_path, "-o", tmp_path.parent / "all.csv", code=2)
+    assert "Only 1 table could be read, and two are needed. Left out: b (" in " ".join(result.stderr.split())

@@ -264,6 +264,8 @@ def unify(
         if given is not None and given.duplicates is None:
             found = unify_tables(run.tables, given)
         else:
+            if given is None:
+                run.require_two()
             opened = run.open_model(meter)
             meter.wait(f"Comparing {count_things(len(run.tables), 'table')}")
             found = opened.unify(
